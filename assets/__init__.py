@@ -1,0 +1,1 @@
+"""Package data, all our own work: task panels and page templates."""

@@ -1,0 +1,165 @@
+"""``check_agent_env``: the contract of an agent environment, as assertions with explanations.
+
+The analogue of ``gymnasium.utils.env_checker.check_env`` for what that cannot know: the info schema, refused actions,
+snapshots, task ids, the step limit and the oracle.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from .core import INFO_TYPES, AgentEnv
+from .errors import CreditflowError, EpisodeError
+
+__all__ = ["EnvContractError", "check_agent_env"]
+
+HOSTILE_ACTIONS = ("", " \n\t", "\x00\x1b[2J", "ÿ√𝔘\U0001f600", "\ud800", "'; DROP TABLE--", "x" * 100_000, None, 3.5, b"up")
+
+
+class EnvContractError(CreditflowError, AssertionError):
+    """An environment breaks the contract; the message says which rule and how."""
+
+
+def _require(condition: bool, rule: str) -> None:
+    if not condition:
+        raise EnvContractError(rule)
+
+
+def _check_info(info: Mapping[str, Any], types: dict[str, type], where: str) -> None:
+    for key, kind in types.items():
+        _require(key in info, f"{where}: info lacks the key {key!r} ({kind.__name__})")
+        value = info[key]
+        _require(type(value) is kind, f"{where}: info[{key!r}] must be {kind.__name__}, got {value!r}")
+    extra = set(info) - set(types)
+    _require(not extra, f"{where}: info has keys that reset did not have: {sorted(extra)}")
+    key = info["state_key"]
+    _require(
+        0 < len(key) <= 64 and key.isprintable(), f"{where}: state_key must be printable and ≤ 64 long, got {key!r}"
+    )
+    _require(all(type(a) is str for a in info["admissible_actions"]), f"{where}: admissible_actions must be strings")
+    _require(
+        info["action_valid"] == (info["action_parsed"] and info["action_admissible"]),
+        f"{where}: action_valid must be action_parsed and action_admissible",
+    )
+    _require(info["action_valid"] == (info["invalid_reason"] == ""), f"{where}: invalid_reason must be '' iff valid")
+    _require(0.0 <= info["score"] <= 1.0, f"{where}: score must lie in [0, 1], got {info['score']!r}")
+
+
+def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -> None:
+    """Assert the contract of ``creditflow`` environments on one instance.
+
+    Args:
+        env: wrapped or not; its ``unwrapped`` must be an ``AgentEnv``.
+        seed: of the episodes and the random actions.
+        steps: how many random actions are tried.
+
+    Raises:
+        EnvContractError: the first broken rule.
+    """
+    base = env.unwrapped
+    _require(isinstance(base, AgentEnv), f"{type(base).__name__} must derive from creditflow.envs.AgentEnv")
+    assert isinstance(base, AgentEnv)
+    rng = np.random.default_rng(seed)
+    obs, info = env.reset(seed=seed)
+    types: dict[str, type] = {**INFO_TYPES, **{k: type(v) for k, v in info.items() if k not in INFO_TYPES}}
+    for key, kind in types.items():
+        _require(kind in (str, bool, int, float, tuple), f"info[{key!r}] must be a flat plain value, got {kind}")
+    _check_info(info, types, "reset")
+    _require(env.observation_space.contains(obs), f"reset: observation {obs!r} is not in {env.observation_space}")
+    first = (info["task_id"], info["state_key"])
+
+    # the same seed, and the same id, give the same task
+    _, again = env.reset(seed=seed)
+    _require((again["task_id"], again["state_key"]) == first, "reset(seed=…) must be a function of the seed")
+    _, named = env.reset(options={"task_id": first[0]})
+    _require((named["task_id"], named["state_key"]) == first, "reset(options={'task_id': …}) must give that task")
+
+    _check_walk(env, base, types, rng, steps)
+    _check_refusals(env, base, types)
+    _check_limit(env)
+
+
+def _check_walk(
+    env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type], rng: np.random.Generator, steps: int
+) -> None:
+    """Random admissible actions: info, oracle and snapshots at every state."""
+    _, info = env.reset(seed=int(rng.integers(2**31)))
+    for _ in range(steps):
+        snapshot = base.get_state()
+        _require(isinstance(snapshot, str), f"get_state must return JSON text, got {type(snapshot).__name__}")
+        json.loads(snapshot)
+        actions = info["admissible_actions"]
+        _require(len(actions) > 0, "admissible_actions is empty although the episode is not over")
+        _check_oracle(base, snapshot, actions)
+        action = base.action_from_text(actions[int(rng.integers(len(actions)))])
+        outcome = env.step(action)
+        obs, reward, terminated, truncated, info = outcome
+        _check_info(info, types, "step")
+        _require(info["action_valid"], f"{action!r} is listed as admissible but was refused: {info['invalid_reason']}")
+        _require(type(reward) is float and math.isfinite(reward), f"reward must be a finite float, got {reward!r}")
+        _require(type(terminated) is bool and type(truncated) is bool, "terminated and truncated must be bool")
+        _require(not (terminated and truncated), "terminated and truncated must not both hold")
+        _require(env.observation_space.contains(obs), f"observation {obs!r} is not in {env.observation_space}")
+        # a restored snapshot replays the same step
+        base.set_state(snapshot)
+        _require(base.get_state() == snapshot, "set_state then get_state must give the same snapshot")
+        replay = env.step(action)
+        same = all(np.array_equal(a, b) for a, b in zip(outcome[:4], replay[:4], strict=True)) and replay[4] == info
+        _require(same, f"a restored snapshot must replay the same step; action {action!r} differed")
+        if terminated or truncated:
+            _require(info["admissible_actions"] == (), "admissible_actions must be () once the episode is over")
+            _require(terminated or not info["success"], "success without termination")
+            try:
+                env.step(action)
+            except EpisodeError:
+                pass
+            else:
+                raise EnvContractError("step after the end of the episode must raise EpisodeError")
+            _, info = env.reset(seed=int(rng.integers(2**31)))
+
+
+def _check_oracle(base: AgentEnv[Any, Any, Any], snapshot: str, actions: tuple[str, ...]) -> None:
+    oracle = base.oracle
+    value, distance = oracle.value(snapshot), oracle.distance(snapshot)
+    best = oracle.optimal_actions(snapshot)
+    _require(0.0 <= value <= 1.0, f"oracle.value must lie in [0, 1], got {value!r}")
+    _require(distance >= 0, f"oracle.distance must be ≥ 0, got {distance!r}")
+    _require(best == tuple(sorted(best)), f"oracle.optimal_actions must be sorted, got {best!r}")
+    _require(math.isinf(distance) == (not best) or distance == 0, "oracle: actions iff a finite, positive distance")
+    _require(set(best) <= set(actions), f"oracle.optimal_actions {best!r} must be admissible ({actions!r})")
+
+
+def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type]) -> None:
+    """Junk actions change nothing but the step count and say why."""
+    for action in HOSTILE_ACTIONS:
+        obs, before = env.reset(seed=1)
+        try:
+            after_obs, _, terminated, _, info = base.step(action)
+        except Exception as error:
+            raise EnvContractError(f"the action {action!r:.40} must be refused, not raise {error!r}") from error
+        _check_info(info, types, f"refused action {action!r:.40}")
+        _require(not info["action_valid"], f"the action {action!r:.40} should be refused")
+        _require(
+            info["state_key"] == before["state_key"] and np.array_equal(obs, after_obs) and not terminated,
+            "a refused action must change nothing",
+        )
+        _require(info["elapsed_steps"] == 1, "a refused action counts as a step")
+        _require(len(info["invalid_reason"]) <= 400, "invalid_reason must not echo a huge action")
+
+
+def _check_limit(env: gym.Env[Any, Any]) -> None:
+    """The env owns the step limit: refused actions run into it."""
+    base = env.unwrapped
+    assert isinstance(base, AgentEnv)
+    env.reset(seed=2)
+    truncated = False
+    for count in range(1, base.max_steps + 1):
+        _, _, terminated, truncated, _ = base.step("\x00")
+        _require(not terminated, "refused actions must not end the task")
+        _require(truncated == (count == base.max_steps), f"truncated must come at max_steps={base.max_steps}")

@@ -1,0 +1,247 @@
+"""Tasks and panels: content-addressed problem instances, and published lists of them.
+
+A task id is a hash of the task's *content*, so the same id is the same problem on any worker, machine and year; a
+canonical id is the same hash taken up to the environment's symmetries, and is what splits are disjoint by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Protocol
+
+import numpy as np
+
+from .errors import ConfigError, DataError, UnknownTaskError, unknown_name
+
+__all__ = [
+    "Panel",
+    "PanelRow",
+    "RowTasks",
+    "Task",
+    "TaskSource",
+    "content_id",
+    "draw_index",
+    "load_panel",
+    "panel_names",
+    "parse_panel",
+    "parse_panel_spec",
+]
+
+PANEL_FORMAT = 1
+
+
+def content_id(prefix: str, content: Any) -> str:
+    """``prefix`+ ":" + blake2b-128 of the content's canonical JSON (sorted keys, no spaces, ASCII).
+
+    >>> content_id("demo1", {"b": 1, "a": "x"})
+    'demo1:ef801795c4aac48b1738ef676ae7d53b'
+    """
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return f"{prefix}:{hashlib.blake2b(text.encode('ascii'), digest_size=16).hexdigest()}"
+
+
+def draw_index(rng: np.random.Generator, n: int) -> int:
+    """A uniform index below ``n`` from one raw 64-bit draw.
+
+    NumPy keeps the raw stream of a bit generator stable across versions, but not its distributions.
+    """
+    raw = int(rng.bit_generator.random_raw())  # type: ignore[attr-defined]  # every NumPy bit generator has it
+    return (raw * n) >> 64
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem instance.
+
+    Attributes:
+        task_id: ``"<env><generation>:<32 hex digits>"``, a hash of the content.
+        canonical_id: the same up to symmetry.
+        content: the JSON-able canonical content.
+    """
+
+    task_id: str
+    canonical_id: str
+    content: Mapping[str, Any]
+
+
+class TaskSource(Protocol):
+    """Where an environment's tasks come from: a panel, level files, a generator."""
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """A task drawn with raw integers of ``rng``."""
+        ...
+
+    def get(self, task_id: str) -> Task:
+        """The task with this id.
+
+        Raises:
+            UnknownTaskError: this source does not hold it.
+        """
+        ...
+
+    def from_content(self, content: Any) -> Task:
+        """The task with this content.
+
+        Raises:
+            DataError: the content is malformed.
+        """
+        ...
+
+    def task_ids(self) -> tuple[str, ...]:
+        """All ids in their published order; () for an endless source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRow:
+    """One line of a panel.
+
+    Attributes:
+        task_id: what the locator must hash to.
+        split: "train", "valid" or "test".
+        locator: how to make the task: its content, or the arguments of a generator.
+        strata: named properties the panel is stratified by.
+    """
+
+    task_id: str
+    split: str
+    locator: Mapping[str, Any]
+    strata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A named, ordered, published list of tasks.
+
+    Attributes:
+        name: "<env>/<name>-v<k>".
+        rows: in published order.
+    """
+
+    name: str
+    rows: tuple[PanelRow, ...]
+
+    def split(self, name: str) -> tuple[PanelRow, ...]:
+        """The rows of one split, in order; "all" gives every row.
+
+        Raises:
+            ConfigError: there is no such split.
+        """
+        splits = {row.split for row in self.rows}
+        if name != "all" and name not in splits:
+            raise unknown_name(f"split of panel {self.name}", name, splits | {"all"})
+        return tuple(row for row in self.rows if name in ("all", row.split))
+
+
+def panel_names(env: str) -> tuple[str, ...]:
+    """Names of the embedded panels of an environment, such as "standard-v1"."""
+    folder = files("creditflow.assets") / "panels" / env
+    if not folder.is_dir():
+        return ()
+    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".json")))
+
+
+def load_panel(env: str, name: str) -> Panel:
+    """An embedded panel of ``env``.
+
+    Raises:
+        ConfigError: no such panel.
+        DataError: the file does not follow the panel format.
+    """
+    if name not in panel_names(env):
+        raise unknown_name(f"panel of {env}", name, panel_names(env))
+    text = (files("creditflow.assets") / "panels" / env / f"{name}.json").read_text(encoding="utf-8")
+    return parse_panel(text, f"{env}/{name}")
+
+
+def parse_panel(text: str, name: str) -> Panel:
+    """A panel from its JSON text: ``{"format_version": 1, "rows": [{task_id, split, locator, strata}]}``.
+
+    Raises:
+        DataError: what is wrong, and in which row.
+    """
+    try:
+        data = json.loads(text)
+        if data["format_version"] != PANEL_FORMAT:
+            raise DataError(f"panel {name}: format_version {data['format_version']!r}, expected {PANEL_FORMAT}")
+        rows = tuple(
+            PanelRow(row["task_id"], row["split"], row["locator"], row.get("strata", {})) for row in data["rows"]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"panel {name}: not in panel format {PANEL_FORMAT}: {error!r}") from error
+    if len({row.task_id for row in rows}) != len(rows):
+        raise DataError(f"panel {name}: a task_id occurs twice")
+    return Panel(name, rows)
+
+
+def parse_panel_spec(env: str, spec: str) -> tuple[PanelRow, ...]:
+    """Rows named by "<panel>:<split>", as the command line writes it; a missing split means "all".
+
+    Raises:
+        ConfigError: unknown panel or split.
+    """
+    name, _, split = spec.partition(":")
+    if not name:
+        raise ConfigError(f"a panel is written NAME:SPLIT, got {spec!r}")
+    return load_panel(env, name).split(split or "all")
+
+
+class RowTasks:
+    """A finite task source: rows, built on demand and verified against their published ids.
+
+    Args:
+        env: the environment's name, for messages.
+        rows: in published order.
+        build: makes a task from a locator or from a content given by a user; raises DataError if malformed.
+    """
+
+    def __init__(self, env: str, rows: Sequence[PanelRow], build: Callable[[Any], Task]) -> None:
+        if not rows:
+            raise ConfigError(f"{env}: the task source is empty")
+        self.env = env
+        self.rows = tuple(rows)
+        self._build = build
+        self._index = {row.task_id: i for i, row in enumerate(self.rows)}
+        self._built: dict[int, Task] = {}
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """A uniformly drawn row."""
+        return self._task(draw_index(rng, len(self.rows)))
+
+    def get(self, task_id: str) -> Task:
+        """The row with this id."""
+        index = self._index.get(task_id)
+        if index is None:
+            raise UnknownTaskError(
+                f"{self.env}: task {task_id!r} is not among the {len(self.rows)} tasks of this source; open the "
+                "environment with the panel, level file or data it comes from, or give its content by "
+                "reset(options={'task': …})"
+            )
+        return self._task(index)
+
+    def from_content(self, content: Any) -> Task:
+        """The task with this content, listed or not."""
+        return self._build(content)
+
+    def task_ids(self) -> tuple[str, ...]:
+        """All ids in order."""
+        return tuple(row.task_id for row in self.rows)
+
+    def _task(self, index: int) -> Task:
+        task = self._built.get(index)
+        if task is None:
+            row = self.rows[index]
+            task = self._build(row.locator)
+            if task.task_id != row.task_id:
+                raise DataError(
+                    f"{self.env}: row {index} is published as {row.task_id} but its content hashes to {task.task_id}; "
+                    "the file was changed, or made by another version"
+                )
+            self._built[index] = task
+        return task
