@@ -1,0 +1,1 @@
+"""ALFWorld: household games in text, on a native engine."""
