@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import DataError
-from ..tasks import Task, content_id
+from creditflow.envs.errors import DataError
+from creditflow.envs.tasks import Task, content_id
 from .goals import TASK_TYPES, Goal, parse_goal
 from .grammar import Dialect, dialect_from_content, dialect_to_content
 from .pddl import Problem
@@ -91,9 +91,9 @@ def content_from_problem(problem: Problem, dialect: Dialect, sentence: str, sour
                 [
                     o,
                     kinds.get(o, ""),
-                    sorted(row[1] for row in facts["objectatlocation"] if row[0] == o),
-                    sorted(row[1] for row in facts["inreceptacle"] if row[0] == o),
-                    sorted(row[1] for row in facts["inreceptacleobject"] if row[0] == o),
+                    sorted({row[1] for row in facts["objectatlocation"] if row[0] == o}),
+                    sorted({row[1] for row in facts["inreceptacle"] if row[0] == o}),
+                    sorted({row[1] for row in facts["inreceptacleobject"] if row[0] == o}),
                     sorted(name for name in (*AFFORDANCES, *STATES) if (o,) in facts[name]),
                 ]
                 for o in objects

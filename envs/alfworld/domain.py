@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from ..errors import DataError
+from creditflow.envs.errors import DataError
 from .pddl import read_sexpr
 
 __all__ = ["action_digests", "check_domain"]

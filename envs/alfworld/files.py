@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
+from creditflow.envs.errors import DataError
 from .content import content_from_problem
 from .domain import check_domain
 from .grammar import parse_grammar

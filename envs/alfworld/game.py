@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from ..tasks import content_id
+from creditflow.envs.tasks import content_id
 from .content import goal_of
 from .grammar import DIALECTS, Dialect, dialect_from_content
 from .names import human_names
@@ -103,6 +103,7 @@ class Game:
         # memo tables of the engine; bounded there, and safe to share: entries are immutable and equal for equal keys
         self.menus: dict[Any, Any] = {}
         self.enumerations: dict[int, str] = {}
+        self.distances: dict[Any, Any] = {}
 
     def _of_types(self, types: set[str]) -> int:
         return sum(1 << o for o, otype in enumerate(self.object_types) if otype and otype in types)

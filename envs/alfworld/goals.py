@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DataError
+from creditflow.envs.errors import DataError
 from .pddl import SExpr
 
 __all__ = ["PROPERTIES", "TASK_TYPES", "Goal", "goal_expression", "parse_goal"]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from ..errors import DataError
+from creditflow.envs.errors import DataError
 
 __all__ = ["DIALECTS", "Dialect", "dialect_from_content", "dialect_to_content", "parse_grammar"]
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..errors import DataError
+from creditflow.envs.errors import DataError
 
 __all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "Problem", "SExpr", "parse_problem", "read_sexpr"]
 

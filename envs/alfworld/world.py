@@ -6,7 +6,7 @@ import json
 from hashlib import blake2b
 from typing import Any
 
-from ..errors import DataError
+from creditflow.envs.errors import DataError
 from .game import Game
 
 __all__ = ["World"]
