@@ -7,40 +7,12 @@ heating works with a closed microwave, an object put down next to where it was t
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from .commands import Menu, Op
 from .game import MENU_CACHE, TEXT_CACHE, Game, bits
 from .grammar import EXAMINE_CONDITIONS, NOTHING_HAPPENS
 from .world import World
 
-__all__ = ["NOTHING_HAPPENS", "Menu", "Op", "act", "intro", "menu"]
-
-
-class Op(NamedTuple):
-    """One command, decoded.
-
-    Attributes:
-        verb: "go", "open", "close", "take", "put", "clean", "heat", "cool", "use", "slice", "examine" (a receptacle),
-            "inspect" (the held object), "inventory", "look" or "help".
-        thing: object number, −1 if none.
-        place: receptacle number (for "slice": number of the knife), −1 if none.
-    """
-
-    verb: str
-    thing: int = -1
-    place: int = -1
-
-
-class Menu(NamedTuple):
-    """The admissible commands of a state.
-
-    Attributes:
-        commands: in the engine's order (sorted as strings).
-        ops: command -> what it means.
-    """
-
-    commands: tuple[str, ...]
-    ops: dict[str, Op]
+__all__ = ["NOTHING_HAPPENS", "act", "intro", "inventory", "look", "menu"]
 
 
 # -- admissible commands ---------------------------------------------------------------------------------------------
@@ -71,9 +43,9 @@ def _menu(world: World) -> Menu:
     ops = {"inventory": Op("inventory"), "look": Op("look")}
     if game.dialect.help:
         ops["help"] = Op("help")
-    for command, r in game.go_commands:
-        if game.home[r] not in (-1, world.place):
-            ops[command] = Op("go", -1, r)
+    for home, command, op in game.walks:
+        if home != world.place:
+            ops[command] = op
     for r in game.at_location[world.place]:
         _at_receptacle(world, r, ops)
     if held >= 0:

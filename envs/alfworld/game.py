@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from creditflow.envs.tasks import content_id
-from .content import goal_of
+from creditflow.envs.tasks import Task, content_id
+from .commands import Op
+from .content import game_task, goal_of
 from .grammar import DIALECTS, Dialect, dialect_from_content
 from .names import human_names
 
 __all__ = ["Game", "bits"]
 
-MENU_CACHE = 512  # command lists remembered per game
+MENU_CACHE = 128  # command lists remembered per game
 TEXT_CACHE = 1024  # enumerations remembered per game
 
 
@@ -53,6 +54,7 @@ class Game:
         openable, sinks, microwaves, fridges: receptacle masks.
         targets, lamps, knives, pickupable, …: object masks.
         goal_places: receptacle numbers of the goal's type.
+        walks: (location, command, meaning) of every walk.
         start: the initial values of a ``World``.
     """
 
@@ -99,7 +101,11 @@ class Game:
         self.knives = self._of_types({"knifetype", "butterknifetype"})
         self._goal()
         self._start(content, number, at, start, held)
-        self.go_commands = tuple((f"go to {name}", r) for r, name in enumerate(self.receptacle_names))
+        self.walks = tuple(
+            (home, f"go to {name}", Op("go", -1, r))
+            for r, (home, name) in enumerate(zip(self.home, self.receptacle_names, strict=True))
+            if home >= 0
+        )
         # memo tables of the engine; bounded there, and safe to share: entries are immutable and equal for equal keys
         self.menus: dict[Any, Any] = {}
         self.enumerations: dict[int, str] = {}
@@ -150,6 +156,11 @@ class Game:
     def content_text(self) -> str:
         """The content as JSON text; snapshots carry it."""
         return json.dumps(self.content, separators=(",", ":"))
+
+    @cached_property
+    def task(self) -> Task:
+        """The game as a task."""
+        return game_task(self.content)
 
     @property
     def task_line(self) -> str:

@@ -8,17 +8,20 @@ Snapshots travel, so nothing in one is trusted.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.tasks import Task
 
 from .content import validate_content
 from .game import Game
 from .grammar import DIALECTS
 from .world import World
 
-__all__ = ["Snapshot", "compiled", "read_snapshot", "write_snapshot"]
+__all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
 
 FORMAT: Final = "alfworld/1"
 MAX_CHARACTERS: Final = 8_000_000
@@ -45,7 +48,25 @@ class Snapshot(NamedTuple):
     steps: int
 
 
-@lru_cache(maxsize=1024)
+_GAMES: Final[OrderedDict[tuple[str, str | None], Game]] = OrderedDict()
+_LOCK: Final = Lock()
+KEPT: Final = 256  # compiled games
+
+
+def game_of_task(task: Task, syntax: str | None) -> Game:
+    """The compiled game of a task; equal tasks give the same object while it is remembered."""
+    key = (task.task_id, syntax)
+    game = _GAMES.get(key)
+    if game is None:
+        game = compiled(json.dumps(task.content, separators=(",", ":")), syntax)
+        with _LOCK:
+            _GAMES[key] = game
+            if len(_GAMES) > KEPT:
+                _GAMES.popitem(last=False)
+    return game
+
+
+@lru_cache(maxsize=256)
 def compiled(content_text: str, syntax: str | None) -> Game:
     """The game of a content's JSON text; equal texts give the same object, so its tables are shared.
 
