@@ -18,21 +18,21 @@ __all__ = ["action_digests", "check_domain"]
 
 # action -> digests of the definitions that mean what `engine.py` does: the released files' and our exporter's.
 KNOWN_ACTIONS: dict[str, frozenset[str]] = {
-    "look": frozenset({"bd20cc4eec8f579f"}),
-    "inventory": frozenset({"8583e588c922bbc1"}),
-    "examinereceptacle": frozenset({"e34f57b8f0ee69b5"}),
-    "examineobject": frozenset({"5a5d7b17922ebc61"}),
-    "gotolocation": frozenset({"194c71e29baa94a0"}),
-    "openobject": frozenset({"949aeff94c99a297"}),
-    "closeobject": frozenset({"504d8062e9d539a2"}),
-    "pickupobject": frozenset({"3664195d8314c792"}),
-    "putobject": frozenset({"7908bb6e2ade9366"}),
-    "cleanobject": frozenset({"7dda2fc178b79c25", "a4f2a2babf5370e6"}),
-    "heatobject": frozenset({"f53bd04232318ef7"}),
-    "coolobject": frozenset({"b06ce39a18cd6829"}),
-    "toggleobject": frozenset({"525746c0e764af8d"}),
-    "sliceobject": frozenset({"49b176c4485c08e1"}),
-    "help": frozenset({"2b35bf5dcde55345"}),
+    "look": frozenset({"bae770758a6aa3f9", "bd20cc4eec8f579f"}),
+    "inventory": frozenset({"8583e588c922bbc1", "cc82698e9ca2083c"}),
+    "examinereceptacle": frozenset({"a0947c8433d9ea87", "e34f57b8f0ee69b5"}),
+    "examineobject": frozenset({"5a5d7b17922ebc61", "913f36393dbed270"}),
+    "gotolocation": frozenset({"194c71e29baa94a0", "5c761acebc26f536"}),
+    "openobject": frozenset({"932ef3f071531ddb", "949aeff94c99a297"}),
+    "closeobject": frozenset({"504d8062e9d539a2", "9ffe9fdff68a3071"}),
+    "pickupobject": frozenset({"3664195d8314c792", "9787d98a7be86548"}),
+    "putobject": frozenset({"7908bb6e2ade9366", "ee7e316d477037d2"}),
+    "cleanobject": frozenset({"7dda2fc178b79c25", "a4f2a2babf5370e6", "ba95680c411b13e1", "6f6a013154d75a2e"}),
+    "heatobject": frozenset({"62b800a3d5de9f45", "f53bd04232318ef7"}),
+    "coolobject": frozenset({"a0d89c4723cf45d8", "b06ce39a18cd6829"}),
+    "toggleobject": frozenset({"525746c0e764af8d", "9833abb9e18428cc"}),
+    "sliceobject": frozenset({"2124968344059fd2", "49b176c4485c08e1"}),
+    "help": frozenset({"2b35bf5dcde55345", "a5a2f84f6325caee"}),
 }
 OPTIONAL_ACTIONS = frozenset({"help"})
 

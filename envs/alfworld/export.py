@@ -50,7 +50,7 @@ _ACTIONS: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "CleanObject": (
         "?l - location ?r - receptacle ?o - object",
-        f"{_HERE} (holds ?a ?o) (cleanable ?o) (or (receptacleType ?r SinkBasinType) (receptacleType ?r SinkType))",
+        f"{_HERE} (holds ?a ?o) (cleanable ?o) (receptacleType ?r SinkBasinType)",
         "(isClean ?o)",
     ),
     "HeatObject": (
@@ -94,13 +94,19 @@ _PREDICATES: Final = (
 )
 # constants that the actions name: every problem declares them
 _CONSTANTS: Final = {
-    "rtype": ("sinktype", "sinkbasintype", "microwavetype", "fridgetype"),
+    "rtype": ("sinkbasintype", "microwavetype", "fridgetype"),
     "otype": ("knifetype", "butterknifetype"),
 }
 
 
-def domain_text(*, with_help: bool = True) -> str:
-    """A PDDL domain that means what ``engine.py`` does."""
+def domain_text(*, with_help: bool = True, with_sinks: bool = False) -> str:
+    """A PDDL domain that means what ``engine.py`` does.
+
+    Args:
+        with_help: whether there is the command ``help``.
+        with_sinks: whether things are also cleaned in receptacles of ``SinkType``. No known game has one: there it is
+            the type of an *object*, and a PDDL name cannot be both.
+    """
     lines = [
         "(define (domain alfred)",
         "(:requirements :adl :action-costs :typing)",
@@ -113,6 +119,11 @@ def domain_text(*, with_help: bool = True) -> str:
     for name, (parameters, precondition, effects) in _ACTIONS.items():
         if name == "help" and not with_help:
             continue
+        if name == "CleanObject" and with_sinks:
+            precondition = precondition.replace(
+                "(receptacleType ?r SinkBasinType)",
+                "(or (receptacleType ?r SinkBasinType) (receptacleType ?r SinkType))",
+            )
         condition = f"(and {precondition})" if precondition else "()"
         lines += [
             f"(:action {name}",
@@ -292,7 +303,9 @@ def problem_text(game: Game) -> str:
 def game_fields(game: Game, walkthrough: Sequence[str] | None = None) -> dict[str, Any]:
     """The fields of a ``.tw-pddl`` file."""
     fields: dict[str, Any] = {
-        "pddl_domain": domain_text(with_help=bool(game.dialect.help)),
+        "pddl_domain": domain_text(
+            with_help=bool(game.dialect.help), with_sinks="sinktype" in game.receptacle_types
+        ),
         "grammar": grammar_text(game.dialect, game.sentence),
         "pddl_problem": problem_text(game),
         "solvable": True,

@@ -136,6 +136,8 @@ class ALFWorldOracle:
                 raise OracleLimitError(
                     f"no way to success found within {self.max_nodes} states of this game; raise oracle_nodes"
                 )
+            if world.game.lamps & world.game.pickupable:  # no known game: the search takes lamps to stand still
+                answer = Answer(answer.distance, False)
             if len(known) >= REMEMBERED:
                 known.clear()
             known[reduced, self.max_nodes] = answer
