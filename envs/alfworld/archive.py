@@ -80,5 +80,7 @@ def unpack_archive(path: str | Path, folder: str | Path) -> int:
         temporary.replace(target)
         games += target.name == "game.tw-pddl"
     if not games:
-        raise DataError(f"{path}: holds no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen")
+        raise DataError(
+            f"{path}: holds no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen"
+        )
     return games

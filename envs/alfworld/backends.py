@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from creditflow.envs.alfworld.commands import Menu
+from creditflow.envs.alfworld.engine import NOTHING_HAPPENS, act, intro, menu
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, unknown_name
-
-from .commands import Menu
-from .engine import NOTHING_HAPPENS, act, intro, menu
-from .game import Game
-from .world import World
 
 __all__ = ["BACKENDS", "Backend", "NativeBackend", "make_backend"]
 
@@ -89,7 +88,7 @@ def make_backend(name: str) -> Backend:
     if name == "native":
         return NativeBackend()
     if name == "textworld":
-        from .textworld_backend import TextWorldBackend  # noqa: PLC0415 - optional, heavy
+        from creditflow.envs.alfworld.textworld_backend import TextWorldBackend
 
         return TextWorldBackend()
     raise unknown_name("backend", name, BACKENDS)

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from creditflow.envs.alfworld.dialect import Dialect, dialect_from_content, dialect_to_content
+from creditflow.envs.alfworld.goals import TASK_TYPES, Goal, parse_goal
+from creditflow.envs.alfworld.pddl import Problem
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
-from .goals import TASK_TYPES, Goal, parse_goal
-from .grammar import Dialect, dialect_from_content, dialect_to_content
-from .pddl import Problem
 
 __all__ = ["AFFORDANCES", "FORMAT", "STATES", "content_from_problem", "game_task", "goal_of", "validate_content"]
 
@@ -46,7 +46,7 @@ _PREDICATES: dict[str, tuple[str, ...]] = {
     "cancontain": ("rtype", "otype"),
     "holds": ("agent", "object"),
     "holdsany": ("agent",),
-    **{name: ("object",) for name in (*AFFORDANCES, *STATES)},
+    **dict.fromkeys((*AFFORDANCES, *STATES), ("object",)),
     "ison": ("object",),
     "isreceptacleobjectfull": ("object",),
     "wasinreceptacle": ("object", "receptacle"),
@@ -208,7 +208,9 @@ def _check_receptacles(rows: Any, source: str) -> None:
         raise DataError(f"{source}: a game needs at least one receptacle")
     for row in rows:
         if len(row) != 4 or not _texts(row) or row[3] not in ("", "openable", "opened"):
-            raise DataError(f"{source}: a receptacle is [id, type, location, ''|'openable'|'opened'], got {_short(row)}")
+            raise DataError(
+                f"{source}: a receptacle is [id, type, location, ''|'openable'|'opened'], got {_short(row)}"
+            )
 
 
 def _check_objects(rows: Any, receptacles: set[str], source: str) -> None:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from creditflow.envs.alfworld.pddl import read_sexpr
 from creditflow.envs.errors import DataError
-from .pddl import read_sexpr
 
 __all__ = ["action_digests", "check_domain"]
 

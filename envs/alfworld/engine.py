@@ -7,10 +7,10 @@ heating works with a closed microwave, an object put down next to where it was t
 
 from __future__ import annotations
 
-from .commands import Menu, Op
-from .game import MENU_CACHE, TEXT_CACHE, Game, bits
-from .grammar import EXAMINE_CONDITIONS, NOTHING_HAPPENS
-from .world import World
+from creditflow.envs.alfworld.commands import Menu, Op
+from creditflow.envs.alfworld.dialect import EXAMINE_CONDITIONS, NOTHING_HAPPENS
+from creditflow.envs.alfworld.game import MENU_CACHE, TEXT_CACHE, Game, bits
+from creditflow.envs.alfworld.world import World
 
 __all__ = ["NOTHING_HAPPENS", "act", "intro", "inventory", "look", "menu"]
 
@@ -43,9 +43,7 @@ def _menu(world: World) -> Menu:
     ops = {"inventory": Op("inventory"), "look": Op("look")}
     if game.dialect.help:
         ops["help"] = Op("help")
-    for home, command, op in game.walks:
-        if home != world.place:
-            ops[command] = op
+    ops.update({command: op for home, command, op in game.walks if home != world.place})
     for r in game.at_location[world.place]:
         _at_receptacle(world, r, ops)
     if held >= 0:
@@ -210,7 +208,7 @@ _VERBS = {
 
 # -- replies ---------------------------------------------------------------------------------------------------------
 def enumerate_names(names: list[str], article: str) -> str:
-    """ "nothing", "a x", "a x, and a y", "a x, a y, and a z": the engine has a comma before every "and".
+    """Names as the engine lists them: "nothing", "a x", "a x, and a y", with a comma before every "and".
 
     >>> enumerate_names(["cup 2", "cup 1"], "a ")
     'a cup 2, and a cup 1'

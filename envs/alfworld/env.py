@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from creditflow.envs.alfworld.backends import make_backend
+from creditflow.envs.alfworld.dialect import DIALECTS
+from creditflow.envs.alfworld.engine import NOTHING_HAPPENS
+from creditflow.envs.alfworld.facts import true_facts
+from creditflow.envs.alfworld.files import fields_from_file
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.reasons import why_not
+from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
+from creditflow.envs.alfworld.sources import FolderTasks, open_tasks
+from creditflow.envs.alfworld.story import Story
+from creditflow.envs.alfworld.texts import OBSERVATIONS, TEXT_KEYS
+from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, unknown_name
 from creditflow.envs.tasks import Task
-
-from .backends import make_backend
-from .engine import NOTHING_HAPPENS
-from .facts import true_facts
-from .files import fields_from_file
-from .grammar import DIALECTS
-from .oracle import ALFWorldOracle
-from .reasons import why_not
-from .snapshot import game_of_task, read_snapshot, write_snapshot
-from .sources import FolderTasks, open_tasks
-from .story import Story
-from .texts import OBSERVATIONS, TEXT_KEYS
-from .world import World
 
 __all__ = ["ALFWorldEnv"]
 
@@ -224,6 +223,6 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         path = self.tasks.path_of(self.task.task_id) if isinstance(self.tasks, FolderTasks) else None
         return "" if path is None else str(path)
 
-    def render(self) -> str | None:  # type: ignore[override]  # Gymnasium's RenderFrame is a free type variable
+    def render(self) -> str | None:
         """The augmented observation, with ``render_mode="ansi"``."""
         return OBSERVATIONS["augmented"](self.world, self._story) if self.render_mode == "ansi" else None

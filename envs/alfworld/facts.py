@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .game import bits
-from .world import World
+from creditflow.envs.alfworld.game import bits
+from creditflow.envs.alfworld.world import World
 
 __all__ = ["true_facts"]
 

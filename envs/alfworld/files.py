@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from creditflow.envs.alfworld.content import content_from_problem
+from creditflow.envs.alfworld.domain import check_domain
+from creditflow.envs.alfworld.grammar import parse_grammar
+from creditflow.envs.alfworld.pddl import parse_problem
 from creditflow.envs.errors import DataError
-from .content import content_from_problem
-from .domain import check_domain
-from .grammar import parse_grammar
-from .pddl import parse_problem
 
-__all__ = ["FIELDS", "content_from_file", "content_from_fields", "fields_from_file"]
+__all__ = ["FIELDS", "content_from_fields", "content_from_file", "fields_from_file"]
 
 FIELDS = ("pddl_domain", "grammar", "pddl_problem")
 MAX_BYTES = 8_000_000  # released files have at most 140,000

@@ -9,9 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-
-from .goals import TASK_TYPES
 
 __all__ = ["FOLDER_SPLITS", "GAME_FILE", "find_root", "game_paths", "task_type_of"]
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from creditflow.envs.alfworld.commands import Op
+from creditflow.envs.alfworld.content import game_task, goal_of
+from creditflow.envs.alfworld.dialect import DIALECTS, Dialect, dialect_from_content
+from creditflow.envs.alfworld.names import human_names
 from creditflow.envs.tasks import Task, content_id
-from .commands import Op
-from .content import game_task, goal_of
-from .grammar import DIALECTS, Dialect, dialect_from_content
-from .names import human_names
 
 __all__ = ["Game", "bits"]
 
@@ -77,9 +77,7 @@ class Game:
         self.location_names = tuple(names[p] for p in places)
         number = {p: i for i, p in enumerate(places)}
         self.home = tuple(number[row[2]] if row[2] else -1 for row in receptacles)
-        self.at_location = tuple(
-            tuple(r for r, home in enumerate(self.home) if home == p) for p in range(len(places))
-        )
+        self.at_location = tuple(tuple(r for r, home in enumerate(self.home) if home == p) for p in range(len(places)))
         self.location_masks = tuple(sum(1 << r for r in here) for here in self.at_location)
         self.receptacle_types = tuple(row[1] for row in receptacles)
         self.object_types = tuple(row[1] for row in objects)

@@ -14,16 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from creditflow.envs.alfworld.content import FORMAT, validate_content
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.goals import PROPERTIES, TASK_TYPES
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.tables import ACCEPTS, FAMILIES, OPENABLE, ROOMS, THINGS
+from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, unknown_name
 
-from .content import FORMAT, validate_content
-from .game import Game
-from .goals import PROPERTIES, TASK_TYPES
-from .oracle import ALFWorldOracle
-from .tables import ACCEPTS, FAMILIES, OPENABLE, ROOMS, THINGS
-from .world import World
-
-__all__ = ["GENERATION", "LEAST_STEPS", "SPLITS", "generate"]
+__all__ = ["GENERATION", "LEAST_STEPS", "ROOMS_FOR", "SPLITS", "generate"]
 
 GENERATION: Final = 1  # raise when the same seed gives another house
 SPLITS: Final = ("train", "valid_seen", "valid_unseen")
@@ -37,7 +36,7 @@ LEAST_STEPS: Final[dict[str, int]] = {
     "pick_cool_then_place_in_recep": 5,
     "pick_two_obj_and_place": 7,
 }
-_ROOMS_FOR: Final[dict[str, tuple[str, ...]]] = {
+ROOMS_FOR: Final[dict[str, tuple[str, ...]]] = {
     "pick_and_place_simple": ("kitchen", "bathroom", "bedroom", "living"),
     "look_at_obj_in_light": ("bedroom", "living"),
     "pick_clean_then_place_in_recep": ("kitchen", "bathroom"),
@@ -116,12 +115,12 @@ def generate(seed: int, split: str = "train", task_type: str = "", room: str = "
         raise unknown_name("split", split, SPLITS)
     if task_type and task_type not in TASK_TYPES:
         raise unknown_name("task type", task_type, TASK_TYPES)
-    if room and (room not in ROOMS or (task_type and room not in _ROOMS_FOR[task_type])):
-        raise unknown_name("room", room, _ROOMS_FOR.get(task_type, ROOMS))
+    if room and (room not in ROOMS or (task_type and room not in ROOMS_FOR[task_type])):
+        raise unknown_name("room", room, ROOMS_FOR.get(task_type, ROOMS))
     draw = _Draw((GENERATION, seed))
-    options = [name for name in TASK_TYPES if not room or room in _ROOMS_FOR[name]]
+    options = [name for name in TASK_TYPES if not room or room in ROOMS_FOR[name]]
     task = task_type or draw.pick(options)
-    kind = room or draw.pick(_ROOMS_FOR[task])
+    kind = room or draw.pick(ROOMS_FOR[task])
     while True:
         house = _furnish(draw, kind)
         if (_share(_layout(house, kind)) == 0) != (split == "valid_unseen"):
@@ -145,7 +144,9 @@ def _furnish(draw: _Draw, kind: str) -> _House:
             if location == 0 or not draw.chance(_SHARED_LOCATION):
                 location += 1
             openness = "openable" if draw.chance(OPENABLE.get(piece.type, 0)) else ""
-            house.receptacles.append([_place_id(piece.type, number), f"{piece.type}type", _location(location), openness])
+            house.receptacles.append(
+                [_place_id(piece.type, number), f"{piece.type}type", _location(location), openness]
+            )
     return house
 
 

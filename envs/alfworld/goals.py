@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from creditflow.envs.alfworld.pddl import SExpr
 from creditflow.envs.errors import DataError
-from .pddl import SExpr
 
 __all__ = ["PROPERTIES", "TASK_TYPES", "Goal", "goal_expression", "parse_goal"]
 
@@ -48,7 +48,7 @@ class Goal:
 
     @property
     def quality(self) -> str:
-        """ "clean", "hot", "cool" or ""."""
+        """What must be done to the object: "clean", "hot", "cool" or ""."""
         return TASK_TYPES[self.task_type]
 
     @property
@@ -62,7 +62,7 @@ class Goal:
         return 2 if self.task_type == "pick_two_obj_and_place" else 1
 
 
-class _Shape(Exception):
+class _ShapeError(Exception):
     """The expression is none of the six shapes."""
 
 
@@ -78,8 +78,8 @@ def parse_goal(expr: SExpr, source: str) -> Goal:
             return _placing(groups[0])
         if len(groups) == 2:
             return _looking(groups)
-        raise _Shape
-    except _Shape:
+        raise _ShapeError
+    except _ShapeError:
         raise DataError(
             f"{source}: the goal is none of ALFWorld's six ({', '.join(TASK_TYPES)}); the native engine cannot judge "
             "it, backend='textworld' may"
@@ -100,55 +100,59 @@ def _flatten(expr: Any) -> set[tuple[str, ...]]:
     while pending:
         node = pending.pop()
         if not isinstance(node, list) or not node:
-            raise _Shape
+            raise _ShapeError
         if node[0] == "and":
             pending.extend(node[1:])
         elif node[0] == "exists":
             if len(node) != 3 or not isinstance(node[1], list):
-                raise _Shape
+                raise _ShapeError
             names = [name for name in node[1] if isinstance(name, str) and name.startswith("?")]
             if declared & set(names):  # shadowing would change the meaning
-                raise _Shape
+                raise _ShapeError
             declared.update(names)
             pending.append(node[2])
         elif node[0] == "not":
             if len(node) != 2 or not isinstance(node[1], list) or len(node[1]) != 3 or node[1][0] != "=":
-                raise _Shape
+                raise _ShapeError
             atoms.add(("differ", *sorted(map(str, node[1][1:]))))
         elif all(isinstance(word, str) for word in node):
             atoms.add(tuple(node))
         else:
-            raise _Shape
+            raise _ShapeError
     return atoms
 
 
 def _one(atoms: set[tuple[str, ...]], predicate: str, first: str = "") -> tuple[str, ...]:
     found = [atom for atom in atoms if atom[0] == predicate and len(atom) == 3 and first in ("", atom[1])]
     if len(found) != 1:
-        raise _Shape
+        raise _ShapeError
     return found[0]
 
 
 def _placing(atoms: set[tuple[str, ...]]) -> Goal:
     inside = sorted(atom for atom in atoms if atom[0] == "inreceptacle" and len(atom) == 3)
     if len(inside) not in (1, 2):
-        raise _Shape
+        raise _ShapeError
     _, item, place = inside[0]
     target = _one(atoms, "objecttype", item)[2]
     kind = _one(atoms, "receptacletype", place)[2]
-    expected = {("inreceptacle", item, place), ("objecttype", item, target), ("receptacletype", place, kind)}
+    expected: set[tuple[str, ...]] = {
+        ("inreceptacle", item, place),
+        ("objecttype", item, target),
+        ("receptacletype", place, kind),
+    }
     if len(inside) == 2:
         other = inside[1][1]
         expected |= {("inreceptacle", other, place), ("objecttype", other, target), ("differ", *sorted((item, other)))}
         if atoms != expected:
-            raise _Shape
+            raise _ShapeError
         return Goal("pick_two_obj_and_place", target, kind)
     if atoms == expected:
         return Goal("pick_and_place_simple", target, kind)
     for name, (fact, affordance) in PROPERTIES.items():
         if atoms == expected | {(fact, item), (affordance, item)}:
             return Goal(_BY_PROPERTY[name], target, kind)
-    raise _Shape
+    raise _ShapeError
 
 
 def _looking(groups: list[set[tuple[str, ...]]]) -> Goal:
@@ -166,7 +170,7 @@ def _looking(groups: list[set[tuple[str, ...]]]) -> Goal:
         ("atlocation", agent, here),
         ("inreceptacle", lamp, place),
     } or held != {("objecttype", item, target), ("holds", holder, item)}:
-        raise _Shape
+        raise _ShapeError
     return Goal("look_at_obj_in_light", target, lamp_type)
 
 
@@ -185,7 +189,5 @@ def goal_expression(goal: Goal) -> str:
         fact, affordance = PROPERTIES[goal.quality]
         atoms += f" ({affordance} ?o) ({fact} ?o)"
     if goal.count == 2:
-        atoms += (
-            f" (exists (?o2 - object) (and (not (= ?o ?o2)) (objectType ?o2 {goal.target}) (inReceptacle ?o2 ?r)))"
-        )
+        atoms += f" (exists (?o2 - object) (and (not (= ?o ?o2)) (objectType ?o2 {goal.target}) (inReceptacle ?o2 ?r)))"
     return f"(and (exists (?r - receptacle) (exists (?o - object) (and {atoms}))))"

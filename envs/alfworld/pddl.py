@@ -53,20 +53,20 @@ def read_sexpr(text: str, source: str) -> list[Any]:
     root: list[Any] = []
     stack: list[list[Any]] = []
     top = root
-    for token in _TOKEN.findall(text.lower()):
-        if token == "(":
+    for word in _TOKEN.findall(text.lower()):
+        if word == "(":
             if len(stack) >= MAX_DEPTH:
                 raise DataError(f"{source}: PDDL brackets nest deeper than {MAX_DEPTH}; this is no ALFWorld game")
             stack.append(top)
             child: list[Any] = []
             top.append(child)
             top = child
-        elif token == ")":
+        elif word == ")":
             if not stack:
                 raise DataError(f"{source}: a closing bracket too many in the PDDL text")
             top = stack.pop()
-        elif token[0] != _COMMENT:
-            top.append(token)
+        elif word[0] != _COMMENT:
+            top.append(word)
     if stack:
         raise DataError(f"{source}: {len(stack)} closing brackets are missing in the PDDL text; is the file cut off?")
     if len(root) != 1 or not isinstance(root[0], list):
@@ -95,9 +95,7 @@ def parse_problem(text: str, source: str) -> Problem:
         raise DataError(f"{source}: the PDDL problem is of domain {sections[':domain']!r:.60}, expected alfred")
     if len(sections[":goal"]) != 1:
         raise DataError(f"{source}: (:goal …) must hold one expression")
-    return Problem(
-        _typed(sections[":objects"], source), _facts(sections[":init"], source), sections[":goal"][0]
-    )
+    return Problem(_typed(sections[":objects"], source), _facts(sections[":init"], source), sections[":goal"][0])
 
 
 def _typed(items: list[Any], source: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .world import World
+from creditflow.envs.alfworld.world import World
 
 __all__ = ["why_not"]
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .game import Game, bits
-from .world import World
+from creditflow.envs.alfworld.game import Game, bits
+from creditflow.envs.alfworld.world import World
 
 __all__ = ["EMPTY", "OTHER", "Place", "Reduced", "reduce_world"]
 
@@ -58,7 +58,7 @@ class Reduced(NamedTuple):
         treated: mask of objects that have the wanted property (all, if none is wanted).
         loose: mask of objects that can be picked up.
         lit: mask of lamps that were switched on.
-        count: how many objects must lie in one receptacle; 0 for looking at one under a lamp.
+        needed: how many objects must lie in one receptacle; 0 for looking at one under a lamp.
     """
 
     stands: tuple[tuple[Place, ...], ...]
@@ -67,7 +67,7 @@ class Reduced(NamedTuple):
     treated: int
     loose: int
     lit: int
-    count: int
+    needed: int
 
 
 def reduce_world(world: World) -> Reduced:
@@ -123,9 +123,13 @@ class _Where:
         found = []
         for r in receptacles:
             place = self._place(r)
-            if place.goal or place.treats or place.items or place.lamps:
-                found.append(place)
-            elif keep_plain and (place.fits_other if self.other >= 0 else place.fits):
+            if (
+                place.goal
+                or place.treats
+                or place.items
+                or place.lamps
+                or (keep_plain and (place.fits_other if self.other >= 0 else place.fits))
+            ):
                 found.append(place)
         found.sort()
         return tuple(found)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from .reduction import EMPTY, OTHER, Reduced
+from creditflow.envs.alfworld.reduction import EMPTY, OTHER, Reduced
 
 __all__ = ["Answer", "shortest"]
 
@@ -54,7 +54,7 @@ class _Board:
         self.stand_mask = [self._mask(s == stand for s, _ in places) for stand in range(len(reduced.stands))]
         self.goal_stands = {self.stand[r] for r in self.goal_list}
         self.treat_stands = {self.stand[r] for r in self.treats}
-        self.count, self.loose = reduced.count, reduced.loose
+        self.count, self.loose = reduced.needed, reduced.loose
         # putting an object elsewhere than at its goal only helps to take another one, and only if that one is better
         every = (1 << max(1, reduced.treated.bit_length(), reduced.loose.bit_length())) - 1
         self.swap = self.count == 2 or (self.count == 1 and reduced.treated != every)
@@ -71,9 +71,7 @@ class _Board:
     # -- the goal ----------------------------------------------------------------------------------------------------
     def done(self, node: _Node) -> bool:
         if self.count == 0:
-            return node.held >= 0 and any(
-                self.stand[r] == node.at and lamps & node.lit for r, lamps in self.lamps
-            )
+            return node.held >= 0 and any(self.stand[r] == node.at and lamps & node.lit for r, lamps in self.lamps)
         ready = [lies & self.goals for o, lies in enumerate(node.lies) if node.treated >> o & 1]
         if self.count == 1:
             return any(ready)
@@ -165,9 +163,7 @@ class _Board:
                 r = low.bit_length() - 1
                 if self.reachable[r]:
                     lies = (*node.lies[:o], where ^ low, *node.lies[o + 1 :])
-                    yield self._cost(node, r), _Node(
-                        self.stand[r], o, node.doors & ~low, lies, node.treated, node.lit
-                    )
+                    yield self._cost(node, r), _Node(self.stand[r], o, node.doors & ~low, lies, node.treated, node.lit)
 
     def _puts(self, node: _Node) -> Iterator[tuple[int, _Node]]:
         o = node.held
@@ -175,8 +171,9 @@ class _Board:
         for r in self.fits:
             if swap or self.goals >> r & 1:
                 lies = (*node.lies[:o], node.lies[o] | 1 << r, *node.lies[o + 1 :])
-                yield self._cost(node, r), _Node(
-                    self.stand[r], EMPTY, node.doors & ~(1 << r), lies, node.treated, node.lit
+                yield (
+                    self._cost(node, r),
+                    _Node(self.stand[r], EMPTY, node.doors & ~(1 << r), lies, node.treated, node.lit),
                 )
 
 

@@ -13,13 +13,12 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+from creditflow.envs.alfworld.content import validate_content
+from creditflow.envs.alfworld.dialect import DIALECTS
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task
-
-from .content import validate_content
-from .game import Game
-from .grammar import DIALECTS
-from .world import World
 
 __all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
 

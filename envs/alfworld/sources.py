@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from creditflow.envs.alfworld.content import game_task, validate_content
+from creditflow.envs.alfworld.files import content_from_fields, fields_from_file
+from creditflow.envs.alfworld.folder import find_root, game_paths
+from creditflow.envs.alfworld.generator import SPLITS, generate
+from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, draw_index, load_panel, parse_panel_spec
-
-from .content import game_task, validate_content
-from .files import content_from_fields, fields_from_file
-from .folder import find_root, game_paths
-from .generator import SPLITS, generate
-from .goals import TASK_TYPES
 
 __all__ = ["EMBEDDED_PANEL", "FolderTasks", "GeneratedTasks", "build_task", "open_tasks"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from creditflow.envs.alfworld.commands import Op
+from creditflow.envs.alfworld.game import Game
 from creditflow.envs.errors import DataError
-
-from .commands import Op
-from .game import Game
 
 __all__ = ["Story"]
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from .engine import intro, inventory, menu
-from .story import Story
-from .world import World
+from creditflow.envs.alfworld.engine import intro, inventory, menu
+from creditflow.envs.alfworld.story import Story
+from creditflow.envs.alfworld.world import World
 
 __all__ = ["OBSERVATIONS", "TEXT_KEYS", "augmented", "raw"]
 

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
+from creditflow.envs.alfworld.commands import Menu, Op
+from creditflow.envs.alfworld.engine import menu
+from creditflow.envs.alfworld.export import game_fields
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, MissingExtraError
-
-from .commands import Menu, Op
-from .engine import menu
-from .export import game_fields
-from .game import Game
-from .world import World
 
 __all__ = ["RealEngine", "TextWorldBackend"]
 
@@ -35,9 +34,9 @@ class RealEngine:
 
     def __init__(self) -> None:
         try:
-            import textworld  # noqa: PLC0415 - optional, heavy
-            from alfworld.agents.environment.alfred_tw_env import AlfredDemangler  # noqa: PLC0415
-            from textworld.envs.pddl import PddlEnv  # noqa: PLC0415
+            import textworld
+            from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
+            from textworld.envs.pddl import PddlEnv
         except ImportError as error:
             raise MissingExtraError("the TextWorld engine (packages alfworld, textworld)", "alfworld") from error
         wanted = textworld.EnvInfos(admissible_commands=True, won=True, facts=False)

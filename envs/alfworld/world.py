@@ -6,8 +6,8 @@ import json
 from hashlib import blake2b
 from typing import Any
 
+from creditflow.envs.alfworld.game import Game
 from creditflow.envs.errors import DataError
-from .game import Game
 
 __all__ = ["World"]
 

@@ -35,10 +35,20 @@ from creditflow.envs.tasks import draw_index
 
 ROOT = Path(__file__).resolve().parents[3]
 EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_fuzz.json"
-JUNK = ("", "Look", "look  around", "go to  desk 1", "take all", "put apple 1 in/on fridge 1", "use", "examine room", "\tlook\n")
+JUNK = (
+    "",
+    "Look",
+    "look  around",
+    "go to  desk 1",
+    "take all",
+    "put apple 1 in/on fridge 1",
+    "use",
+    "examine room",
+    "\tlook\n",
+)
 
 
-class Disagreement(AssertionError):
+class DisagreementError(AssertionError):
     """The two engines differ."""
 
 
@@ -54,13 +64,13 @@ class Duel:
     def compare(self, command: str, theirs: str, ours: str, world: World) -> None:
         real, where = self.real, f"game {self.game.task.task_id} after {[*self.history, command]}"
         if theirs != ours:
-            raise Disagreement(f"{where}: reply {theirs!r} here {ours!r}")
+            raise DisagreementError(f"{where}: reply {theirs!r} here {ours!r}")
         if real.commands != menu(world).commands:
-            raise Disagreement(f"{where}: commands {sorted(set(real.commands) ^ set(menu(world).commands))}")
+            raise DisagreementError(f"{where}: commands {sorted(set(real.commands) ^ set(menu(world).commands))}")
         if real.won != world.won():
-            raise Disagreement(f"{where}: won {real.won}")
+            raise DisagreementError(f"{where}: won {real.won}")
         if real.world(self.game).to_json() != world.to_json():
-            raise Disagreement(f"{where}: facts {real.world(self.game).to_json()} here {world.to_json()}")
+            raise DisagreementError(f"{where}: facts {real.world(self.game).to_json()} here {world.to_json()}")
 
     def play(self, command: str) -> bool:
         """Send one command to both; returns False once the game is won."""
@@ -72,7 +82,9 @@ class Duel:
         self.seen["steps"] += 1
         self.seen[f"verb {op.verb if op else 'refused'}"] += 1
         if op and op.verb == "inspect":
-            sentences = [text.format(o=self.game.object_names[op.thing], list="") for text in self.game.dialect.properties]
+            sentences = [
+                text.format(o=self.game.object_names[op.thing], list="") for text in self.game.dialect.properties
+            ]
             index = next((i for i, text in enumerate(sentences) if text == ours), 0)
             self.seen[f"property sentence {index}"] += 1
             self.seen["container with contents examined"] += index == 0 and "nothing" not in ours
@@ -112,14 +124,14 @@ def fetch(world: World, things: int, pick: Any) -> Iterator[str]:
         r = pick(spots)
         yield from reach(world, r)
         yield game.dialect.put.format(o=game.object_names[world.held], r=game.receptacle_names[r])
-    spots = [
+    finds = [
         (o, r)
         for r, mask in enumerate(world.inside)
         for o in bits(mask & things & game.pickupable)
         if game.home[r] >= 0
     ]
-    if spots:
-        o, r = pick(spots)
+    if finds:
+        o, r = pick(finds)
         yield from reach(world, r)
         yield f"take {game.object_names[o]} from {game.receptacle_names[r]}"
 
@@ -149,7 +161,9 @@ def errand(world: World, kind: str, pick: Any) -> Iterator[str]:
                     yield game.dialect.put.format(o=game.object_names[world.held], r=game.receptacle_names[r])
                     yield "look"
     elif kind == "properties":
-        yield from fetch(world, game.cleanable & game.heatable & game.coolable & ~game.containers or game.cleanable, pick)
+        yield from fetch(
+            world, game.cleanable & game.heatable & game.coolable & ~game.containers or game.cleanable, pick
+        )
         yield from treat(world, pick)
     elif kind == "doubled":
         twice = sum(1 << o for o in bits(everything) if sum(mask >> o & 1 for mask in world.inside) > 1)
@@ -200,11 +214,13 @@ def treat(world: World, pick: Any) -> Iterator[str]:
 ERRANDS = ("slice", "floor", "properties", "doubled", "containers", "lamps")
 
 
-def duel(real: RealEngine, game: Game, fields: dict[str, Any], steps: int, rng: np.random.Generator, seen: Counter[str]) -> None:
+def duel(
+    real: RealEngine, game: Game, fields: dict[str, Any], steps: int, rng: np.random.Generator, seen: Counter[str]
+) -> None:
     """Play one game to the end or for ``steps`` commands.
 
     Raises:
-        Disagreement: the engines differ.
+        DisagreementError: the engines differ.
     """
 
     def pick(options: Any) -> Any:
@@ -264,7 +280,10 @@ def main() -> None:
     began = time.perf_counter()
     for name, game, fields in games(options.archive, options.games, rng):
         duel(real, game, fields, options.steps, rng, seen)
-        print(f"{seen['games']:4d} games {seen['steps']:6d} steps {time.perf_counter() - began:7.0f} s  {name}", flush=True)
+        print(
+            f"{seen['games']:4d} games {seen['steps']:6d} steps {time.perf_counter() - began:7.0f} s  {name}",
+            flush=True,
+        )
     report = {
         "job": "alfworld_fuzz",
         "commit": commit.stdout.strip(),
