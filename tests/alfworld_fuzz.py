@@ -4,7 +4,7 @@ Random play hardly ever slices, fills the floor list or meets an object in two r
 *errands* that force such branches; then play is random, with some inadmissible commands in between. Compared after
 every command: reply, ordered admissible commands, ``won``, and all facts.
 
-    python tests/envs/alfworld/fuzz.py --archive ../shared/data/alfworld/alfworld_games_full.tar.xz --games 200
+    python tests/alfworld_fuzz.py --archive ../shared/data/alfworld/alfworld_games_full.tar.xz --games 200
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from creditflow.envs.alfworld.textworld_backend import RealEngine
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import draw_index
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_fuzz.json"
 JUNK = (
     "",
