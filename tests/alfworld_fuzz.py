@@ -13,6 +13,7 @@ import argparse
 import json
 import platform
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -266,7 +267,7 @@ def games(archive: Path, count: int, rng: np.random.Generator) -> Iterator[tuple
         yield f"generated {seed}", game, game_fields(game)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--archive", type=Path, default=ROOT.parent / "shared/data/alfworld/alfworld_games_full.tar.xz")
     parser.add_argument("--games", type=int, default=200)
@@ -278,12 +279,15 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     real, seen = RealEngine(), Counter[str]()
     began = time.perf_counter()
+    differences: list[str] = []
     for name, game, fields in games(options.archive, options.games, rng):
-        duel(real, game, fields, options.steps, rng, seen)
-        print(
-            f"{seen['games']:4d} games {seen['steps']:6d} steps {time.perf_counter() - began:7.0f} s  {name}",
-            flush=True,
-        )
+        try:
+            duel(real, game, fields, options.steps, rng, seen)
+        except DisagreementError as error:  # reported, counted, and the exit code
+            differences.append(str(error))
+            print(f"DISAGREEMENT {error}", flush=True)
+        seconds = time.perf_counter() - began
+        print(f"{seen['games']:4d} games {seen['steps']:6d} steps {seconds:7.0f} s  {name}", flush=True)
     report = {
         "job": "alfworld_fuzz",
         "commit": commit.stdout.strip(),
@@ -292,7 +296,7 @@ def main() -> None:
             **{name: version(name) for name in ("alfworld", "textworld", "fast-downward-textworld", "numpy")},
         },
         "seed": options.seed,
-        "disagreements": 0,
+        "disagreements": differences,
         "counts": dict(sorted(seen.items())),
         "seconds": round(time.perf_counter() - began, 1),
     }
@@ -301,7 +305,8 @@ def main() -> None:
     temporary.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     temporary.replace(options.out)
     print(json.dumps(report["counts"], indent=1))
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

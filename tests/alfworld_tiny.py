@@ -23,10 +23,11 @@ def tiny_house(seed: int, task: str) -> dict[str, Any]:
     for number, kind in enumerate(kinds):
         place += int(number == 0 or rng.random() < 0.75)
         home = "" if number == 1 and rng.random() < 0.1 else f"loc_bar_{place}"
-        receptacles.append([f"r{number}_bar_1", kind, home, str(rng.choice(["", "openable", "opened"], p=[0.5, 0.4, 0.1]))])
-    objects: list[list[Any]] = []
-    for number in range(int(rng.integers(2, 4)) if task != "look_at_obj_in_light" else 2):
-        objects.append(_thing(rng, f"t{number}_bar_1", "mugtype", receptacles))
+        receptacles.append(
+            [f"r{number}_bar_1", kind, home, str(rng.choice(["", "openable", "opened"], p=[0.5, 0.4, 0.1]))]
+        )
+    count = 2 if task == "look_at_obj_in_light" else int(rng.integers(2, 4))
+    objects = [_thing(rng, f"t{number}_bar_1", "mugtype", receptacles) for number in range(count)]
     objects.append(_thing(rng, "x_bar_1", "pentype", receptacles))
     if task == "look_at_obj_in_light":
         lamp = receptacles[int(rng.integers(len(receptacles)))]

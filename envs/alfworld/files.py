@@ -46,7 +46,9 @@ def _checked(data: Any, source: str) -> dict[str, Any]:
         raise DataError(f"{source}: a game file holds one JSON object, got {type(data).__name__}; {_HOW}")
     for name in FIELDS:
         if not isinstance(data.get(name), str):
-            raise DataError(f"{source}: the field {name!r} is missing or not a string; a .tw-pddl file has {FIELDS}")
+            raise DataError(
+                f"{source}: the field {name!r} is missing or not a string; a .tw-pddl file has {FIELDS}; {_HOW}"
+            )
     return dict(data)
 
 

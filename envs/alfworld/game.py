@@ -89,7 +89,8 @@ class Game:
         inner = [0] * len(objects)
         for i, row in enumerate(objects):
             for container in row[4]:
-                inner[at[container]] |= 1 << i
+                if at[container] != i:  # some pans contain themselves; the engine never lists a thing inside itself
+                    inner[at[container]] |= 1 << i
         self.inner = tuple(inner)
         self._affordances(objects)
         self.openable = sum(1 << r for r, row in enumerate(receptacles) if row[3])

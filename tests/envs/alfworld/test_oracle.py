@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shared_data import shared_files
 from alfworld_tiny import tiny_house
+from shared_data import shared_files
 
 from creditflow.envs.alfworld.engine import act, menu
 from creditflow.envs.alfworld.env import ALFWorldEnv
@@ -20,7 +20,6 @@ from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, OracleLimitError
-
 
 
 def state_space(game: Game, largest: int) -> tuple[dict[str, World], dict[str, dict[str, str]]] | None:
