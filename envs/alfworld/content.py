@@ -14,6 +14,7 @@ and sorted by raw id, because the engine numbers and lists things in that order.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 from creditflow.envs.alfworld.dialect import Dialect, dialect_from_content, dialect_to_content
@@ -270,7 +271,11 @@ def _refine(content: Mapping[str, Any], colour: Mapping[str, str]) -> dict[str, 
         for relation, others in (("at", homes), ("in", inside), ("within", containers)):
             for other in others:
                 _link(around, colour, relation, o, other)
-    return {name: content_id("", [colour.get(name, ""), sorted(near)]) for name, near in around.items()}
+    return {name: _digest("|".join([colour.get(name, ""), *sorted(near)])) for name, near in around.items()}
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _link(around: dict[str, list[str]], colour: Mapping[str, str], relation: str, a: str, b: str) -> None:

@@ -40,10 +40,7 @@ def menu(world: World) -> Menu:
 
 def _menu(world: World) -> Menu:
     game, held = world.game, world.held
-    ops = {"inventory": Op("inventory"), "look": Op("look")}
-    if game.dialect.help:
-        ops["help"] = Op("help")
-    ops.update({command: op for home, command, op in game.walks if home != world.place})
+    ops = game.walks(world.place).copy()
     for r in game.at_location[world.place]:
         _at_receptacle(world, r, ops)
     if held >= 0:

@@ -54,7 +54,6 @@ class Game:
         openable, sinks, microwaves, fridges: receptacle masks.
         targets, lamps, knives, pickupable, …: object masks.
         goal_places: receptacle numbers of the goal's type.
-        walks: (location, command, meaning) of every walk.
         start: the initial values of a ``World``.
     """
 
@@ -100,12 +99,8 @@ class Game:
         self.knives = self._of_types({"knifetype", "butterknifetype"})
         self._goal()
         self._start(content, number, at, start, held)
-        self.walks = tuple(
-            (home, f"go to {name}", Op("go", -1, r))
-            for r, (home, name) in enumerate(zip(self.home, self.receptacle_names, strict=True))
-            if home >= 0
-        )
         # memo tables of the engine; bounded there, and safe to share: entries are immutable and equal for equal keys
+        self._walks: dict[int, dict[str, Op]] = {}
         self.menus: dict[Any, Any] = {}
         self.enumerations: dict[int, str] = {}
         self.distances: dict[Any, Any] = {}
@@ -150,6 +145,21 @@ class Game:
         self.start_opened = sum(1 << r for r, row in enumerate(content["receptacles"]) if row[3] == "opened")
         self.start_inside = tuple(inside)
         self.start_around = tuple(around)
+
+    def walks(self, place: int) -> dict[str, Op]:
+        """The commands that are admissible at a location whatever the state: walks elsewhere, inventory, look, help."""
+        ops = self._walks.get(place)
+        if ops is None:
+            ops = {
+                f"go to {name}": Op("go", -1, r)
+                for r, (home, name) in enumerate(zip(self.home, self.receptacle_names, strict=True))
+                if home not in (-1, place)
+            }
+            ops.update(
+                {verb: Op(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help}
+            )
+            self._walks[place] = ops = {command: ops[command] for command in sorted(ops)}
+        return ops
 
     @cached_property
     def content_text(self) -> str:

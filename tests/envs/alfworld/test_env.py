@@ -38,7 +38,8 @@ APPLE = (
 
 
 def play(env: ALFWorldEnv, *commands: str) -> tuple[str, dict]:
-    observation, info = "", {}
+    observation = ""
+    info: dict = {}
     for command in commands:
         observation, _, _, _, info = env.step(command)
         assert info["action_valid"], (command, info["invalid_reason"])
@@ -372,8 +373,7 @@ def test_old_syntax_is_spoken_only_when_asked_for() -> None:
 def test_a_snapshot_continues_in_another_environment_as_if_nothing_had_happened(
     seed: int, walk: int, steps: int
 ) -> None:
-    options = {"observation": "augmented", "text_key": "graphgpo"}
-    first, second = ALFWorldEnv(**options), ALFWorldEnv(**options)
+    first, second = (ALFWorldEnv(observation="augmented", text_key="graphgpo") for _ in range(2))
     info = wander(first, walk, steps, first.reset(seed=seed)[1])
     observation, restored = second.set_state(first.get_state())
     for key in ("task_id", "state_key", "text_key", "admissible_actions", "elapsed_steps", "won"):

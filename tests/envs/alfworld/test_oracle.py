@@ -25,7 +25,8 @@ from creditflow.envs.errors import ConfigError, OracleLimitError
 def state_space(game: Game, largest: int) -> tuple[dict[str, World], dict[str, dict[str, str]]] | None:
     """All reachable states by key, and their successors by command; None if there are too many."""
     start = World(game)
-    worlds, edges, queue = {start.key(): start}, {}, deque([start])
+    worlds, queue = {start.key(): start}, deque([start])
+    edges: dict[str, dict[str, str]] = {}
     while queue:
         world = queue.popleft()
         edges[world.key()] = ways = {}
