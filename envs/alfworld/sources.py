@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -51,9 +52,13 @@ def build_task(content: Any, root: Path | None = None) -> Task:
     return game_task(validate_content(content, "game"))
 
 
+class UnsolvableError(DataError):
+    """The file itself says that its game cannot be solved."""
+
+
 def _solvable(fields: Mapping[str, Any], source: str) -> dict[str, Any]:
     if fields.get("solvable") is False:
-        raise DataError(f"{source}: the file itself says that this game cannot be solved ('solvable': false)")
+        raise UnsolvableError(f"{source}: the file itself says that this game cannot be solved ('solvable': false)")
     return content_from_fields(fields, source)
 
 
@@ -135,8 +140,18 @@ class FolderTasks:
         self._tasks: OrderedDict[int, Task] = OrderedDict()
 
     def draw(self, rng: np.random.Generator) -> Task:
-        """A uniformly drawn game."""
-        return self._task(draw_index(rng, len(self.paths)))
+        """A uniformly drawn game; one that its file calls unsolvable gives way to the next in order.
+
+        Raises:
+            DataError: a broken file, or no solvable game at all.
+        """
+        first = draw_index(rng, len(self.paths))
+        for offset in range(len(self.paths)):
+            try:
+                return self._task((first + offset) % len(self.paths))
+            except UnsolvableError:
+                continue
+        raise DataError(f"{self.paths[0].parent.parent.parent}: every game file says 'solvable': false")
 
     def get(self, task_id: str) -> Task:
         """The game with this id. The first call for an id not yet met parses the whole split (seconds).
@@ -158,10 +173,11 @@ class FolderTasks:
         return build_task(content, self.root)
 
     def task_ids(self) -> tuple[str, ...]:
-        """All ids, in the order of the paths; parses every game."""
+        """The ids of all solvable games, in the order of the paths; parses every one."""
         if len(self._ids) < len(self.paths):
             for index in range(len(self.paths)):
-                self._task(index)
+                with suppress(UnsolvableError):  # never drawn, so not listed
+                    self._task(index)
         order = sorted(self._ids, key=lambda name: self._ids[name])
         return tuple(order)
 

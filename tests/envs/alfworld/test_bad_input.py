@@ -249,6 +249,17 @@ def test_unsupported_tasks_are_skipped_and_notes_name_the_type_of_oddly_named_fo
     assert [path.parent.parent.name for path in env.tasks.paths] == ["odd"]  # type: ignore[attr-defined]
 
 
+def test_games_that_their_files_call_unsolvable_are_passed_over(tmp_path: Path) -> None:
+    for number in range(4):
+        trial = tmp_path / "train" / f"pick_and_place_simple-Mug-None-Desk-{number}" / "trial"
+        trial.mkdir(parents=True)
+        game = {**game_fields(Game(generate(number))), "solvable": number == 2}
+        (trial / "game.tw-pddl").write_text(json.dumps(game))
+    env = ALFWorldEnv(data_path=str(tmp_path))
+    assert {env.reset(seed=seed)[1]["task_id"] for seed in range(8)} == set(env.tasks.task_ids())
+    assert len(env.tasks.task_ids()) == 1
+
+
 # -- archives --------------------------------------------------------------------------------------------------------
 def archive_of(path: Path, *members: tuple[str, bytes, bytes]) -> Path:
     with tarfile.open(path, "w") as archive:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.alfworld.content import game_task
+from creditflow.envs.alfworld.content import game_task, validate_content
 from creditflow.envs.alfworld.engine import act, menu
 from creditflow.envs.alfworld.export import export_game, game_fields
 from creditflow.envs.alfworld.files import content_from_fields
@@ -85,6 +85,35 @@ def test_held_out_layouts_never_occur_in_the_other_splits(seed: int) -> None:
 
     known, unseen = {layout("train"), layout("valid_seen")}, layout("valid_unseen")
     assert unseen not in known
+
+
+def test_renaming_and_rewording_change_the_id_of_a_game_and_not_its_canonical_id() -> None:
+    content = generate(5)
+
+    def renamed(name: str) -> str:
+        """Another instance number: it changes the sorted order, hence the numbers players see."""
+        base, mark, number = name.partition("_bar_")
+        return f"{base}{mark}{99 - int(number[:2]):02d}{number[2:]}" if mark else name
+
+    def rows(kind: str) -> list:
+        return sorted(
+            [
+                renamed(row[0]),
+                row[1],
+                *(sorted(map(renamed, v)) if isinstance(v, list) and i < 3 else v for i, v in enumerate(row[2:])),
+            ]
+            for row in content[kind]
+        )
+
+    receptacles = sorted([renamed(r), kind, renamed(home), door] for r, kind, home, door in content["receptacles"])
+    agent = [content["agent"][0], renamed(content["agent"][1]), ""]
+    other = {**content, "receptacles": receptacles, "objects": rows("objects"), "agent": agent, "sentence": "do it"}
+    first, second = game_task(content), game_task(validate_content(other, "renamed"))
+    assert first.task_id != second.task_id
+    assert first.canonical_id == second.canonical_id
+    moved = json.loads(json.dumps(content))
+    moved["objects"][0][1] = "othertype"
+    assert game_task(moved).canonical_id != first.canonical_id
 
 
 def test_every_room_and_task_can_be_asked_for() -> None:
