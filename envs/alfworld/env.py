@@ -211,10 +211,10 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         """The original file of a task, for the engine that reads files; None if there is none, or it is reworded."""
         if self._syntax is not None:
             return None
-        if isinstance(self._game_file, str):
-            return fields_from_file(Path(self._game_file).expanduser())
-        if isinstance(self._game_file, Mapping) and "pddl_problem" in self._game_file:
-            return self._game_file
+        if self._game_file is not None and self.tasks.task_ids() == (task.task_id,):  # not another game by option
+            if isinstance(self._game_file, str):
+                return fields_from_file(Path(self._game_file).expanduser())
+            return self._game_file if "pddl_problem" in self._game_file else None
         path = self.tasks.path_of(task.task_id) if isinstance(self.tasks, FolderTasks) else None
         return None if path is None else fields_from_file(path)
 

@@ -20,6 +20,7 @@ from creditflow.envs.errors import ConfigError, OracleLimitError
 __all__ = ["ALFWorldOracle", "Assessment"]
 
 REMEMBERED = 20_000  # answers per game
+LONGEST = 1_000  # commands of a solution
 _DEEDS = frozenset({"go", "open", "take", "put", "clean", "heat", "cool", "use"})
 
 
@@ -112,13 +113,19 @@ class ALFWorldOracle:
         return answer
 
     def solution(self, world: World) -> tuple[str, ...] | None:
-        """The shortest way to success that is first in alphabetical order; None if there is none."""
+        """The shortest way to success that is first in alphabetical order; None if there is none.
+
+        Raises:
+            OracleLimitError: cut searches led in circles (never while ``exact``).
+        """
         world = world.copy()
         commands = []
         while not world.won():
             actions = self._actions(world)[0]
             if not actions:
                 return None
+            if len(commands) > LONGEST:
+                raise OracleLimitError(f"cut searches found no way of at most {LONGEST} commands; raise oracle_nodes")
             commands.append(actions[0])
             act(world, menu(world).ops[actions[0]])
         return tuple(commands)
