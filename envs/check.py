@@ -19,18 +19,7 @@ from .errors import CreditflowError, EpisodeError
 
 __all__ = ["EnvContractError", "check_agent_env"]
 
-HOSTILE_ACTIONS = (
-    "",
-    " \n\t",
-    "\x00\x1b[2J",
-    "ÿ√𝔘\U0001f600",
-    "\ud800",
-    "'; DROP TABLE--",
-    "x" * 100_000,
-    None,
-    3.5,
-    b"up",
-)
+HOSTILE_ACTIONS = ("", " \n\t", "\x00\x1b[2J", "ÿ√𝔘\U0001f600", "\ud800", "'; DROP TABLE--", "x" * 100_000, None, 3.5, b"up")
 
 
 class EnvContractError(CreditflowError, AssertionError):

@@ -105,7 +105,8 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
         targets = [pool.pop(draw_index(rng, len(pool))) for _ in range(options.boxes)]
         table = solution_table(floor, offsets, targets)
         by_rank = table.layers.reshape(-1, table.size)
-        on_target = np.isin(table.subsets, [table.box_index[position] for position in targets]).any(axis=1)
+        target_cells = [table.box_index[position] for position in targets]
+        on_target = np.asarray(np.isin(table.subsets, target_cells).any(axis=1))
         wanted = (by_rank >= options.min_length) & (by_rank <= options.max_length) & ~on_target[:, None]
         found = np.flatnonzero(wanted)
         if not len(found):

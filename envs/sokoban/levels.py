@@ -59,9 +59,7 @@ class Level:
     @cached_property
     def room(self) -> frozenset[int]:
         """Positions that the player could reach if there were no boxes."""
-        room = _flood(self.board, self.player, self.width)
-        assert room is not None  # checked when the level was made
-        return frozenset(room)
+        return frozenset(_flood(self.board, self.player, self.width) or ())  # closed: checked when the level was made
 
     @property
     def boxes(self) -> tuple[int, ...]:

@@ -67,7 +67,8 @@ class _Canvas:
     def image(self) -> Image:
         """The tile, uint8 (size, size, 3)."""
         blocks = self.pixels.reshape(self.size, SAMPLES, self.size, SAMPLES, 3).astype(np.uint32)
-        return ((blocks.sum(axis=(1, 3)) + SAMPLES**2 // 2) // SAMPLES**2).astype(np.uint8)
+        tile: Image = ((blocks.sum(axis=(1, 3)) + SAMPLES**2 // 2) // SAMPLES**2).astype(np.uint8)
+        return tile
 
 
 def _wall(canvas: _Canvas) -> None:

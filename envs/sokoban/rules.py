@@ -44,6 +44,8 @@ EDGE: Final = 7
 # What a cell becomes when something enters or leaves it; entering a box's cell means pushing the box out of it.
 _PLAYER_ENTERS: Final = bytes([WALL, PLAYER, PLAYER_ON_TARGET, PLAYER_ON_TARGET, PLAYER, WALL, WALL, WALL])
 _PLAYER_LEAVES: Final = bytes([WALL, WALL, WALL, WALL, WALL, FLOOR, TARGET, WALL])
+_OPEN: Final = (FLOOR, TARGET)
+_BOXES: Final = (BOX, BOX_ON_TARGET)
 _BOX_ENTERS: Final = bytes([WALL, BOX, BOX_ON_TARGET, WALL, WALL, WALL, WALL, WALL])
 
 
@@ -81,15 +83,15 @@ def move(board: bytes, player: int, offset: int, *, push: bool = True) -> Moved:
     """
     target = player + offset
     ahead = board[target]
-    if ahead == FLOOR or ahead == TARGET:
+    if ahead in _OPEN:
         after = bytearray(board)
         after[player] = _PLAYER_LEAVES[board[player]]
         after[target] = _PLAYER_ENTERS[ahead]
         return Moved(bytes(after), target, True, False, 0)
-    if push and (ahead == BOX or ahead == BOX_ON_TARGET):
+    if push and ahead in _BOXES:
         behind = target + offset
         landing = board[behind]
-        if landing == FLOOR or landing == TARGET:
+        if landing in _OPEN:
             after = bytearray(board)
             after[player] = _PLAYER_LEAVES[board[player]]
             after[target] = _PLAYER_ENTERS[ahead]

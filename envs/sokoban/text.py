@@ -49,7 +49,7 @@ class TextView:
             raise ConfigError(f"the separator {separator!r} is also a symbol; choose another")
         self.symbols = chars
         self.separator = separator
-        wall, floor, target, box, stored, player, standing = chars
+        wall, floor, target, box, stored, player, standing = tuple(chars)
         self._table = f"{wall}{floor}{target}{stored}{box}{player}{standing}\n{separator}"
         self._edge = f"{separator}\n{separator}"
 
