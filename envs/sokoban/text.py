@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Mapping
 from typing import Final
 
-from ..errors import ConfigError
+from creditflow.envs.errors import ConfigError
 
 __all__ = ["SYMBOL_SETS", "TextView"]
 
