@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from creditflow.envs.errors import MissingExtraError
-from creditflow.train.bench.run import SuiteResult
+from creditflow.train.bench.run import BASELINE, SuiteResult
 
 __all__ = ["COLOURS", "plot_learning"]
 
 # Okabe and Ito's palette: distinguishable with any colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+DASHES = ("-", "--", "-.", (0, (1, 1)))  # curves that coincide stay visible
 
 
 def plot_learning(result: SuiteResult, path: Path) -> None:
-    """Learning curves, and the area under each with its interval.
+    """Learning curves, and each area against the baseline's with its interval.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -31,17 +32,25 @@ def plot_learning(result: SuiteResult, path: Path) -> None:
     names: Sequence[str] = [row.score.scheme for row in result.rows]
     for i, row in enumerate(result.rows):
         colour = COLOURS[i % len(COLOURS)]
-        left.plot(row.curve, label=row.score.scheme, color=colour, linewidth=1.8)
+        left.plot(row.curve, label=row.score.scheme, color=colour, linewidth=1.8, linestyle=DASHES[i % len(DASHES)])
+        gain = row.gain
         right.errorbar(
-            row.area.mean, i, xerr=[[row.area.mean - row.area.low], [row.area.high - row.area.mean]],
-            fmt="o", color=colour, capsize=4,
-        )  # fmt: skip
+            gain.mean,
+            i,
+            xerr=[[gain.mean - gain.low], [gain.high - gain.mean]],
+            fmt="o",
+            color=colour,
+            capsize=4,
+        )
+    right.axvline(0.0, color="#888888", linewidth=1.0)
     left.axhline(result.expert_success, color="#888888", linestyle=":", linewidth=1.2, label="expert")
     left.set(
         xlabel="policy update (equal KL)", ylabel="success on the learned tasks", ylim=(0, 1.03), title=result.name
     )
     left.legend(frameon=False, fontsize=9)
-    right.set(xlabel="area under the curve, 95 % interval", yticks=range(len(names)), yticklabels=names)
+    right.set(
+        xlabel=f"area under the curve minus {BASELINE}'s, 95 % interval", yticks=range(len(names)), yticklabels=names
+    )
     right.invert_yaxis()
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

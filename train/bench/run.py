@@ -29,7 +29,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.jsonl import atomic_writer, write_jsonl
 
-__all__ = ["Row", "SuiteResult", "provenance", "run_bench"]
+__all__ = ["BASELINE", "Row", "SuiteResult", "provenance", "run_bench"]
 
 BASELINE = "grpo"
 RESULTS_VERSION = 1
