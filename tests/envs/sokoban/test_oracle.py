@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import creditflow
 from creditflow.envs.errors import ConfigError, DataError, LevelError, OracleLimitError
-from creditflow.envs.sokoban import LevelOracle, dead_share, level_oracle, parse_level, read_levels
+from creditflow.envs.sokoban import LevelOracle, SokobanEnv, dead_share, level_oracle, parse_level, read_levels
 from creditflow.envs.sokoban import oracle as oracle_module
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved
 from creditflow.envs.sokoban.snapshot import box_positions
@@ -22,7 +22,9 @@ CORNER = "#######\n#   . #\n# $@  #\n#     #\n#######"
 def forward_search(level):
     """board -> (player, exact moves left or None if dead), for every state reachable before the end; by brute force."""
     offsets = direction_offsets(level.width)
-    players, parents, queue = {level.board: level.player}, {level.board: []}, deque([level.board])
+    players = {level.board: level.player}
+    parents: dict[bytes, list[bytes]] = {level.board: []}
+    queue = deque([level.board])
     while queue:
         board = queue.popleft()
         if solved(board):
@@ -100,7 +102,7 @@ def test_optimal_directions_are_exactly_those_that_come_nearer(level):
 
 def test_boxoban_solutions_played_out_have_the_promised_length(boxoban_file):
     for level in read_levels(boxoban_file)[:3]:
-        env = creditflow.make("sokoban", level=level.xsb, max_steps=1000).unwrapped
+        env = SokobanEnv(level=level.xsb, max_steps=1000)
         env.reset()
         oracle, start = env.oracle, env.get_state()
         solution = oracle.solution(start)
@@ -113,7 +115,7 @@ def test_boxoban_solutions_played_out_have_the_promised_length(boxoban_file):
 
 
 def test_value_knows_the_steps_left():
-    env = creditflow.make("sokoban", level=CORNER).unwrapped
+    env = SokobanEnv(level=CORNER)
     env.reset()
     state = env.get_state()
     length = env.oracle.distance(state)
@@ -123,7 +125,7 @@ def test_value_knows_the_steps_left():
 
 
 def test_a_box_at_a_wall_without_targets_is_dead():
-    env = creditflow.make("sokoban", level=CORNER).unwrapped
+    env = SokobanEnv(level=CORNER)
     env.reset()
     env.step("left")
     state = env.get_state()
@@ -134,7 +136,7 @@ def test_a_box_at_a_wall_without_targets_is_dead():
 
 
 def test_a_solved_state_has_distance_zero_and_no_actions():
-    env = creditflow.make("sokoban", level="#####\n#@$.#\n#####").unwrapped
+    env = SokobanEnv(level="#####\n#@$.#\n#####")
     env.reset()
     env.step("right")
     state = env.get_state()
@@ -142,7 +144,7 @@ def test_a_solved_state_has_distance_zero_and_no_actions():
 
 
 def test_nine_actions_offer_walking_twice_and_pushing_once():
-    env = creditflow.make("sokoban", level="#######\n#@ $ .#\n#######", n_actions=9).unwrapped
+    env = SokobanEnv(level="#######\n#@ $ .#\n#######", n_actions=9)
     env.reset()
     assert env.oracle.optimal_actions(env.get_state()) == ("move right", "push right")
     env.step("move right")
@@ -181,7 +183,7 @@ def test_the_cache_is_shared_and_bounded_in_bytes():
 
 
 def test_the_oracle_refuses_what_is_no_snapshot():
-    env = creditflow.make("sokoban", level=CORNER).unwrapped
+    env = SokobanEnv(level=CORNER)
     with pytest.raises(DataError):
         env.oracle.value("{}")
 

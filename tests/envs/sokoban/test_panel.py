@@ -8,8 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-import creditflow
-from creditflow.envs.sokoban import parse_level
+from creditflow.envs.sokoban import SokobanEnv, parse_level
 from creditflow.envs.sokoban.panel import LENGTH_RANGES, level_strata, stratum_rows
 from creditflow.envs.sokoban.sources import build_task
 from creditflow.envs.tasks import load_panel
@@ -48,7 +47,7 @@ def test_recorded_strata_are_those_of_the_levels():
 
 
 def test_every_level_can_be_solved_within_the_default_limit():
-    env = creditflow.make("sokoban", panel="standard-v1").unwrapped
+    env = SokobanEnv(panel="standard-v1")
     for row in PANEL.rows[::7]:
         env.reset(options={"task_id": row.task_id})
         assert env.oracle.distance(env.get_state()) == row.strata["length"] <= env.max_steps - 10

@@ -15,7 +15,7 @@ from creditflow.envs.sokoban.rules import to_cell
 TINY = np.array(
     [
         [int(colour[i : i + 2], 16) for i in (0, 2, 4)]
-        for colour in "000000 f3f8ee fe7e7d fe5f38 8e7938 a0d438 dbd438".split()
+        for colour in ("000000", "f3f8ee", "fe7e7d", "fe5f38", "8e7938", "a0d438", "dbd438")
     ],
     dtype=np.uint8,
 )

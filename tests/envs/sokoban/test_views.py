@@ -89,7 +89,9 @@ def test_every_kind_of_cell_looks_different(size):
 def test_frames_and_rgb_observations_agree():
     env = creditflow.make("sokoban", level=LEVEL.xsb, obs_mode="rgb", render_mode="rgb_array")
     obs, _ = env.reset()
-    assert np.array_equal(obs, env.render())
+    frame = env.render()
+    assert isinstance(frame, np.ndarray)
+    assert np.array_equal(obs, frame)
     assert obs.shape == (4 * 28, 8 * 28, 3)
 
 
