@@ -30,11 +30,11 @@ def forward_search(level):
         if solved(board):
             continue
         for offset in offsets:
-            after = move(board, players[board], offset)
-            if after.board not in players:
-                players[after.board], parents[after.board] = after.player, []
-                queue.append(after.board)
-            parents[after.board].append(board)
+            after, player, *_ = move(board, players[board], offset)
+            if after not in players:
+                players[after], parents[after] = player, []
+                queue.append(after)
+            parents[after].append(board)
     left = {board: 0 for board in players if solved(board)}
     queue = deque(left)
     while queue:
@@ -94,9 +94,9 @@ def test_optimal_directions_are_exactly_those_that_come_nearer(level):
     for board, (player, left) in states.items():
         nearer = []
         for index, offset in enumerate(oracle.offsets):
-            after = move(board, player, offset)
-            if left and after.player_moved and states[after.board][1] == left - 1:
-                nearer.append((index, after.box_moved))
+            after, _, moved, pushed, _ = move(board, player, offset)
+            if left and moved and states[after][1] == left - 1:
+                nearer.append((index, pushed))
         assert oracle.optimal_directions(board, player) == nearer
 
 

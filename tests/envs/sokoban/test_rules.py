@@ -44,11 +44,11 @@ def test_moves_are_those_of_the_naive_rules(actions):
     walls, targets = cells_of(board, width, [0]), cells_of(board, width, [2, 3, 6])
     boxes, at = cells_of(board, width, [3, 4]), divmod(to_cell(player, width), width)
     for direction, push in actions:
-        moved = move(board, player, direction_offsets(width)[direction], push=push)
+        after, place, player_moved, box_moved, gain = move(board, player, direction_offsets(width)[direction], push)
         boxes_then, at_then = naive(walls, boxes, at, STEPS[direction], push)
-        assert (moved.player_moved, moved.box_moved) == (at_then != at, boxes_then != boxes)
-        assert moved.gain == len(boxes_then & targets) - len(boxes & targets)
-        board, player, boxes, at = moved.board, moved.player, boxes_then, at_then
+        assert (player_moved, box_moved) == (at_then != at, boxes_then != boxes)
+        assert gain == len(boxes_then & targets) - len(boxes & targets)
+        board, player, boxes, at = after, place, boxes_then, at_then
         assert cells_of(board, width, [3, 4]) == boxes
         assert cells_of(board, width, [5, 6]) == {at} == {divmod(to_cell(player, width), width)}
         assert cells_of(board, width, [2, 3, 6]) == targets
@@ -59,9 +59,9 @@ def test_moves_are_those_of_the_naive_rules(actions):
 
 def test_a_bump_returns_the_same_board_object():
     level = parse_level("#####\n#@$.#\n#####")
-    moved = move(level.board, level.player, direction_offsets(level.width)[0])
-    assert moved.board is level.board
-    assert not moved.player_moved
+    after, player, moved, pushed, gain = move(level.board, level.player, direction_offsets(level.width)[0])
+    assert after is level.board
+    assert (player, moved, pushed, gain) == (level.player, False, False, 0)
 
 
 @settings(derandomize=True, deadline=None)
