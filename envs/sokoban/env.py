@@ -29,7 +29,18 @@ RENDER_MODES: Final = ("rgb_array", "ansi")
 
 
 class SokobanEnv(AgentEnv[Any, Any, int]):
-    """Push every box onto a target.
+    r"""Push every box onto a target.
+
+    >>> env = SokobanEnv(level="######\n#@ $.#\n######")
+    >>> print(env.reset()[0])
+    # # # # # #
+    # P _ X O #
+    # # # # # #
+    >>> env.oracle.solution(env.get_state())
+    ('right', 'right')
+    >>> text, reward, terminated, truncated, info = env.step("right")
+    >>> reward, info["action_effective"], env.oracle.distance(env.get_state())
+    (0.0, True, 1.0)
 
     All arguments are plain JSON values, so ``env.spec`` round-trips.
 

@@ -299,6 +299,16 @@ def test_vector_environments_reset_and_step_like_single_ones(mode):
         vector.close()
 
 
+def test_vector_observations_of_arrays_are_stacked():
+    vector = creditflow.make_vec("sokoban", 3, obs_mode="planes", action_mode="discrete")
+    obs, _ = vector.reset(seed=0)
+    assert obs.shape == (3, 4, 8, 8)
+    obs, rewards, *_ = vector.step(vector.action_space.sample())
+    assert obs.dtype == np.uint8
+    assert rewards.shape == (3,)
+    vector.close()
+
+
 def test_a_group_shares_its_start_by_task_id():
     task_id = load_panel("sokoban", "standard-v1").split("train")[0].task_id
     vector = creditflow.make_vec("sokoban", 4)

@@ -72,6 +72,7 @@ def test_boxes_and_players_on_targets_are_understood():
         ("## ##\n#@$.#\n#####", "open to the outside"),
         ("@$.\n# #\n###", "open to the outside"),
         ("#####\n#@$.#\n#####\n\n#####\n#@$.#\n#####", "more than one"),
+        ("#####\n#@$.#\n#####\n-----\n#####", "cuts the level in two"),
         ("", "found none"),
         ("; only a comment", "found none"),
         ("@", "3 to 64 rows"),
