@@ -49,7 +49,7 @@ class LevelOracle:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return 0 if self.table is None else self.table.layers.nbytes
+        return 0 if self.table is None else self.table.layers.nbytes + self.table.subsets.nbytes
 
     def moves_left(self, player: int, boxes: Sequence[int]) -> int:
         """Least number of moves to the goal; 0 if solved, -1 if dead."""
