@@ -191,3 +191,11 @@ def test_the_oracle_refuses_what_is_no_snapshot():
 def test_positions_of_boxes_are_all_found():
     level = parse_level("#######\n#@$*. #\n#######")
     assert tuple(box_positions(level.board)) == level.boxes
+
+
+def test_cells_from_which_a_box_can_never_be_stored_take_no_room_in_the_table():
+    table = LevelOracle(parse_level(CORNER)).table
+    assert table is not None
+    # 15 cells; the target lies in the top row, so a box in the bottom row or at a side wall is lost
+    assert (table.size, len(table.box_index)) == (15, 6)
+    assert len(table.layers) == 6 * 15
