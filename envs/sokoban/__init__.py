@@ -1,9 +1,9 @@
 """Sokoban: rules, levels, generator, exact oracle, and the environment ``creditflow/Sokoban-v0``."""
 
-from .env import SokobanEnv
-from .generator import GeneratorOptions, generate_level
-from .levels import Level, level_task, parse_level, parse_levels, read_levels
-from .oracle import LevelOracle, SokobanOracle, dead_share, level_oracle
+from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels import Level, level_task, parse_level, parse_levels, read_levels
+from creditflow.envs.sokoban.oracle import LevelOracle, SokobanOracle, dead_share, level_oracle
 
 __all__ = [
     "GeneratorOptions",

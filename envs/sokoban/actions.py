@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from gymnasium.spaces import Discrete, Space
 
-from ..core import TextSpace
-from ..errors import ConfigError, unknown_name
+from creditflow.envs.core import TextSpace
+from creditflow.envs.errors import ConfigError, unknown_name
 
 __all__ = ["ACTION_MODES", "Vocabulary", "make_parser", "make_vocabulary"]
 

@@ -7,19 +7,19 @@ from typing import Any, ClassVar, Final
 
 import gymnasium as gym
 
-from ..core import AgentEnv, Outcome
-from ..errors import ConfigError, EpisodeError
-from ..tasks import Task
-from .actions import make_parser, make_vocabulary
-from .levels import MAX_SIDE, Level, level_task
-from .oracle import SokobanOracle
-from .render import Painter
-from .rewards import reward_preset
-from .rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
-from .snapshot import cached_level, read_snapshot, write_snapshot
-from .sources import open_tasks
-from .text import TextView
-from .views import make_view
+from creditflow.envs.core import AgentEnv, Outcome
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
+from creditflow.envs.sokoban.levels import MAX_SIDE, Level, level_task
+from creditflow.envs.sokoban.oracle import SokobanOracle
+from creditflow.envs.sokoban.render import Painter
+from creditflow.envs.sokoban.rewards import reward_preset
+from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
+from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
+from creditflow.envs.sokoban.sources import open_tasks
+from creditflow.envs.sokoban.text import TextView
+from creditflow.envs.sokoban.views import make_view
+from creditflow.envs.tasks import Task
 
 __all__ = ["SokobanEnv"]
 
@@ -74,7 +74,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
     """
 
     env_name: ClassVar[str] = "sokoban"
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 5}  # noqa: RUF012 - Gymnasium's own declaration
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 5}
 
     def __init__(
         self,

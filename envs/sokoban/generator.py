@@ -14,11 +14,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import ConfigError, unknown_name
-from ..tasks import draw_index
-from .levels import MAX_SIDE, Level, parse_level
-from .rules import BOX, BOX_ON_TARGET, FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets, to_position
-from .tables import solution_table
+from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
+from creditflow.envs.sokoban.rules import (
+    BOX,
+    BOX_ON_TARGET,
+    FLOOR,
+    PLAYER,
+    PLAYER_ON_TARGET,
+    TARGET,
+    WALL,
+    direction_offsets,
+    to_position,
+)
+from creditflow.envs.sokoban.tables import solution_table
+from creditflow.envs.tasks import draw_index
 
 __all__ = ["GeneratorOptions", "generate_level"]
 

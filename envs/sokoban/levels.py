@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from ..errors import LevelError
-from ..tasks import Task, content_id
-from .rules import BOX, BOX_ON_TARGET, EDGE, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets
+from creditflow.envs.errors import LevelError
+from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, EDGE, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets
+from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["MAX_SIDE", "TASK_PREFIX", "XSB", "Level", "level_task", "parse_level", "parse_levels", "read_levels"]
 

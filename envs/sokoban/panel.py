@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..tasks import PANEL_FORMAT, PanelRow
-from .generator import GeneratorOptions, generate_level
-from .levels import Level, level_task
-from .oracle import dead_share, level_oracle
+from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels import Level, level_task
+from creditflow.envs.sokoban.oracle import dead_share, level_oracle
+from creditflow.envs.tasks import PANEL_FORMAT, PanelRow
 
 __all__ = ["DEAD_BOUNDS", "LENGTH_RANGES", "level_strata", "panel_rows", "stratum_rows", "write_panel"]
 

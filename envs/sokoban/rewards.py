@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import unknown_name
+from creditflow.envs.errors import unknown_name
 
 __all__ = ["PRESETS", "Rewards", "reward_preset"]
 

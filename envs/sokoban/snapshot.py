@@ -11,9 +11,19 @@ import re
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ..errors import DataError
-from .levels import MAX_SIDE, Level, parse_level
-from .rules import BOX, BOX_ON_TARGET, FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, to_cell, to_position
+from creditflow.envs.errors import DataError
+from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
+from creditflow.envs.sokoban.rules import (
+    BOX,
+    BOX_ON_TARGET,
+    FLOOR,
+    PLAYER,
+    PLAYER_ON_TARGET,
+    TARGET,
+    WALL,
+    to_cell,
+    to_position,
+)
 
 __all__ = ["Snapshot", "box_positions", "cached_level", "read_snapshot", "write_snapshot"]
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import ConfigError, DataError, UnknownTaskError
-from ..tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
-from .generator import GeneratorOptions, generate_level
-from .levels import TASK_PREFIX, Level, level_task, parse_level, read_levels
-from .snapshot import cached_level
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels import TASK_PREFIX, Level, level_task, parse_level, read_levels
+from creditflow.envs.sokoban.snapshot import cached_level
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
 
 __all__ = ["DEFAULT_PANEL", "GeneratorTasks", "LevelTasks", "build_task", "open_tasks"]
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import OracleLimitError
+from creditflow.envs.errors import OracleLimitError
 
 __all__ = ["DEFAULT_MEMORY", "StateTable", "reached_states", "solution_table"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from ..errors import ConfigError
+from creditflow.envs.errors import ConfigError
 
 __all__ = ["SYMBOL_SETS", "TextView"]
 

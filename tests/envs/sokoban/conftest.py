@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from shared_data import SHARED
 
-SHARED = Path(__file__).parents[4] / "shared"
 XSB_BY_CODE = "# .*$@"
 
 

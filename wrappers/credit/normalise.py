@@ -1,0 +1,70 @@
+"""The one place where credit is compared within groups: mean, spread, eps, ties and singletons.
+
+Every published scheme subtracts a group's mean and perhaps divides by its standard deviation; they differ in who is a
+sample, which deviation, what is added to it, and what a group of one gets. Those are the arguments here.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Scale", "Single", "Spread", "normalise"]
+
+Scale = Literal["std", "none"]
+Spread = Literal["sample", "population"]
+Single = Literal["zero", "raw"]
+
+TIE_TOLERANCE = 1e-9  # relative: differences below it are rounding, not information
+
+
+def normalise(
+    x: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    n_groups: int,
+    *,
+    scale: Scale = "std",
+    std_eps: float = 0.0,
+    spread: Spread = "sample",
+    single: Single = "zero",
+    sample: NDArray[np.bool_] | None = None,
+) -> NDArray[np.float64]:
+    """(x − mean) / (std + eps) within each group.
+
+    Samples that are all equal (relative difference below 1e-9) have deviation exactly 0 and score exactly 0: in
+    floating point their deviation is rounding noise, and dividing by it would invent credit.
+
+    Args:
+        x: float64 (N,).
+        labels: int (N,), the group of each entry, in ``range(n_groups)``.
+        n_groups: number of groups.
+        scale: "std" divides by the standard deviation, "none" only subtracts the mean.
+        std_eps: added to the standard deviation (outside the root); where the sum is 0 the result is 0.
+        spread: "sample" (n − 1) or "population" (n).
+        single: what the entries of a group with one sample get: "zero", or "raw" (mean 0, deviation 1).
+        sample: bool (N,), which entries make the statistics; all entries are scored. Default all.
+
+    Returns:
+        float64 (N,).
+    """
+    y, at = (x, labels) if sample is None else (x[sample], labels[sample])
+    count = np.bincount(at, minlength=n_groups).astype(np.float64)
+    mean = np.bincount(at, y, minlength=n_groups) / np.maximum(count, 1.0)
+    centred = x - mean[labels]
+    low, high, size = np.full(n_groups, np.inf), np.full(n_groups, -np.inf), np.zeros(n_groups)
+    np.minimum.at(low, at, y)
+    np.maximum.at(high, at, y)
+    np.maximum.at(size, at, np.abs(y))
+    tied = ~(high - low > TIE_TOLERANCE * size)
+    centred = np.where(tied[labels] & (np.abs(centred) <= TIE_TOLERANCE * size[labels]), 0.0, centred)
+    if scale == "std":
+        squares = np.bincount(at, (y - mean[at]) ** 2, minlength=n_groups)
+        std = np.sqrt(squares / np.maximum(count - 1.0 if spread == "sample" else count, 1.0))
+        divisor = (np.where(tied, 0.0, std) + std_eps)[labels]
+        out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
+    else:
+        out = centred
+    alone = (count <= 1.0)[labels]
+    return np.where(alone, x if single == "raw" else 0.0, out)
