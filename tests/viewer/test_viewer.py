@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ HOSTILE = "</script><script>document.title='pwned'</script><img src=x onerror=\"
 
 
 def rollout(name, states, end="env_limit", observation="", action="go"):
-    turns = tuple(Turn(a, action, b, observation=observation) for a, b in zip(states, states[1:], strict=False))
+    turns = tuple(Turn(a, action, b, observation=observation) for a, b in pairwise(states))
     return Trajectory(name, "g", "task", turns, end == "success", float(end == "success"), end, states[-1])
 
 
@@ -33,8 +34,14 @@ def group():
     return Group((rollout("t0", "abcd", "success"), rollout("t1", "abae"), rollout("t2", "aef", "failed")))
 
 
+def found(pattern, page):
+    match = re.search(pattern, page, re.S)
+    assert match, pattern
+    return match[1]
+
+
 def page_data(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    return json.loads(found(r'<script type="application/json" id="data">(.*?)</script>', page))
 
 
 def test_the_page_holds_every_turn_and_the_credit_of_every_scheme(group):
@@ -48,16 +55,18 @@ def test_the_page_holds_every_turn_and_the_credit_of_every_scheme(group):
 
 
 def test_equal_texts_are_stored_once(group):
-    many = Group(tuple(replace(t, turns=tuple(replace(u, observation="the same") for u in t.turns)) for t in group.trajectories))
+    many = Group(
+        tuple(replace(t, turns=tuple(replace(u, observation="the same") for u in t.turns)) for t in group.trajectories)
+    )
     data = view_data([many], {"grpo": credit.make("grpo")}, "title")
     assert data["texts"] == ["", "go", "the same"]
 
 
 def test_the_policy_allows_exactly_the_pages_own_script_and_style(group):
     page = render_page(view_data([group], {"grpo": credit.make("grpo")}, "title"))
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)[1]
-    script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
-    style = re.search(r"<style>(.*?)</style>", page, re.S)[1]
+    policy = found(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)
+    script = found(r"<script>(.*?)</script>", page)
+    style = found(r"<style>(.*?)</style>", page)
     for kind, text in (("script", script), ("style", style)):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
