@@ -34,9 +34,7 @@ def rollouts(turns: int, groups: int = 25, size: int = 8) -> list[Group]:
             for _ in range(length):
                 x = (x + int(rng.choice([1, -1, 10, -10]))) % 100
                 walk.append(f"s{x}")
-            made = tuple(
-                Turn(a, "move", b, observation=f"you see {a}\n" * 8) for a, b in zip(walk, walk[1:], strict=False)
-            )
+            made = tuple(Turn(a, "move", b, observation=f"you see {a}\n" * 8) for a, b in pairwise(walk))
             won = i % 2 == 0
             end: StopReason = "success" if won else "env_limit"
             members.append(Trajectory(f"t{i}", f"g{g}", f"task{g}", made, won, float(won), end, walk[-1]))
