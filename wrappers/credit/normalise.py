@@ -33,7 +33,8 @@ def normalise(
 ) -> NDArray[np.float64]:
     """(x − mean) / (std + eps) within each group.
 
-    Samples that are all equal (relative difference below 1e-9) have deviation exactly 0 and score exactly 0: in
+    Each group is computed in units of its largest sample (a power of two, so nothing is rounded): squares of huge or
+    tiny scores neither overflow nor vanish. Samples that are all equal (relative difference below 1e-9) have deviation exactly 0 and score exactly 0: in
     floating point their deviation is rounding noise, and dividing by it would invent credit.
 
     Args:
@@ -47,24 +48,30 @@ def normalise(
         sample: bool (N,), which entries make the statistics; all entries are scored. Default all.
 
     Returns:
-        float64 (N,).
+        float64 (N,); not finite only if ``x`` is not, or a difference is beyond float64.
     """
     y, at = (x, labels) if sample is None else (x[sample], labels[sample])
     count = np.bincount(at, minlength=n_groups).astype(np.float64)
-    mean = np.bincount(at, y, minlength=n_groups) / np.maximum(count, 1.0)
-    centred = x - mean[labels]
-    low, high, size = np.full(n_groups, np.inf), np.full(n_groups, -np.inf), np.zeros(n_groups)
-    np.minimum.at(low, at, y)
-    np.maximum.at(high, at, y)
+    size = np.zeros(n_groups)
     np.maximum.at(size, at, np.abs(y))
-    tied = ~(high - low > TIE_TOLERANCE * size)
-    centred = np.where(tied[labels] & (np.abs(centred) <= TIE_TOLERANCE * size[labels]), 0.0, centred)
-    if scale == "std":
-        squares = np.bincount(at, (y - mean[at]) ** 2, minlength=n_groups)
-        std = np.sqrt(squares / np.maximum(count - 1.0 if spread == "sample" else count, 1.0))
-        divisor = (np.where(tied, 0.0, std) + std_eps)[labels]
-        out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
-    else:
-        out = centred
+    unit = np.where(size > 0.0, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)  # the power of two at or below it
+    with np.errstate(over="ignore", invalid="ignore"):  # callers refuse what is not finite, by name
+        z = x / unit[labels]
+        y = z if sample is None else z[sample]
+        mean = np.bincount(at, y, minlength=n_groups) / np.maximum(count, 1.0)
+        centred = z - mean[labels]
+        low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+        np.minimum.at(low, at, y)
+        np.maximum.at(high, at, y)
+        tolerance = TIE_TOLERANCE * size / unit
+        tied = ~(high - low > tolerance)
+        centred = np.where(tied[labels] & (np.abs(centred) <= tolerance[labels]), 0.0, centred)
+        if scale == "std":
+            squares = np.bincount(at, (y - mean[at]) ** 2, minlength=n_groups)
+            std = np.sqrt(squares / np.maximum(count - 1.0 if spread == "sample" else count, 1.0))
+            divisor = (np.where(tied, 0.0, std) + std_eps / unit)[labels]
+            out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
+        else:
+            out = centred * unit[labels]
     alone = (count <= 1.0)[labels]
     return np.where(alone, x if single == "raw" else 0.0, out)
