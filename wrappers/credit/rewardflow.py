@@ -99,7 +99,9 @@ class RewardFlow(OutcomeScheme):
             rewards = value[graph.target] - value[graph.source]
             names = graph.keys
         else:
-            value, rewards = released_rewards(group, self.key, self.pruning, self.discount, longest)
+            value, rewards = released_rewards(
+                group, self.key, self.discount, longest, kept=None if self.pruning == "alfworld" else ~pruned
+            )
             names = states.keys
         if self.pruned_turns != "difference":
             rewards = np.where(pruned, 0.0, rewards)
