@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
@@ -47,7 +48,7 @@ def walk(
             parsed=t not in invalid,
             effective=a != b,
         )
-        for t, (a, b) in enumerate(zip(states, states[1:], strict=False))
+        for t, (a, b) in enumerate(pairwise(states))
     )
     return Trajectory(
         trajectory_id=name or " ".join(states),

@@ -206,9 +206,9 @@ class Trajectory:
                 raise TrajectoryError(
                     f"{name}: turn {t} begins in state {turn.state_key!r} but the turn before ended in {expected!r}"
                 )
-            if not (turn.cost > 0.0 and turn.cost < math.inf):
+            if not _finite(turn.cost) or turn.cost <= 0.0:
                 raise TrajectoryError(f"{name}: turn {t}: cost must be positive and finite, got {turn.cost!r}")
-            if not math.isfinite(turn.reward):
+            if not _finite(turn.reward):
                 raise TrajectoryError(f"{name}: turn {t}: reward must be finite, got {turn.reward!r}")
             expected = turn.next_state_key
         if self.final_state_key != expected:
@@ -426,6 +426,14 @@ class Group:
             whole = [*_prefix(trajectory, by_id), *trajectory.turns] if trajectory.parent else trajectory.turns
             totals[i] = _sum([turn.reward for turn in whole], trajectory.trajectory_id)
         return totals
+
+
+def _finite(value: float) -> bool:
+    """Whether a value is a number that float64 holds; Python's integers have no limit."""
+    try:
+        return math.isfinite(value)
+    except (OverflowError, TypeError):
+        return False
 
 
 def _sum(rewards: Sequence[float], trajectory_id: str) -> float:

@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.wrappers.credit.base import CreditError
+
 __all__ = ["Scale", "Single", "Spread", "normalise"]
 
 Scale = Literal["std", "none"]
@@ -48,14 +50,17 @@ def normalise(
         sample: bool (N,), which entries make the statistics; all entries are scored. Default all.
 
     Returns:
-        float64 (N,); not finite only if ``x`` is not, or a difference is beyond float64.
+        float64 (N,).
+
+    Raises:
+        CreditError: ``x`` is not finite, or a difference is beyond float64.
     """
     y, at = (x, labels) if sample is None else (x[sample], labels[sample])
     count = np.bincount(at, minlength=n_groups).astype(np.float64)
     size = np.zeros(n_groups)
     np.maximum.at(size, at, np.abs(y))
     unit = np.where(size > 0.0, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)  # the power of two at or below it
-    with np.errstate(over="ignore", invalid="ignore"):  # callers refuse what is not finite, by name
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, by name
         z = x / unit[labels]
         y = z if sample is None else z[sample]
         mean = np.bincount(at, y, minlength=n_groups) / np.maximum(count, 1.0)
@@ -73,5 +78,7 @@ def normalise(
             out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
         else:
             out = centred * unit[labels]
+    if not np.isfinite(out).all():
+        raise CreditError("scores of a group are not finite, or differ by more than float64 holds: are rewards huge?")
     alone = (count <= 1.0)[labels]
     return np.where(alone, x if single == "raw" else 0.0, out)
