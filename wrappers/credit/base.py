@@ -81,7 +81,7 @@ class Credit:
         """Credit for ``group`` from flat arrays; parts left out are zero (loss mask: all True).
 
         Raises:
-            CreditError: a number is not finite.
+            CreditError: a number is not finite, or an array has another shape.
         """
         n = int(group.arrays.offsets[-1])
         credit = cls(
@@ -93,6 +93,12 @@ class Credit:
             aggregation=aggregation,
             diagnostics=diagnostics or {},
         )
+        per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
+        for name, size in (("outcome_advantages", len(group)), *((name, n) for name in per_turn)):
+            if getattr(credit, name).shape != (size,):
+                raise CreditError(
+                    f"group {group.group_id!r}: {name} must have shape ({size},), got {getattr(credit, name).shape}"
+                )
         for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_advantages"):
             if not np.isfinite(getattr(credit, name)).all():
                 raise CreditError(f"group {group.group_id!r}: {name} is not finite; are rewards or annotations huge?")

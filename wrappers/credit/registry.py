@@ -106,8 +106,10 @@ def explain(name: str) -> str:
     table = "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
+    inherited = [base for base in scheme.__mro__[1:] if issubclass(base, Scheme) and base is not Scheme]
     parts = [
         f"{scheme.name}: {inspect.cleandoc(scheme.__doc__ or '')}",
+        *(inspect.cleandoc(base.__doc__ or "") for base in inherited),
         f"Source: {scheme.source}",
         f"Declared properties: {', '.join(sorted(scheme.declares)) or 'none'}",
         f"Annotations needed: {', '.join(scheme.requires) or 'none'}",
