@@ -402,7 +402,10 @@ class Group:
 
         Raises:
             TrajectoryError: ``key="text"`` but the log has no text keys.
+            ConfigError: ``key`` is something else.
         """
+        if key not in ("state", "text"):
+            raise unknown_name("value of key", str(key), ["state", "text"])
         return self.arrays.states if key == "state" else self._text_states
 
     @cached_property

@@ -31,7 +31,7 @@ def test_declared_properties_hold(name):
 def test_released_semantics_fulfil_the_duties_and_promise_nothing(name):
     scheme = credit.make(name, semantics="release", **({"key": "state"} if name in KEYED else {}))
     assert scheme.promises == frozenset()
-    check_credit(scheme, draws=20)
+    check_credit(scheme, draws=10)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_released_semantics_fulfil_the_duties_and_promise_nothing(name):
 def test_promises_last_as_long_as_the_formula_is_the_papers(name, parameters, promised):
     scheme = credit.make(name, **parameters)
     assert bool(scheme.promises) == promised
-    check_credit(scheme, draws=20)
+    check_credit(scheme, draws=10)
 
 
 def test_the_report_shows_counterexamples_to_what_is_not_declared():

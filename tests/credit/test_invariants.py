@@ -21,7 +21,7 @@ NAMES = credit.names()
 SEMANTICS = ("paper", "release")
 every_scheme = pytest.mark.parametrize("name", NAMES)
 both = pytest.mark.parametrize("semantics", SEMANTICS)
-quick = settings(max_examples=40)
+quick = settings(max_examples=20)
 
 
 def make(name, semantics="paper", **options):
@@ -292,7 +292,7 @@ def test_differences_beyond_floating_point_are_refused_by_name(name):
 
 
 # -- released propagation -----------------------------------------------------------------------------------------------
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     n=st.integers(2, 7),
     edges=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=14),
@@ -313,6 +313,7 @@ def test_released_propagation_equals_a_thousand_sweeps(n, edges, seeds, discount
     np.testing.assert_allclose(ours, [value.get(node, 0.0) for node in range(n)], rtol=1e-12, atol=1e-12)
 
 
+@settings(max_examples=5)
 @given(g=groups(rewards=DENSE, costs=UNIT))
 def test_schemes_cannot_change_the_numbers_of_a_group(g):
     for array in (g.arrays.reward, g.arrays.state, g.arrays.returns, g.arrays.offsets, g.arrays.valid):

@@ -80,6 +80,8 @@ def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name)
         (lambda: credit.make("grpo", invalid_penalty=-0.1), r"must lie in \[0, inf\)"),
         (lambda: credit.make("grpo", std_eps=-1e-6), r"must lie in \[0, inf\)"),
         (lambda: credit.explain("rlo"), "did you mean 'rloo'?"),
+        (lambda: credit.filter_groups([group(walk("s g"))], outcome="sucess"), "did you mean 'success'?"),  # type: ignore[arg-type]  # the wrong value is the test
+        (lambda: credit.normalise(np.ones(1), np.zeros(1, np.int32), 1, scale="sdt"), "did you mean 'std'?"),  # type: ignore[arg-type]  # the wrong value is the test
         (lambda: credit.filter_groups([], tolerance=-1.0), "tolerance must be ≥ 0"),
     ],
 )

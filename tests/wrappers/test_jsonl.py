@@ -65,7 +65,7 @@ def any_trajectory(draw: st.DrawFn) -> Trajectory:
 
 
 # -- what is written is read back ---------------------------------------------------------------------------------------
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(trajectories=st.lists(any_trajectory(), max_size=3))
 def test_any_trajectory_survives_a_round_trip(trajectories):
     stream = io.StringIO()

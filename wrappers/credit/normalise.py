@@ -6,11 +6,12 @@ sample, which deviation, what is added to it, and what a group of one gets. Thos
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import CreditError
 
 __all__ = ["Scale", "Single", "Spread", "normalise"]
@@ -53,8 +54,12 @@ def normalise(
         float64 (N,).
 
     Raises:
+        ConfigError: an option has another value.
         CreditError: ``x`` is not finite, or a difference is beyond float64.
     """
+    for option, value, known in (("scale", scale, Scale), ("spread", spread, Spread), ("single", single, Single)):
+        if value not in get_args(known):
+            raise unknown_name(f"value of {option}", str(value), get_args(known))
     y, at = (x, labels) if sample is None else (x[sample], labels[sample])
     count = np.bincount(at, minlength=n_groups).astype(np.float64)
     size = np.zeros(n_groups)

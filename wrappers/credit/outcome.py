@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.records import Group
@@ -120,7 +121,11 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
     arrays = group.arrays
     if kind == "return":
         return arrays.returns
-    return arrays.success.astype(np.float64) if kind == "success" else arrays.score
+    if kind == "success":
+        return arrays.success.astype(np.float64)
+    if kind == "score":
+        return arrays.score
+    raise unknown_name("outcome", str(kind), ["return", "success", "score"])
 
 
 def invalid_turns(group: Group, kind: Literal["invalid", "unparsed"]) -> NDArray[np.bool_]:
