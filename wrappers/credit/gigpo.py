@@ -59,9 +59,16 @@ class GiGPO(OutcomeScheme):
         labels = states.state
         if self.similarity:
             labels = greedy_similarity(states.keys, labels.tolist(), self.similarity)[labels]
-        returns = discounted_returns(group, self.discount)
-        scores = returns - self.score_penalties(group)
-        compared = normalise(scores, labels, len(states.keys), scale=self.step_scale, std_eps=self.std_eps)
+        returns = discounted_returns(group, group.arrays.reward, self.discount)
+        penalties = self.score_penalties(group)
+        compared = normalise(
+            returns - penalties,
+            labels,
+            len(states.keys),
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            magnitude=discounted_returns(group, np.abs(group.arrays.reward), self.discount) + penalties,
+        )
         return Credit.of(
             group,
             outcome=outcome,
@@ -71,10 +78,10 @@ class GiGPO(OutcomeScheme):
         )
 
 
-def discounted_returns(group: Group, discount: float) -> NDArray[np.float64]:
-    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik."""
-    out = np.empty(len(group.turns))
+def discounted_returns(group: Group, rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik, of any reward per turn (N,)."""
+    out = np.empty(len(rewards))
     arrays = group.arrays
-    for rewards, returns in zip(arrays.split(arrays.reward), arrays.split(out), strict=True):
-        returns[::-1] = list(accumulate(rewards[::-1].tolist(), lambda after, reward: reward + discount * after))
+    for own, returns in zip(arrays.split(rewards), arrays.split(out), strict=True):
+        returns[::-1] = list(accumulate(own[::-1].tolist(), lambda after, reward: reward + discount * after))
     return out

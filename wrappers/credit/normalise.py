@@ -33,6 +33,7 @@ def normalise(
     spread: Spread = "sample",
     single: Single = "zero",
     sample: NDArray[np.bool_] | None = None,
+    magnitude: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """(x − mean) / (std + eps) within each group.
 
@@ -49,6 +50,8 @@ def normalise(
         spread: "sample" (n − 1) or "population" (n).
         single: what the entries of a group with one sample get: "zero", or "raw" (mean 0, deviation 1).
         sample: bool (N,), which entries make the statistics; all entries are scored. Default all.
+        magnitude: float64 (N,), the size of the terms each entry was summed from, which its rounding error is relative
+            to: 0.5 − 5 · 0.1 is about 3e-17 and means 0. Default |x|.
 
     Returns:
         float64 (N,).
@@ -60,6 +63,8 @@ def normalise(
     for option, value, known in (("scale", scale, Scale), ("spread", spread, Spread), ("single", single, Single)):
         if value not in get_args(known):
             raise unknown_name(f"value of {option}", str(value), get_args(known))
+    if not np.isfinite(x).all():
+        raise CreditError("scores of a group are not finite: are rewards or annotations huge?")
     y, at = (x, labels) if sample is None else (x[sample], labels[sample])
     count = np.bincount(at, minlength=n_groups).astype(np.float64)
     size = np.zeros(n_groups)
@@ -73,6 +78,9 @@ def normalise(
         low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
         np.minimum.at(low, at, y)
         np.maximum.at(high, at, y)
+        if magnitude is not None:
+            terms = np.minimum(magnitude, np.finfo(np.float64).max)
+            np.maximum.at(size, at, terms if sample is None else terms[sample])
         tolerance = TIE_TOLERANCE * size / unit
         tied = ~(high - low > tolerance)
         centred = np.where(tied[labels] & (np.abs(centred) <= tolerance[labels]), 0.0, centred)
@@ -84,6 +92,6 @@ def normalise(
         else:
             out = centred * unit[labels]
     if not np.isfinite(out).all():
-        raise CreditError("scores of a group are not finite, or differ by more than float64 holds: are rewards huge?")
+        raise CreditError("scores of a group differ by more than float64 holds: are rewards huge?")
     alone = (count <= 1.0)[labels]
     return np.where(alone, x if single == "raw" else 0.0, out)

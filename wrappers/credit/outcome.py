@@ -90,6 +90,9 @@ class OutcomeScheme(Scheme):
         scores = outcome_scores(group, self.outcome)
         penalties = self.score_penalties(group)
         rows = scores[arrays.trajectory] - penalties
+        sizes = np.abs(scores)
+        if self.outcome == "return":
+            sizes = np.bincount(arrays.trajectory, np.abs(arrays.reward), minlength=arrays.size)
         sample = np.zeros(arrays.size + len(rows), np.bool_)
         if self.stats_over == "trajectories":
             sample[: arrays.size] = True
@@ -107,6 +110,7 @@ class OutcomeScheme(Scheme):
             std_eps=self.std_eps,
             single=self.outcome_single,
             sample=sample,
+            magnitude=np.concatenate([sizes, sizes[arrays.trajectory] + penalties]),
         )
         if leave_one_out and (count := int(sample.sum())) > 1:
             out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others

@@ -96,24 +96,27 @@ class RewardFlow(OutcomeScheme):
             graph = replace(graph, kept=~pruned)
             hops = graph.distances("hops")
             value = np.where(np.isfinite(hops), self.discount ** np.where(np.isfinite(hops), hops, 0.0), 0.0)
-            rewards = value[graph.target] - value[graph.source]
+            after, before = value[graph.target], value[graph.source]
+            rewards = after - before
             names = graph.keys
         else:
             value, rewards = released_rewards(
                 group, self.key, self.discount, longest, kept=None if self.pruning == "alfworld" else ~pruned
             )
+            after, before = value[states.next_state], value[states.state]
             names = states.keys
         if self.pruned_turns != "difference":
             rewards = np.where(pruned, 0.0, rewards)
         outcome, turn_part = self.outcome_part(group)
-        scores = rewards - self.score_penalties(group)
+        penalties = self.score_penalties(group)
         compared = normalise(
-            scores,
+            rewards - penalties,
             states.state,
             len(states.keys),
             scale=self.step_scale,
             std_eps=self.std_eps,
             sample=~pruned if self.pruned_turns == "exclude" else None,
+            magnitude=np.abs(after) + np.abs(before) + penalties,
         )
         if self.pruned_turns == "exclude":
             compared = np.where(pruned, 0.0, compared)
