@@ -287,7 +287,7 @@ def test_returns_beyond_floating_point_are_refused_by_name(name):
 def test_differences_beyond_floating_point_are_refused_by_name(name):
     g = group(walk("s a", "failed", reward=1.7e308), walk("s a", "failed", reward=-1.7e308))
     scheme = make(name) if name == "rloo" else make(name, outcome_scale="none", step_scale="none", step_weight=3.0)
-    with pytest.raises(credit.CreditError, match="float64|not finite"):
+    with pytest.raises(credit.CreditError, match=r"float64|not finite"):
         scheme.assign(group(*g.trajectories, walk("s a", "failed", reward=1.7e308, name="third")))
 
 
