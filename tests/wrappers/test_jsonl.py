@@ -170,6 +170,15 @@ def test_a_writer_that_fails_keeps_the_old_file(tmp_path, suffix):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_new_file_takes_the_name_of_the_old_one_in_one_step(tmp_path):
+    path = tmp_path / "log.jsonl"
+    write_jsonl(path, [walk("s a g")])
+    with path.open() as reader:  # whoever reads the old file meanwhile reads it to its end
+        write_jsonl(path, [walk("s b", "failed")])
+        assert list(read_jsonl(reader)) == [walk("s a g")]
+    assert list(read_jsonl(path)) == [walk("s b", "failed")]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
