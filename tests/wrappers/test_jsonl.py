@@ -306,6 +306,7 @@ def test_lines_before_the_hostile_one_are_yielded(tmp_path):
         (b"not gzip at all", "damaged gzip"),
         (gzip.compress(b"\xff\xfe\n"), "not UTF-8"),
     ],
+    ids=["cut", "empty", "foreign", "bytes"],
 )
 def test_damaged_archives_are_refused_with_file_and_line(tmp_path, data, message):
     path = tmp_path / "log.jsonl.gz"
