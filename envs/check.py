@@ -157,7 +157,9 @@ def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types
         _check_info(info, types, f"refused action {action!r:.40}")
         _require(not info["action_valid"], f"the action {action!r:.40} should be refused")
         _require(
-            info["state_key"] == before["state_key"] and np.array_equal(obs, after_obs) and not terminated,
+            info["state_key"] == before["state_key"]
+            and (base.replies or np.array_equal(obs, after_obs))
+            and not terminated,
             "a refused action must change nothing",
         )
         _require(info["elapsed_steps"] == 1, "a refused action counts as a step")
