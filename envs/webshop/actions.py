@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ShopAction", "parse_action"]
+__all__ = ["ShopAction", "parse_action", "searchable"]
 
 
 class ShopAction(NamedTuple):
@@ -34,3 +34,12 @@ def parse_action(text: str) -> ShopAction | None:
     if begin < 1:
         return None
     return ShopAction(line[:begin], line[begin + 1 : end].lower())
+
+
+def searchable(text: str) -> str:
+    """The text as an argument that survives ``parse_action``: one line without brackets, lower-case.
+
+    >>> searchable("Tea [green]")
+    'tea green'
+    """
+    return " ".join(text.lower().replace("[", " ").replace("]", " ").split())

@@ -51,6 +51,11 @@ class Goal:
     weight: float = 1.0
     named_options: bool = True
 
+    @property
+    def option_values(self) -> tuple[str, ...]:
+        """The wanted values, without their groups' names."""
+        return tuple(option if isinstance(option, str) else option[1] for option in self.options)
+
 
 def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:
     """The price that counts for each product, in order: its price, or a draw from its range."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from creditflow.envs.errors import MissingExtraError
+from creditflow.envs.errors import MissingExtraError, unknown_name
 
-__all__ = ["Tagger", "rule_tagger", "spacy_tagger"]
+__all__ = ["Tagger", "named_tagger", "rule_tagger", "spacy_tagger"]
 
 Tagger = Callable[[str], tuple[str, ...]]
 """Name of a product -> its nouns in lower case, repeats kept."""
@@ -72,3 +72,18 @@ def spacy_tagger(model: str = "en_core_web_sm") -> Tagger:
         return tuple(token.text.lower() for token in pipeline(name) if token.pos_ in ("NOUN", "PROPN"))
 
     return nouns
+
+
+@lru_cache(maxsize=4)
+def named_tagger(name: str) -> Tagger:
+    """The tagger "rules" or "spacy".
+
+    Raises:
+        ConfigError: another name.
+        MissingExtraError: spaCy or its model is not installed.
+    """
+    if name == "rules":
+        return rule_tagger
+    if name == "spacy":
+        return spacy_tagger()
+    raise unknown_name("tagger", name, ("rules", "spacy"))

@@ -19,7 +19,7 @@ from creditflow.envs.webshop.nouns import Tagger, rule_tagger
 from creditflow.envs.webshop.products import Product
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts, score_purchase
 
-__all__ = ["INDEX", "Click", "Shop", "ShopState", "address"]
+__all__ = ["INDEX", "Click", "Shop", "ShopState", "address", "page_kind"]
 
 PAGE_SIZE: Final = 10
 SUB_PAGES: Final = {name.lower(): name for name in ("Description", "Features", "Reviews", "Attributes")}
@@ -78,8 +78,9 @@ def address(state: ShopState, session: str) -> str:
             return f"{BASE}/done/{session}/{state.asin}/{options}"
 
 
-def _kind_by_address(url: str) -> str:
-    """The page kind that the original reads off an address: the first of these names that occurs anywhere in it."""
+def page_kind(state: ShopState, session: str) -> str:
+    """The page kind that the original reads off the address: the first of these names that occurs anywhere in it."""
+    url = address(state, session)
     return next((name for name in ("search_results", "item_page", "item_sub_page", "done") if name in url), "")
 
 
@@ -169,7 +170,7 @@ class Shop:
         if name == "back to search":
             return INDEX
         if name in ("next >", "< prev"):
-            kind = _kind_by_address(address(state, self.session))
+            kind = page_kind(state, self.session)
             if kind == "search_results":
                 return self._results(state, state.query, state.number + (1 if name == "next >" else -1))
             if name == "< prev" and kind == "item_sub_page":
