@@ -13,13 +13,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.webshop.analyser import analyse
 
-__all__ = ["BM25", "build_index", "encode_length"]
+__all__ = ["BM25", "MemoryVocabulary", "Vocabulary", "build_index", "encode_length"]
 
 K1, B = np.float32(0.9), np.float32(0.4)
 
@@ -35,6 +36,32 @@ def encode_length(length: int) -> int:
     rest = length - 24
     shift = rest.bit_length() - 4
     return 24 + ((rest >> shift) << shift)
+
+
+class Vocabulary(Protocol):
+    """Term to number, in memory or on disk."""
+
+    def get(self, term: str) -> int | None:
+        """The term's number, or None if no document has it."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class MemoryVocabulary:
+    """A vocabulary in a dictionary; terms are numbered as they come."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, terms: Sequence[str]) -> None:
+        self._numbers = {term: i for i, term in enumerate(terms)}
+
+    def get(self, term: str) -> int | None:
+        """The term's number, or None if no document has it."""
+        return self._numbers.get(term)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +113,6 @@ class BM25:
         return found, rounded[found]
 
 
-class Vocabulary:
-    """Term to number. The protocol that both the in-memory and the memory-mapped vocabulary follow."""
-
-    __slots__ = ("_numbers",)
-
-    def __init__(self, terms: Sequence[str]) -> None:
-        self._numbers = {term: i for i, term in enumerate(terms)}
-
-    def get(self, term: str) -> int | None:
-        """The term's number, or None if no document has it."""
-        return self._numbers.get(term)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-
 def ranks_of(ids: Sequence[str]) -> NDArray[np.int32]:
     """int32 (N,): the place of each id among all ids in sorted order."""
     ranks = np.empty(len(ids), np.int32)
@@ -141,4 +152,4 @@ def build_index(documents: Iterable[str], ids: Sequence[str]) -> BM25:
     np.cumsum([len(rows) for rows in postings], out=starts[1:])
     flat = np.fromiter((row for rows in postings for row in rows), np.int32, int(starts[-1]))
     tf = np.fromiter((count for row in counts for count in row), np.float32, int(starts[-1]))
-    return BM25(Vocabulary(list(numbers)), starts, flat, tf * length_weights(lengths)[flat], ranks_of(ids))
+    return BM25(MemoryVocabulary(list(numbers)), starts, flat, tf * length_weights(lengths)[flat], ranks_of(ids))

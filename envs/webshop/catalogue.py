@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from creditflow.envs.webshop.bm25 import build_index
 from creditflow.envs.webshop.products import Product
 
@@ -67,8 +70,8 @@ class ProductStore(Protocol):
 class SearchEngine(Protocol):
     """Free-text search: rows and scores, best first (``BM25`` is the default)."""
 
-    def search(self, query: str, k: int) -> tuple[Sequence[int], Sequence[float]]:
-        """At most ``k`` rows."""
+    def search(self, query: str, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """At most ``k`` rows, and their scores."""
         ...
 
 
@@ -178,9 +181,11 @@ class Catalogue:
         elif first == "<a>":
             rows = ()
         else:
-            rows, _ = self.engine.search(query, TOP)
-        asins = tuple(self.store.asin(int(row)) for row in rows)
-        return Results(asins, hashlib.blake2b("\n".join(asins).encode(), digest_size=12).hexdigest())
+            rows = self.engine.search(query, TOP)[0].tolist()
+        asins = tuple(self.store.asin(row) for row in rows)
+        return Results(
+            asins, hashlib.blake2b("\n".join(asins).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        )
 
     def _random_rows(self) -> list[int]:
         keyed = (
@@ -192,4 +197,4 @@ class Catalogue:
 
 def _index(store: ProductStore) -> SearchEngine:
     rows = range(len(store))
-    return build_index((store.product(row).document() for row in rows), [store.asin(row) for row in rows])  # type: ignore[return-value]
+    return build_index((store.product(row).document() for row in rows), [store.asin(row) for row in rows])

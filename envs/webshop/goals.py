@@ -7,9 +7,9 @@ texts. Price caps, order and weights follow one random stream, so that goal ``i`
 from __future__ import annotations
 
 from bisect import bisect
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from itertools import product as combinations
 from typing import Any
@@ -20,7 +20,7 @@ from creditflow.envs.webshop.products import Product
 
 __all__ = ["AutoSessions", "Goal", "goals_as_records", "human_goals", "price_table", "shuffled", "synthetic_goals"]
 
-NO_CAP = 1000000
+NO_CAP = 1000000.0
 CAPS = range(10, 1000, 10)
 
 
@@ -62,52 +62,114 @@ def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:
     return [p.prices[0] if len(p.prices) == 1 else rng.uniform(p.prices[0], p.prices[1]) for p in products]
 
 
-def _price_cap(price: float, rng: Mersenne) -> tuple[float, str]:
-    """A cap above ``price`` and the words that say it."""
+def price_cap(price: float, rng: Mersenne) -> float:
+    """A cap above ``price``, or ``NO_CAP`` if the price leaves no room for one."""
     above = [cap for cap in CAPS if cap > price][:4]
-    if len(above) < 2:
-        return NO_CAP, ""
-    _, cap = sorted(rng.sample(above, 2))
-    return float(cap), f", and price lower than {cap:.2f} dollars"
+    return float(max(rng.sample(above, 2))) if len(above) >= 2 else NO_CAP
+
+
+def _cap_words(cap: float) -> str:
+    return "" if cap == NO_CAP else f", and price lower than {cap:.2f} dollars"
 
 
 def _goal(product: Product, **fields: Any) -> Goal:
     return Goal(product.asin, product.category, product.query, product.title, product.product_category, **fields)
 
 
+def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes that a product's entry makes synthetic goals with; () if it makes none.
+
+    Raises:
+        DataError: the entry is malformed.
+    """
+    if "instruction" not in entry:
+        return ()
+    wanted = entry.get("instruction_attributes")
+    if not isinstance(entry["instruction"], str) or not isinstance(wanted, list):
+        raise DataError("an 'instruction' needs to be a string beside a list 'instruction_attributes'")
+    return tuple(wanted)
+
+
+def synthetic_goal(
+    product: Product, entry: Mapping[str, Any], values: Sequence[str], cap: float, weight: float
+) -> Goal:
+    """The goal for one choice of option values, given in sorted order of their groups' names."""
+    pairs = tuple(zip((name for name, _ in sorted(product.options)), values, strict=True))
+    wish = ", and ".join(f"{name}: {value}" for name, value in pairs)
+    text = entry["instruction"] + (f" with {wish}" if wish else "") + _cap_words(cap)
+    attributes = tuple(entry["instruction_attributes"])
+    return _goal(product, instruction=text, attributes=attributes, price_cap=cap, options=pairs, weight=weight)
+
+
+def human_goal(product: Product, entry: Mapping[str, Any], cap: float) -> Goal:
+    """The goal of one human instruction."""
+    return _goal(
+        product,
+        instruction=entry["instruction"].strip(".") + _cap_words(cap),
+        attributes=tuple(entry["instruction_attributes"]),
+        price_cap=cap,
+        options=tuple(entry["instruction_options"]),
+        named_options=False,
+    )
+
+
+def human_entries(entries: Any, asin: str) -> list[Mapping[str, Any]]:
+    """The usable human instructions of a product: those that name at least one attribute.
+
+    Raises:
+        DataError: an instruction lacks a key, or has one of the wrong type.
+    """
+    usable = []
+    for entry in entries:
+        try:
+            good: bool = isinstance(entry["instruction"], str) and all(
+                isinstance(text, str) for key in ("attributes", "options") for text in entry[f"instruction_{key}"]
+            )
+        except (TypeError, KeyError) as error:
+            raise DataError(f"human instruction of {asin}: expected the key {error}") from error
+        if not good:
+            raise DataError(f"human instruction of {asin}: expected texts, got {entry!r:.200}")
+        if entry["instruction_attributes"]:
+            usable.append(entry)
+    return usable
+
+
+def attribute_weight(attributes: Sequence[str], carriers: Mapping[str, int]) -> float:
+    """Weight of a synthetic goal: rare attributes count more.
+
+    Args:
+        attributes: wanted by the goal.
+        carriers: attribute -> number of goals that want it.
+    """
+    return sum(1 / carriers[attribute] for attribute in attributes) / len(attributes)
+
+
 def synthetic_goals(
-    products: Iterable[Product], prices: Sequence[float], instructions: Mapping[str, Any], rng: Mersenne
+    products: Iterable[Product], prices: Sequence[float], entries: Mapping[str, Any], rng: Mersenne
 ) -> list[Goal]:
     """One goal for every combination of options of every product that has an instruction.
 
     Args:
         products: in catalogue order.
         prices: of the products, in the same order.
-        instructions: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are not read).
+        entries: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are not read).
         rng: draws one price cap a product.
     """
-    goals: list[Goal] = []
-    carriers: defaultdict[str, int] = defaultdict(int)
+    found: list[tuple[Product, Mapping[str, Any], float, list[tuple[str, ...]]]] = []
+    carriers: Counter[str] = Counter()
     for product, price in zip(products, prices, strict=True):
-        entry = instructions.get(product.asin, {})
-        if "instruction" not in entry:
-            continue
-        attributes = tuple(entry["instruction_attributes"])
-        if not attributes:
-            continue
-        cap, cap_text = _price_cap(price, rng)
-        groups = sorted(product.options)
-        names = [name for name, _ in groups]
-        for values in combinations(*(values for _, values in groups)):
-            pairs = tuple(zip(names, values, strict=True))
-            wish = ", and ".join(f"{name}: {value}" for name, value in pairs)
-            text = entry["instruction"] + (f" with {wish}" if wish else "") + cap_text
-            goals.append(_goal(product, instruction=text, attributes=attributes, price_cap=cap, options=pairs))
+        entry = entries.get(product.asin, {})
+        attributes = wanted_attributes(entry)
+        if attributes:
+            choices = list(combinations(*(values for _, values in sorted(product.options))))
+            found.append((product, entry, price_cap(price, rng), choices))
             for attribute in attributes:
-                carriers[attribute] += 1
-    return [
-        replace(goal, weight=sum(1 / carriers[a] for a in goal.attributes) / len(goal.attributes)) for goal in goals
-    ]
+                carriers[attribute] += len(choices)
+    goals: list[Goal] = []
+    for product, entry, cap, choices in found:
+        weight = attribute_weight(entry["instruction_attributes"], carriers)
+        goals += [synthetic_goal(product, entry, values, cap, weight) for values in choices]
+    return goals
 
 
 def human_goals(
@@ -124,28 +186,11 @@ def human_goals(
     Raises:
         DataError: an instruction without those keys.
     """
-    goals: list[Goal] = []
-    for product, price in zip(products, prices, strict=True):
-        for entry in texts.get(product.asin, ()):
-            try:
-                text, wanted = entry["instruction"], entry["instruction_attributes"]
-                options = tuple(entry["instruction_options"])
-            except (TypeError, KeyError) as error:
-                raise DataError(f"human instruction of {product.asin}: expected the key {error}") from error
-            if not wanted:
-                continue
-            cap, cap_text = _price_cap(price, rng)
-            goals.append(
-                _goal(
-                    product,
-                    instruction=text.strip(".") + cap_text,
-                    attributes=tuple(wanted),
-                    price_cap=cap,
-                    options=options,
-                    named_options=False,
-                )
-            )
-    return goals
+    return [
+        human_goal(product, entry, price_cap(price, rng))
+        for product, price in zip(products, prices, strict=True)
+        for entry in human_entries(texts.get(product.asin, ()), product.asin)
+    ]
 
 
 def shuffled(goals: Sequence[Goal], seed: int) -> tuple[list[Goal], Mersenne]:
@@ -186,7 +231,7 @@ def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
             "product_category": goal.product_category,
             "instruction_text": goal.instruction,
             "attributes": list(goal.attributes),
-            "price_upper": goal.price_cap,
+            "price_upper": goal.price_cap if goal.price_cap < NO_CAP else int(NO_CAP),
             "goal_options": dict(goal.options) if goal.named_options else list(goal.options),  # type: ignore[arg-type]
             "weight": goal.weight if goal.named_options else 1,
         }

@@ -17,6 +17,8 @@ from creditflow.envs.webshop.goals import Goal
 from creditflow.envs.webshop.presets import Preset
 from creditflow.envs.webshop.reward import attributes_met, option_met
 from creditflow.envs.webshop.stock import Stock, load_stock
+from creditflow.envs.webshop.store import is_store
+from creditflow.envs.webshop.stored_goals import open_store
 from creditflow.envs.webshop.tasks import GoalTasks
 
 __all__ = ["DEFAULT_PANEL", "open_stock", "open_tasks", "solvable"]
@@ -43,7 +45,11 @@ def solvable(catalogue: Catalogue, goal: Goal) -> bool:
 
 @lru_cache(maxsize=4)
 def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
-    """The stock of a folder, loaded once a process."""
+    """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
+    if is_store(path):
+        if num_products is not None:
+            raise ConfigError("num_products does not go with a store; import fewer products instead")
+        return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)
     return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)  # type: ignore[arg-type]
 
 
