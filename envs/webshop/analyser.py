@@ -95,12 +95,12 @@ _A, _N, _K, _X = f"[AH]{_E}", f"N{_E}", f"K{_E}", f"X{_E}"
 _LETTERS = rf"(?:{_A})++(?:[Mdq]{_E}(?:{_A})++|(?<=H)Q{_E}(?=H)(?:{_A})++)*+"
 _DIGITS = rf"(?:{_N})++(?:[mdq]{_E}(?:{_N})++)*+"
 _RUN = rf"(?:(?:{_LETTERS}|{_DIGITS})++|(?:{_K})++)"
-_GENERAL = re.compile(rf"(?:{_X})*+{_RUN}(?:(?:{_X})++{_RUN})*+(?:{_X})*+|(?:S{_E})++|I{_E}|P(?:e|ZP)*+Z*+|R{_E}R{_E}")
-_ASCII = re.compile(
-    r"_*+(?:[a-z]++(?:[':.][a-z]++)*+|[0-9]++(?:['.,;][0-9]++)*+)++"
-    r"(?:_++(?:[a-z]++(?:[':.][a-z]++)*+|[0-9]++(?:['.,;][0-9]++)*+)++)*+_*+",
-    re.IGNORECASE | re.ASCII,
+_GENERAL = re.compile(
+    rf"(?:{_X})*+{_RUN}(?:(?:{_X})++{_RUN})*+(?:{_X})*+|(?:S{_E})++|I{_E}|P(?:e|ZP)*+Z*+|R{_E}R{_E}|(?P<junk>(?:{_X})++)"
 )
+_ASCII_RUN = r"(?:[a-z]++(?:[':.][a-z]++)*+|[0-9]++(?:['.,;][0-9]++)*+)++"
+# a run of joiners without a word is matched too, and dropped: left alone, it would be tried anew from each of its places
+_ASCII = re.compile(rf"_*+{_ASCII_RUN}(?:_++{_ASCII_RUN})*+_*+|_++", re.IGNORECASE | re.ASCII)
 
 
 def words(text: str) -> list[str]:
@@ -111,8 +111,11 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         found = _ASCII.findall(text)
+        if "_" in text:
+            found = [word for word in found if word.strip("_")]
     else:
-        found = [text[m.start() : m.end()] for m in _GENERAL.finditer(text.translate(_CLASSES))]
+        matches = _GENERAL.finditer(text.translate(_CLASSES))
+        found = [text[m.start() : m.end()] for m in matches if m.lastgroup is None]
     if any(len(word) > MAX_WORD for word in found):
         found = [word[i : i + MAX_WORD] for word in found for i in range(0, len(word), MAX_WORD)]
     return found

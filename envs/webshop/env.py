@@ -67,7 +67,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
     """
 
     env_name: ClassVar[str] = "webshop"
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
 
     def __init__(
         self,

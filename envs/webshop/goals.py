@@ -16,9 +16,23 @@ from typing import Any
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.webshop.mersenne import Mersenne
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.products import LoadReport, Product, wanted_attributes
 
-__all__ = ["AutoSessions", "Goal", "goals_as_records", "human_goals", "price_table", "shuffled", "synthetic_goals"]
+__all__ = [
+    "NO_CAP",
+    "AutoSessions",
+    "Goal",
+    "attribute_weight",
+    "goals_as_records",
+    "human_goal",
+    "human_goals",
+    "price_cap",
+    "price_table",
+    "shuffled",
+    "synthetic_goal",
+    "synthetic_goals",
+    "usable_human_entries",
+]
 
 NO_CAP = 1000000.0
 CAPS = range(10, 1000, 10)
@@ -76,20 +90,6 @@ def _goal(product: Product, **fields: Any) -> Goal:
     return Goal(product.asin, product.category, product.query, product.title, product.product_category, **fields)
 
 
-def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The attributes that a product's entry makes synthetic goals with; () if it makes none.
-
-    Raises:
-        DataError: the entry is malformed.
-    """
-    if "instruction" not in entry:
-        return ()
-    wanted = entry.get("instruction_attributes")
-    if not isinstance(entry["instruction"], str) or not isinstance(wanted, list):
-        raise DataError("an 'instruction' needs to be a string beside a list 'instruction_attributes'")
-    return tuple(wanted)
-
-
 def synthetic_goal(
     product: Product, entry: Mapping[str, Any], values: Sequence[str], cap: float, weight: float
 ) -> Goal:
@@ -113,25 +113,41 @@ def human_goal(product: Product, entry: Mapping[str, Any], cap: float) -> Goal:
     )
 
 
-def human_entries(entries: Any, asin: str) -> list[Mapping[str, Any]]:
-    """The usable human instructions of a product: those that name at least one attribute.
+def usable_human_entries(
+    texts: Iterable[tuple[str, Any]], report: LoadReport, *, strict: bool = False
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Human instructions by product id: those that name at least one attribute.
+
+    Args:
+        texts: (asin, list of {"instruction", "instruction_attributes", "instruction_options"}) pairs.
+        report: counts the malformed ones, which are left out.
+        strict: refuse them instead.
 
     Raises:
-        DataError: an instruction lacks a key, or has one of the wrong type.
+        DataError: with ``strict``, an instruction is malformed.
     """
-    usable = []
-    for entry in entries:
-        try:
-            good: bool = isinstance(entry["instruction"], str) and all(
-                isinstance(text, str) for key in ("attributes", "options") for text in entry[f"instruction_{key}"]
-            )
-        except (TypeError, KeyError) as error:
-            raise DataError(f"human instruction of {asin}: expected the key {error}") from error
-        if not good:
-            raise DataError(f"human instruction of {asin}: expected texts, got {entry!r:.200}")
-        if entry["instruction_attributes"]:
-            usable.append(entry)
+    usable: dict[str, list[Mapping[str, Any]]] = {}
+    for asin, entries in texts:
+        for entry in entries if isinstance(entries, list) else [entries]:
+            problem = _human_problem(entry)
+            if problem and strict:
+                raise DataError(f"human instruction of {asin[:20]!r}: {problem}")
+            if problem:
+                report.skip(f"human instruction: {problem}", repr(asin[:20]))
+            elif entry["instruction_attributes"]:
+                usable.setdefault(asin, []).append(entry)
     return usable
+
+
+def _human_problem(entry: Any) -> str:
+    """What is wrong with a human instruction; "" if nothing."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("instruction"), str):
+        return "no 'instruction' text"
+    for key in ("instruction_attributes", "instruction_options"):
+        texts = entry.get(key)
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            return f"{key!r} is not a list of strings"
+    return ""
 
 
 def attribute_weight(attributes: Sequence[str], carriers: Mapping[str, int]) -> float:
@@ -173,23 +189,23 @@ def synthetic_goals(
 
 
 def human_goals(
-    products: Iterable[Product], prices: Sequence[float], texts: Mapping[str, Any], rng: Mersenne
+    products: Iterable[Product],
+    prices: Sequence[float],
+    texts: Mapping[str, Sequence[Mapping[str, Any]]],
+    rng: Mersenne,
 ) -> list[Goal]:
-    """One goal for every human instruction that names at least one attribute.
+    """One goal for every usable human instruction.
 
     Args:
         products: in catalogue order.
         prices: of the products.
-        texts: asin -> list of {"instruction", "instruction_attributes", "instruction_options"}.
+        texts: what ``usable_human_entries`` returned.
         rng: draws one price cap an instruction.
-
-    Raises:
-        DataError: an instruction without those keys.
     """
     return [
         human_goal(product, entry, price_cap(price, rng))
         for product, price in zip(products, prices, strict=True)
-        for entry in human_entries(texts.get(product.asin, ()), product.asin)
+        for entry in texts.get(product.asin, ())
     ]
 
 

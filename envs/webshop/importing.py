@@ -12,6 +12,7 @@ import shutil
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -21,10 +22,10 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.webshop.bm25 import ranks_of
-from creditflow.envs.webshop.goals import attribute_weight, human_entries, price_cap, wanted_attributes
+from creditflow.envs.webshop.goals import attribute_weight, price_cap, usable_human_entries
 from creditflow.envs.webshop.index_build import IndexWriter, write_blob
 from creditflow.envs.webshop.mersenne import Mersenne
-from creditflow.envs.webshop.products import LoadReport, Product, read_products
+from creditflow.envs.webshop.products import LoadReport, Product, read_products, wanted_attributes
 from creditflow.envs.webshop.records import stream_items, stream_records
 from creditflow.envs.webshop.stock import ShopFiles, find_files
 from creditflow.envs.webshop.store import FORMAT, HEADER, checksum, pack_product, seal
@@ -69,6 +70,9 @@ class _Entries(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
+    def __contains__(self, asin: object) -> bool:
+        return asin in self._texts
+
     def __len__(self) -> int:
         return len(self._texts)
 
@@ -97,7 +101,7 @@ class _Builder:
 
     def __init__(self, folder: Path, entries: Mapping[str, Any], human: Mapping[str, Any], seed: int) -> None:
         self.folder, self.entries, self.human = folder, entries, human
-        self.rng = Mersenne(seed)
+        self.seed, self.rng = seed, Mersenne(seed)
         self.index = IndexWriter(folder)
         self.queries, self.categories = _Names(), _Names()
         self.asins: list[str] = []
@@ -126,9 +130,14 @@ class _Builder:
         if wanted and combinations:
             self.synthetic_rows.append(row)
             self.synthetic_counts.append(combinations)
-        for text in human_entries(self.human.get(product.asin, ()), product.asin):
+        for text in self.human.get(product.asin, ()):
             self.human_rows.append(row)
             self.human_texts.append(json.dumps(text).encode("ascii"))
+
+    def close(self) -> None:
+        """Close the open files, finished or not."""
+        self.blob.close()
+        self.index.close()
 
     def finish(self) -> dict[str, int]:
         """Write everything but the header; returns the number of goals by kind."""
@@ -172,7 +181,8 @@ class _Builder:
         np.array(rows, "<i4").tofile(self.folder / f"{kind}_rows.i4")
         np.array(caps, "<f8").tofile(self.folder / f"{kind}_caps.f8")
         np.array(weights, "<f8").tofile(self.folder / f"{kind}_weights.f8")
-        shuffled_numbers(int(starts[-1]), GOAL_SEED).tofile(self.folder / f"{kind}_order_{GOAL_SEED}.i4")
+        for goal_seed in {GOAL_SEED, self.seed}:  # the orders of the upstream and the trainers' presets
+            shuffled_numbers(int(starts[-1]), goal_seed).tofile(self.folder / f"{kind}_order_{goal_seed}.i4")
         return int(starts[-1])
 
 
@@ -207,15 +217,15 @@ def import_webshop(
     temporary.mkdir(parents=True)
     report = LoadReport()
     try:
-        human = dict(stream_items(files.human)) if files.human else {}
-        builder = _Builder(temporary, _Entries(files.attributes), human, seed)
-        for product in read_products(stream_records(files.items), builder.entries, report, strict=strict):
-            builder.add(product)
-            if progress is not None and report.products % 10_000 == 0:
-                progress(report.products)
-        if not builder.asins:
-            raise DataError(f"{files.items}: holds no product ({report})")
-        goals = builder.finish()
+        human = usable_human_entries(stream_items(files.human), report, strict=strict) if files.human else {}
+        with closing(_Builder(temporary, _Entries(files.attributes), human, seed)) as builder:
+            for product in read_products(stream_records(files.items), builder.entries, report, strict=strict):
+                builder.add(product)
+                if progress is not None and report.products % 10_000 == 0:
+                    progress(report.products)
+            if not builder.asins:
+                raise DataError(f"{files.items}: holds no product ({report})")
+            goals = builder.finish()
         size = _write_header(temporary, builder, goals, report, seed)
         temporary.replace(out)
     except BaseException:
@@ -239,7 +249,7 @@ def _write_header(folder: Path, builder: _Builder, goals: dict[str, int], report
         "files": files,
     }
     (folder / HEADER).write_text(seal(header), encoding="ascii")
-    return sum(entry["bytes"] for entry in files.values())
+    return sum((folder / name).stat().st_size for name in names)
 
 
 def _notes(files: ShopFiles, goals: dict[str, int], report: LoadReport, builder: _Builder) -> tuple[str, ...]:
@@ -247,7 +257,7 @@ def _notes(files: ShopFiles, goals: dict[str, int], report: LoadReport, builder:
         f"{count} records left out: {reason} (first: {report.examples[reason]})"
         for reason, count in report.skipped.items()
     ]
-    unknown = sum(asin not in builder.entries for asin in builder.asins)
+    unknown = sum(1 for asin in builder.asins if asin not in builder.entries)
     if unknown:
         notes.append(f"{unknown} products have no entry in {files.attributes.name}; they get a placeholder attribute")
     if "synthetic" not in goals:

@@ -55,6 +55,10 @@ class IndexWriter:
         if len(self._block) >= BLOCK // 8:
             self._flush()
 
+    def close(self) -> None:
+        """Close the spill, finished or not."""
+        self._file.close()
+
     def _flush(self) -> None:
         np.array(self._block, _POSTING).tofile(self._file)
         self._block.clear()
@@ -62,7 +66,7 @@ class IndexWriter:
     def finish(self) -> None:
         """Write vocabulary and postings, and remove the spill."""
         self._flush()
-        self._file.close()
+        self.close()
         terms = sorted(self._numbers, key=lambda term: term.encode("utf-8", "surrogatepass"))
         place = np.empty(len(terms), np.int64)  # number at first sight -> number in sorted order
         for i, term in enumerate(terms):

@@ -14,7 +14,7 @@ from typing import Any
 
 from creditflow.envs.errors import DataError
 
-__all__ = ["LoadReport", "Product", "product_from_record", "read_products"]
+__all__ = ["LoadReport", "Product", "parse_pricing", "product_from_record", "read_products", "wanted_attributes"]
 
 NO_PRICE = 100.0  # what the shop asks for a product without a price
 NO_ATTRIBUTES = ("DUMMY_ATTR",)  # attributes of a product that the attribute file does not know
@@ -70,7 +70,7 @@ class LoadReport:
     """
 
     products: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter[str])
     examples: dict[str, str] = field(default_factory=dict)
 
     def skip(self, reason: str, where: str) -> None:
@@ -132,6 +132,24 @@ def _options(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple(groups.items())
 
 
+def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes that a product's entry makes synthetic goals with; () if it makes none.
+
+    Raises:
+        DataError: the entry is malformed.
+    """
+    if "instruction" not in entry:
+        return ()
+    wanted = entry.get("instruction_attributes", "")
+    if not isinstance(entry["instruction"], str) or not _all_texts(wanted):
+        raise DataError("'instruction' is not a string, or 'instruction_attributes' beside it no list of strings")
+    return tuple(wanted)
+
+
+def _all_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
 def product_from_record(record: Any, attributes: Mapping[str, Any]) -> Product:
     """The product of one record.
 
@@ -151,12 +169,13 @@ def product_from_record(record: Any, attributes: Mapping[str, Any]) -> Product:
         raise DataError(f"asin longer than {MAX_ASIN} characters")
     bullets = record.get("small_description")
     bullets = [bullets] if isinstance(bullets, str) else bullets or []
-    if not isinstance(bullets, list) or not all(isinstance(bullet, str) for bullet in bullets):
+    if not _all_texts(bullets):
         raise DataError("'small_description' is neither a string nor a list of strings")
     prices, tag = parse_pricing(_text(record, "pricing"))
     words = attributes.get("attributes", NO_ATTRIBUTES)
-    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+    if not _all_texts(words):
         raise DataError("'attributes' is not a list of strings")
+    wanted_attributes(attributes)
     images = record.get("images")
     image = images[0] if isinstance(images, list) and images and isinstance(images[0], str) else ""
     return Product(

@@ -19,6 +19,7 @@ __all__ = ["stream_items", "stream_records"]
 
 CHUNK = 1 << 20
 MAX_RECORD = 1 << 25  # characters; a longer element means that the JSON is broken, not that a product is long
+LONGEST_TOKEN = 32  # characters of a literal, number or escape that may be cut
 _SPACE = " \t\n\r"
 
 
@@ -78,12 +79,15 @@ class _Reader:
             except RecursionError as error:
                 raise DataError(f"{self._path}: {where} is nested too deeply") from error
             except json.JSONDecodeError as error:
-                if len(self._buffer) - self._at > MAX_RECORD or len(self._buffer) - error.pos > 2 * CHUNK:
+                # an element that the window cuts fails inside a string, or at its very end
+                cut = error.msg.startswith("Unterminated string") or len(self._buffer) - error.pos < LONGEST_TOKEN
+                if not cut or len(self._buffer) - self._at > MAX_RECORD:
                     raise DataError(f"{self._path}: {where} is not JSON: {error.msg}") from error
                 if not self._fill():
                     raise self.cut_short() from error
                 continue
-            if end < len(self._buffer) or self._ended or not self._fill():  # a number may go on in the next chunk
+            may_go_on = isinstance(value, int | float) and len(self._buffer) - end < LONGEST_TOKEN
+            if not may_go_on or self._ended or not self._fill():
                 self._at = end
                 return value
 

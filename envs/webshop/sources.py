@@ -43,6 +43,12 @@ def solvable(catalogue: Catalogue, goal: Goal) -> bool:
     )
 
 
+@lru_cache(maxsize=16)
+def _panel_goals(spec: str) -> tuple[int, ...]:
+    """The goal numbers of "<panel>:<split>"."""
+    return tuple(row.locator["goal"] for row in parse_panel_spec("webshop", spec))
+
+
 @lru_cache(maxsize=4)
 def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
     """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
@@ -77,8 +83,7 @@ def open_tasks(
                 f"panel='{DEFAULT_PANEL}' or another panel and split"
             )
         stock = embedded_stock()
-        rows = parse_panel_spec("webshop", panel or DEFAULT_PANEL)
-        return GoalTasks(stock, [row.locator["goal"] for row in rows])
+        return GoalTasks(stock, _panel_goals(panel or DEFAULT_PANEL))
     if panel is not None:
         raise ConfigError("panel and data exclude each other")
     if goals not in ("synthetic", "human"):

@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
-from creditflow.envs.webshop.goals import Goal, human_goals, price_table, shuffled, synthetic_goals
+from creditflow.envs.webshop.goals import (
+    Goal,
+    human_goals,
+    price_table,
+    shuffled,
+    synthetic_goals,
+    usable_human_entries,
+)
 from creditflow.envs.webshop.mersenne import Mersenne
 from creditflow.envs.webshop.products import LoadReport, read_products
 from creditflow.envs.webshop.records import stream_items, stream_records
@@ -118,7 +125,8 @@ def load_stock(
     elif goals == "human":
         if files.human is None:
             raise DataError(f"human goals need a file {_PATTERNS['human']} beside {files.items}")
-        unordered = human_goals(products, prices, dict(stream_items(files.human)), rng)
+        texts = usable_human_entries(stream_items(files.human), report, strict=strict)
+        unordered = human_goals(products, prices, texts, rng)
     else:
         raise ConfigError(f"goals must be 'synthetic' or 'human', got {goals!r}")
     if not unordered:
