@@ -86,10 +86,11 @@ class _Reader:
                 if not self._fill():
                     raise self.cut_short() from error
                 continue
-            may_go_on = isinstance(value, int | float) and len(self._buffer) - end < LONGEST_TOKEN
-            if not may_go_on or self._ended or not self._fill():
-                self._at = end
-                return value
+            if type(value) in (int, float) and len(self._buffer) - end < LONGEST_TOKEN and not self._ended:
+                self._fill()  # the number may go on
+                continue
+            self._at = end
+            return value
 
 
 def _open(path: Path) -> TextIO:
