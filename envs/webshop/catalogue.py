@@ -21,6 +21,7 @@ __all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngi
 
 TOP = 50  # results of a free-text search
 CACHED_QUERIES = 4096
+CACHED_LENGTH = 4000  # characters: longer queries are searched anew, so that the cache stays small
 
 
 class Results(NamedTuple):
@@ -139,7 +140,7 @@ class Catalogue:
         self.store = store
         self._random_seed = random_seed
         self.engine: SearchEngine = engine if engine is not None else _index(store)
-        self.search = lru_cache(maxsize=CACHED_QUERIES)(self._search)
+        self._cached_search = lru_cache(maxsize=CACHED_QUERIES)(self._search)
         self.product = lru_cache(maxsize=CACHED_QUERIES)(self._product)
 
     def __len__(self) -> int:
@@ -163,13 +164,20 @@ class Catalogue:
             raise KeyError(asin)
         return self.store.price(row)
 
-    def _search(self, query: str) -> Results:
+    def search(self, query: str) -> Results:
         """Results of a lower-case query.
 
         A first word ``<r>`` shows fifty products at random, ``<c> name`` all of a department, ``<q> phrase`` all that
         were collected under a phrase. The original crashes on ``<a> …`` and on ``<c>`` alone; here they find nothing,
         and ``<r>`` shows the same products whenever it is asked, so that a state determines its future.
         """
+        return self._cached_search(query) if len(query) <= CACHED_LENGTH else self._search(query)
+
+    def clear_cache(self) -> None:
+        """Forget all results; they are found again when asked for."""
+        self._cached_search.cache_clear()
+
+    def _search(self, query: str) -> Results:
         first, _, rest = query.partition(" ")
         rows: Sequence[int]
         if first == "<r>":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["rewardflow_state", "verl_actions", "verl_page"]
+__all__ = ["rewardflow_state", "upstream_history", "verl_actions", "verl_page"]
 
 SEPARATOR = " [SEP] "
 
@@ -44,3 +44,27 @@ def rewardflow_state(page: str, clicked: Iterable[str]) -> str:
     """
     values = list(clicked)
     return f"{page} clicked attributes: [{', '.join(values)}]" if values else page
+
+
+def upstream_history(
+    page: str, pages: Sequence[str], actions: Sequence[str], num_prev_obs: int = 0, num_prev_actions: int = 0
+) -> str:
+    """A page with earlier pages and actions in front, oldest first, as the original's ``num_prev_*`` options give it.
+
+    Args:
+        page: the present page.
+        pages: the pages before it, oldest first.
+        actions: the actions so far, oldest first; the last one led to ``page``.
+        num_prev_obs: how many earlier pages to show.
+        num_prev_actions: how many actions to show.
+
+    >>> upstream_history("C", ["A", "B"], ["a", "b"], num_prev_obs=1, num_prev_actions=2)
+    'a [SEP] B [SEP] b [SEP] C'
+    """
+    parts = [page]
+    for back in range(1, max(num_prev_obs, num_prev_actions) + 1):
+        if back <= min(num_prev_actions, len(actions)):
+            parts.append(actions[-back])
+        if back <= min(num_prev_obs, len(pages)):
+            parts.append(pages[-back])
+    return SEPARATOR.join(reversed(parts))

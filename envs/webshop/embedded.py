@@ -98,9 +98,9 @@ def _product(
     bullets += draws.some(FILLERS, 2)
     low, high = department.prices
     whole = low + draws.below(high - low) * (1 + draws.below(4)) // 4
-    prices: tuple[float, ...] = (whole + (0.99, 0.49, 0.0, 0.95)[draws.below(4)],)
+    prices: tuple[float, ...] = (round(whole + (0.99, 0.49, 0.0, 0.95)[draws.below(4)], 2),)
     if draws.chance(9):
-        prices = (prices[0], prices[0] + 1 + draws.below(12))
+        prices = (prices[0], round(prices[0] + 1 + draws.below(12), 2))
     tag = " to ".join(f"${price}" for price in prices)
     path = f"{department.title} › {department.shelves[place % len(department.shelves)]} › {_capital(plural)}"
     return Product(
@@ -176,6 +176,6 @@ def embedded_stock() -> Stock:
     """The embedded shop, made once a process (about half a second)."""
     products = make_products()
     draws = Draws(SEED, GENERATION, 98)
-    prices = [p.prices[0] if len(p.prices) == 1 else p.prices[0] + draws.below(100) / 100 for p in products]
+    prices = [p.prices[0] if len(p.prices) == 1 else round(p.prices[0] + draws.below(100) / 100, 2) for p in products]
     catalogue = Catalogue(MemoryProducts(products, prices))
     return Stock(catalogue, make_goals(products, prices))

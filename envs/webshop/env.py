@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
@@ -276,10 +277,11 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         return self._render("text_rich") if self.render_mode == "ansi" else None
 
     def describe(self) -> Mapping[str, Any]:
-        """What a result should be reported with: catalogue size and digest, number of goals, preset."""
+        """What a result should be reported with: catalogue, search engine, number of goals, the preset's options."""
         return {
             "products": len(self.stock.catalogue),
             "catalogue": self.stock.catalogue.digest,
+            "search_engine": type(self.stock.catalogue.engine).__name__,
             "goals": len(self.goal_tasks.numbers),
-            "preset": self.preset,
+            **asdict(self.preset),
         }

@@ -65,7 +65,7 @@ def spacy_tagger(model: str = "en_core_web_sm") -> Tagger:
 
         pipeline = spacy.load(model)
     except (ImportError, OSError) as error:
-        raise MissingExtraError(f"spaCy with its model {model}", "webshop") from error
+        raise MissingExtraError(f"spaCy with its model (python -m spacy download {model})", "webshop") from error
 
     @lru_cache(maxsize=1 << 14)
     def nouns(name: str) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def main(shared: Path) -> None:
             episodes += [episode for episode in map(json.loads, file) if not episode["human"]]
     for mode in ("text", "text_rich"):
         env = WebShopEnv(data=str(folder), preset="upstream", max_steps=10_000, obs_mode=mode)
-        env.stock.catalogue.search.cache_clear()
+        env.stock.catalogue.clear_cache()
         seconds, steps = cpu(replay, env, episodes)
         rate = steps / seconds
         print(

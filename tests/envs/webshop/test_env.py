@@ -163,6 +163,16 @@ def test_any_search_gives_a_page(text, mode):
     env.set_state(env.get_state())
 
 
+def test_a_megabyte_of_search_is_answered_and_not_kept():
+    env = WebShopEnv()
+    env.reset(seed=0)
+    kept = env.stock.catalogue._cached_search.cache_info().currsize
+    for text in ("tea " * 250_000, "_" * 1_000_000, "<q> " + "x" * 1_000_000, "é" * 500_000):
+        assert env.step(f"search[{text}]")[4]["page"] == "results"
+    assert not env.step(f"search[{'[' * 1_000_000}]")[4]["action_valid"]
+    assert env.stock.catalogue._cached_search.cache_info().currsize == kept
+
+
 def test_goals_can_be_given_by_number_and_by_content():
     env = WebShopEnv()
     _, by_number = env.reset(options={"task": {"goal": 7}})
@@ -241,7 +251,7 @@ def test_a_thousand_environments_share_one_catalogue():
 
 def test_threads_over_one_catalogue_see_what_one_thread_sees():
     stock = small_stock()
-    stock.catalogue.search.cache_clear()
+    stock.catalogue.clear_cache()
 
     def play(out):
         env = WebShopEnv(data=stock, max_steps=40)
