@@ -245,7 +245,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         """
         read = read_snapshot(snapshot)
         task = self.goal_tasks.from_content(read.task)
-        self._check_products(read.state)
+        self._check_choices(read.state)
         self._begin(task, read.steps)
         self._shop = self._shop_for(self.shop.goal, read.session)
         self._noise = read.noise
@@ -253,13 +253,22 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         self._over = read.state.page == "done" or read.steps >= self.max_steps
         return self._observe(), self._info(True, True, False, "")
 
-    def _check_products(self, state: ShopState) -> None:
-        if state.asin and self.stock.catalogue.store.row(state.asin) is None:
+    def _check_choices(self, state: ShopState) -> None:
+        """Refuse a product that the catalogue has not, and options that the product has not."""
+        if not state.asin:
+            return
+        if self.stock.catalogue.store.row(state.asin) is None:
             raise DataError(f"webshop: the snapshot is about product {state.asin[:40]!r}, which the catalogue has not")
+        offered = dict(self.stock.catalogue.product(state.asin).options)
+        for name, value in state.options:
+            if value not in offered.get(name, ()):
+                raise DataError(
+                    f"webshop: the snapshot's option {name[:40]!r}: {value[:40]!r} is not one of the product's"
+                )
 
     def _open_snapshot(self, snapshot: str) -> tuple[Shop, ShopState]:
         read = read_snapshot(snapshot)
-        self._check_products(read.state)
+        self._check_choices(read.state)
         return self._shop_for(goal_from_content(read.task, self.stock), read.session), read.state
 
     @property

@@ -84,6 +84,7 @@ def read_snapshot(text: str) -> Snapshot:
         and type(data["steps"]) is int
         and 0 <= data["steps"] <= _MAX_STEPS
         and type(data["number"]) is int
+        and abs(data["number"]) <= _MAX_STEPS
         and data["page"] in _PAGES
         and isinstance(options, list)
         and all(_strings(option) and len(option) == 2 for option in options)
@@ -91,6 +92,7 @@ def read_snapshot(text: str) -> Snapshot:
         and _strings(data["values"])
         and (data["sub"] in SUB_PAGES.values()) == (data["page"] == "sub")
         and (data["asin"] != "") == (data["page"] in ("item", "sub", "done"))
+        and (not options or data["asin"] != "")
     )
     if not good:
         raise DataError(f"webshop: a snapshot has a value out of place: {text[:300]}")

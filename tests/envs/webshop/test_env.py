@@ -208,7 +208,7 @@ def test_an_unknown_task_id_is_refused():
     [
         {"format": "x"}, {"page": "elsewhere"}, {"steps": -1}, {"steps": True}, {"asin": "NOPE", "page": "item"},
         {"options": [["a"]]}, {"clicked": [1]}, {"sub": "Reviews"}, {"number": "1"}, {"task": {}}, {"extra": 1},
-        {"page": "item"}, {"values": 3},
+        {"page": "item"}, {"values": 3}, {"number": 10**60}, {"options": [["color", "red"]]},
     ],
 )  # fmt: skip
 def test_damaged_snapshots_are_refused(change):
@@ -218,6 +218,14 @@ def test_damaged_snapshots_are_refused(change):
     for read in (env.set_state, env.oracle.value):
         with pytest.raises(DataError):
             read(damaged)
+
+
+def test_snapshots_with_options_the_product_has_not_are_refused():
+    env = WebShopEnv()
+    with_two_groups(env)
+    data = json.loads(env.get_state()) | {"options": [["color", "no such colour"]]}
+    with pytest.raises(DataError, match="no such colour"):
+        env.set_state(json.dumps(data))
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{", "x" * 100, "[" * 100_000])

@@ -11,10 +11,12 @@ from shared_data import shared_files
 from webshop_golden import goal_from, lines, loads, stock
 
 from creditflow.envs.webshop.actions import parse_action
+from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.goals import AutoSessions, goals_as_records, shuffled
 from creditflow.envs.webshop.render import page_nodes, render_rich, render_text
 from creditflow.envs.webshop.reward import score_purchase
 from creditflow.envs.webshop.shop import INDEX, Shop, address
+from creditflow.envs.webshop.tasks import goal_content
 
 shared_files("conformance/webshop/*")
 
@@ -74,6 +76,25 @@ def test_every_recorded_episode_is_reproduced():
             assert ours == recorded, (episode["kind"], episode["session"])
         episodes += 1
     assert episodes > 0
+
+
+def test_the_environment_shows_what_was_recorded_and_lists_what_can_be_clicked():
+    env = WebShopEnv(data=stock(), preset="upstream", max_steps=10_000)
+    digest = env.stock.catalogue.digest
+    for episode in lines("transcripts*.jsonl.gz"):
+        observation, info = env.reset(options={"task": goal_content(goal_from(episode["goal"]), digest)})
+        assert observation == episode["reset"]["text"]
+        for step in episode["steps"]:
+            if "raises" in step or step["action"].startswith("search[<r>"):
+                break
+            observation, _, terminated, _, info = env.step(step["action"])
+            assert terminated == step["done"]
+            if terminated:  # the score needs the recorded nouns; it is compared above
+                break
+            assert observation == step["text"]
+            clicks = [action[6:-1] for action in info["admissible_actions"] if action.startswith("click[")]
+            shown = [text for text in step["avail"]["clickables"] if parse_action(f"click[{text}]") == ("click", text)]
+            assert clicks == [text for text in shown if text != "search"]
 
 
 def test_every_recorded_ranking_is_reproduced_in_order():
