@@ -9,14 +9,16 @@ from functools import cache
 from shared_data import shared_file, shared_files
 
 from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.stock import load_stock
+from creditflow.envs.webshop.stock import ShopFiles, load_stock
 
 FOLDER = "conformance/webshop"
 
 
 @cache
 def stock(goals="synthetic"):
-    return load_stock(shared_file("data/webshop"), goals=goals, seed=42)
+    names = ("items_shuffle_1000", "items_ins_v2_1000", "items_human_ins")
+    files = ShopFiles(*(shared_file(f"data/webshop/{name}.json.gz") for name in names))
+    return load_stock(files, goals=goals, seed=42)
 
 
 def lines(pattern):

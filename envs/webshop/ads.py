@@ -34,19 +34,24 @@ AD_BANK = (
 )
 
 
-def insert_ads(nodes: Sequence[Node], count: int, key: str, bank: Sequence[str] = AD_BANK) -> list[Node]:
-    """The nodes with ``count`` lines of ``bank`` between them, never before the instruction.
+def insert_ads(
+    nodes: Sequence[Node], count: int, key: str, *, chance: float = 1.0, bank: Sequence[str] = AD_BANK
+) -> list[Node]:
+    """The nodes with up to ``count`` lines of ``bank`` between them, never before the instruction.
 
     Args:
         nodes: a page.
         count: how many lines.
         key: what the choice follows from; equal keys give equal pages.
+        chance: of each line to appear at all.
         bank: lines to choose from.
     """
     noisy = list(nodes)
     for number in range(count):
-        digest = hashlib.blake2b(f"{key}:{number}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        line, place = int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:], "big")
+        digest = hashlib.blake2b(f"{key}:{number}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
+        line, place, luck = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4, 8))
+        if luck >= chance * 2**32:
+            continue
         first = min(3, len(noisy))
         noisy.insert(first + place % (len(noisy) - first + 1), Node("text", bank[line % len(bank)]))
     return noisy

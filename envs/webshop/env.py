@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.errors import DataError, EpisodeError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.envs.webshop.actions import ShopAction, parse_action
 from creditflow.envs.webshop.ads import insert_ads, next_key
@@ -49,12 +49,13 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         seed: with ``data``, of the draws of prices and price caps.
         num_products: with ``data``, how many records to read.
         solvable_only: with ``data``, leave out goals whose own product cannot be bought for a score of 1.
-        preset: see ``presets``; the next five override it.
+        preset: see ``presets``; the next six override it.
         obs_mode: "text", "text_rich", "json" or "html".
         reward: "score" or "ten".
         max_steps: the episode's limit.
         show_attributes: whether item pages offer their attributes.
         ads: advertisements inserted into every page.
+        ad_chance: of each of them to appear.
         tagger: "rules" or "spacy": what names the nouns of a product for the reward.
 
     Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if the task was given by content),
@@ -86,11 +87,21 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         max_steps: int | None = None,
         show_attributes: bool | None = None,
         ads: int | None = None,
+        ad_chance: float | None = None,
         tagger: str = "rules",
         render_mode: str | None = None,
     ) -> None:
-        overrides = {"obs_mode": obs_mode, "reward": reward, "max_steps": max_steps}
-        self.preset = resolve_preset(preset, **overrides, show_attributes=show_attributes, ads=ads)
+        if render_mode not in (None, "ansi"):
+            raise ConfigError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+        self.preset = resolve_preset(
+            preset,
+            obs_mode=obs_mode,
+            reward=reward,
+            max_steps=max_steps,
+            show_attributes=show_attributes,
+            ads=ads,
+            ad_chance=ad_chance,
+        )
         self.goal_tasks = open_tasks(
             self.preset,
             panel=panel,
@@ -191,7 +202,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
             return render_html(shop, state)
         nodes = page_nodes(shop, state)
         if self.preset.ads:
-            nodes = insert_ads(nodes, self.preset.ads, self._noise)
+            nodes = insert_ads(nodes, self.preset.ads, self._noise, chance=self.preset.ad_chance)
         return render_rich(nodes, state, shop.session) if mode == "text_rich" else render_text(nodes)
 
     def _true_state(self, state: ShopState) -> tuple[Any, ...]:

@@ -40,6 +40,7 @@ class Preset:
         goal_seed: orders the goals; None takes the seed that prices are drawn with.
         splits: name -> (first, last) goal number, last exclusive and None for the end.
         ads: advertisements inserted into every page.
+        ad_chance: of each of them to appear.
     """
 
     obs_mode: ObservationMode = "text"
@@ -50,6 +51,7 @@ class Preset:
     goal_seed: int | None = 233
     splits: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     ads: int = 0
+    ad_chance: float = 1.0
 
     def goal_range(self, split: str) -> slice:
         """The goal numbers of a split; "all" always exists.
@@ -92,4 +94,6 @@ def resolve_preset(name: str, **overrides: Any) -> Preset:
         raise unknown_name("reward", str(preset.reward), REWARD_MODES)
     if type(preset.ads) is not int or not 0 <= preset.ads <= 100:
         raise ConfigError(f"ads must be an integer from 0 to 100, got {preset.ads!r}")
+    if type(preset.ad_chance) not in (int, float) or not 0 <= preset.ad_chance <= 1:
+        raise ConfigError(f"ad_chance must be a number from 0 to 1, got {preset.ad_chance!r}")
     return preset

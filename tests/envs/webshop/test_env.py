@@ -15,8 +15,10 @@ from webshop_small import small_stock
 import creditflow
 from creditflow.envs import check_agent_env, make_vec
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.webshop.ads import insert_ads
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.presets import OBSERVATION_MODES, PRESETS
+from creditflow.envs.webshop.render import page_nodes
 
 
 def test_gymnasiums_checker_passes_without_a_warning():
@@ -237,7 +239,7 @@ def test_other_texts_are_no_snapshots(text):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"preset": "graphpo"}, {"obs_mode": "txt"}, {"reward": "dense"}, {"tagger": "nltk"}, {"ads": -1}, {"ads": 1.5},
+        {"preset": "graphpo"}, {"obs_mode": "txt"}, {"reward": "dense"}, {"tagger": "nltk"}, {"ads": -1}, {"ads": 1.5}, {"ad_chance": 2}, {"render_mode": "human"},
         {"panel": "standard-v1:tran"}, {"panel": "standard"}, {"split": "train"}, {"goals": "human"}, {"max_steps": 0},
         {"data": ".", "panel": "standard-v1"}, {"data": ".", "goals": "martian"},
     ],
@@ -294,6 +296,15 @@ def test_advertisements_change_the_text_but_neither_state_nor_actions():
             assert set(clean.splitlines()) <= set(text.splitlines())
             seen.add(text)
     assert len(seen) == 6
+
+
+def test_advertisements_appear_as_often_as_asked():
+    env = WebShopEnv(obs_mode="json")
+    env.reset(seed=1)
+    nodes = page_nodes(env.shop, env.shop_state)
+    counts = [len(insert_ads(nodes, 10, str(key), chance=0.3)) - len(nodes) for key in range(200)]
+    assert 500 < sum(counts) < 700
+    assert all(insert_ads(nodes, 3, str(key))[:3] == nodes[:3] for key in range(50))
 
 
 def test_split_names_follow_the_preset():
