@@ -1,10 +1,10 @@
 """Environments: text in, text out, exact rules, exact oracles."""
 
-from .check import check_agent_env
-from .core import INFO_TYPES, AgentEnv, AgentInfo, Oracle, Outcome, TextSpace
-from .errors import CreditflowError
-from .registration import ENVIRONMENTS, env_id, make, make_vec, register_envs
-from .tasks import Panel, PanelRow, RowTasks, Task, TaskSource, content_id, load_panel, panel_names
+from creditflow.envs.check import check_agent_env
+from creditflow.envs.core import INFO_TYPES, AgentEnv, AgentInfo, Oracle, Outcome, TextSpace
+from creditflow.envs.errors import CreditflowError
+from creditflow.envs.registration import ENVIRONMENTS, env_id, make, make_vec, register_envs
+from creditflow.envs.tasks import Panel, PanelRow, RowTasks, Task, TaskSource, content_id, load_panel, panel_names
 
 __all__ = [
     "ENVIRONMENTS",

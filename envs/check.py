@@ -14,12 +14,23 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .core import INFO_TYPES, AgentEnv
-from .errors import CreditflowError, EpisodeError
+from creditflow.envs.core import INFO_TYPES, AgentEnv
+from creditflow.envs.errors import CreditflowError, EpisodeError
 
 __all__ = ["EnvContractError", "check_agent_env"]
 
-HOSTILE_ACTIONS = ("", " \n\t", "\x00\x1b[2J", "ÿ√𝔘\U0001f600", "\ud800", "'; DROP TABLE--", "x" * 100_000, None, 3.5, b"up")
+HOSTILE_ACTIONS = (
+    "",
+    " \n\t",
+    "\x00\x1b[2J",
+    "ÿ√𝔘\U0001f600",
+    "\ud800",
+    "'; DROP TABLE--",
+    "x" * 100_000,
+    None,
+    3.5,
+    b"up",
+)
 
 
 class EnvContractError(CreditflowError, AssertionError):
@@ -63,8 +74,8 @@ def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -
         EnvContractError: the first broken rule.
     """
     base = env.unwrapped
-    _require(isinstance(base, AgentEnv), f"{type(base).__name__} must derive from creditflow.envs.AgentEnv")
-    assert isinstance(base, AgentEnv)
+    if not isinstance(base, AgentEnv):
+        raise EnvContractError(f"{type(base).__name__} must derive from creditflow.envs.AgentEnv")
     rng = np.random.default_rng(seed)
     obs, info = env.reset(seed=seed)
     types: dict[str, type] = {**INFO_TYPES, **{k: type(v) for k, v in info.items() if k not in INFO_TYPES}}
@@ -82,7 +93,7 @@ def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -
 
     _check_walk(env, base, types, rng, steps)
     _check_refusals(env, base, types)
-    _check_limit(env)
+    _check_limit(env, base.max_steps)
 
 
 def _check_walk(
@@ -156,13 +167,10 @@ def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types
         _require(len(info["invalid_reason"]) <= 400, "invalid_reason must not echo a huge action")
 
 
-def _check_limit(env: gym.Env[Any, Any]) -> None:
+def _check_limit(env: gym.Env[Any, Any], max_steps: int) -> None:
     """The env owns the step limit: refused actions run into it."""
-    base = env.unwrapped
-    assert isinstance(base, AgentEnv)
     env.reset(seed=2)
-    truncated = False
-    for count in range(1, base.max_steps + 1):
-        _, _, terminated, truncated, _ = base.step("\x00")
+    for count in range(1, max_steps + 1):
+        _, _, terminated, truncated, _ = env.unwrapped.step("\x00")
         _require(not terminated, "refused actions must not end the task")
-        _require(truncated == (count == base.max_steps), f"truncated must come at max_steps={base.max_steps}")
+        _require(truncated == (count == max_steps), f"truncated must come at max_steps={max_steps}")

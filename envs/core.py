@@ -7,15 +7,15 @@ differ between environments: how a task is chosen, how actions are refused, when
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Space
 
-from .errors import ConfigError, EpisodeError
-from .tasks import Task, TaskSource
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.tasks import Task, TaskSource
 
 __all__ = ["INFO_TYPES", "AgentEnv", "AgentInfo", "Oracle", "Outcome", "TextSpace"]
 
@@ -25,7 +25,7 @@ ParsedT = TypeVar("ParsedT")
 
 
 class TextSpace(Space[str]):
-    """All strings, newlines and any Unicode included.
+    r"""All strings, newlines and any Unicode included.
 
     ``gymnasium.spaces.Text`` has a closed character set: it warns on newlines, breaks ``AsyncVectorEnv`` and costs
     milliseconds per check. Here membership is one ``isinstance``.
@@ -34,7 +34,7 @@ class TextSpace(Space[str]):
         samples: what ``sample()`` draws from (uniformly), so that random agents make sense. Default: the empty string.
         seed: as in every Gymnasium space.
 
-    >>> "two\\nlines" in TextSpace()
+    >>> "two\nlines" in TextSpace()
     True
     """
 
@@ -59,7 +59,7 @@ class TextSpace(Space[str]):
         """Whether ``x`` is a string."""
         return isinstance(x, str)
 
-    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
         """The strings themselves."""
         return list(sample_n)
 
@@ -151,7 +151,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     """
 
     env_name: ClassVar[str]  # "sokoban"; prefix of task ids
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:
         if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 1:
@@ -293,6 +293,17 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             truncated,
             self._info(parsed is not None, admissible, effective, reason),
         )
+
+    def forgive(self) -> tuple[ObsT, dict[str, Any]]:
+        """Take back the step count of the action just refused; returns the unchanged observation and fresh info.
+
+        Only the caller knows that the last action was refused; ``InvalidActions`` uses this for its retries.
+        """
+        if self.elapsed_steps == 0:
+            raise EpisodeError("there is no step to forgive")
+        self.elapsed_steps -= 1
+        self._over = self._progress()[0]
+        return self._observe(), self._info(True, True, False, "")
 
     def _begin(self, task: Task, elapsed: int) -> None:
         """Start ``task``; with a restored snapshot ``elapsed`` is its step count."""

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from .errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name
 
 __all__ = ["ENVIRONMENTS", "env_id", "make", "make_vec", "register_envs"]
 

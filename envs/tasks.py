@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .errors import ConfigError, DataError, UnknownTaskError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
 
 __all__ = [
     "Panel",
@@ -49,7 +49,7 @@ def draw_index(rng: np.random.Generator, n: int) -> int:
 
     NumPy keeps the raw stream of a bit generator stable across versions, but not its distributions.
     """
-    raw = int(rng.bit_generator.random_raw())  # type: ignore[attr-defined]  # every NumPy bit generator has it
+    raw = int(rng.bit_generator.random_raw())
     return (raw * n) >> 64
 
 

@@ -1,1 +1,1 @@
-"""placeholder"""
+"""Rollouts, the trainer, adapters, the benchmark and the command line."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 try:
-    from .envs import errors
-    from .envs.errors import CreditflowError
-    from .envs.registration import make, make_vec, register_envs
+    from creditflow.envs import errors
+    from creditflow.envs.errors import CreditflowError
+    from creditflow.envs.registration import make, make_vec, register_envs
 except ModuleNotFoundError as _error:
     if not (Path(__file__).parent / "envs" / "__init__.py").is_file():
         raise ImportError(
@@ -29,7 +29,7 @@ except ModuleNotFoundError as _error:
     raise
 
 if TYPE_CHECKING:
-    from .wrappers import credit
+    from creditflow.wrappers import credit
 
 try:
     __version__ = version("creditflow")

@@ -1,0 +1,64 @@
+"""When two states count as one: greedy text similarity, and the state texts that the papers' code compares.
+
+A canonicalisation gives each of K state keys the number of the key that represents it; the state graph and the step
+groups take it as ``labels``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["greedy_similarity", "rewardflow_alfworld_state"]
+
+
+def greedy_similarity(keys: Sequence[str], order: Iterable[int], threshold: float) -> NDArray[np.int32]:
+    """Greedy clusters by ``difflib`` ratio, as the released GiGPO and GraphGPO compute them.
+
+    Keys are visited in ``order``; each joins the first cluster whose *first member* is similar enough, else founds
+    one. The result depends on the order, and takes time quadratic in the number of clusters: it is here for parity.
+
+    Args:
+        keys: K texts.
+        order: numbers of keys, in the order in which they are met (repeats are ignored).
+        threshold: least ratio, in (0, 1).
+
+    Returns:
+        int32 (K,): the representative of each key; keys not in ``order`` represent themselves.
+    """
+    if not 0.0 < threshold < 1.0:
+        raise ConfigError(f"a similarity threshold lies in (0, 1), got {threshold!r}")
+    labels = np.arange(len(keys), dtype=np.int32)
+    founders: list[int] = []
+    for i in dict.fromkeys(order):
+        for founder in founders:
+            if SequenceMatcher(None, keys[i], keys[founder]).ratio() >= threshold:
+                labels[i] = founder
+                break
+        else:
+            founders.append(i)
+    return labels
+
+
+_TRANSFORMED = re.compile(r"^You (clean|heat|cool) the (.+?) using the ")
+
+
+def rewardflow_alfworld_state(observation: str, inventory: str) -> str:
+    """The state text of RewardFlow's released ALFWorld manager: observation, then inventory.
+
+    When the observation is the cleaning, heating or cooling of the object in hand, the inventory becomes that object
+    with the property; the tag does not outlive that turn (release behaviour; the paper says it persists).
+
+    >>> rewardflow_alfworld_state("You heat the egg 1 using the microwave 1.", "You are carrying: a egg 1.")
+    'You heat the egg 1 using the microwave 1. You are carrying: egg 1 (heated).'
+    """
+    match = _TRANSFORMED.match(observation)
+    if match and match[2] in inventory:
+        inventory = f"You are carrying: {match[2]} ({match[1]}ed)."
+    return f"{observation} {inventory}"

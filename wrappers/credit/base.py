@@ -1,0 +1,216 @@
+"""What a credit scheme is: frozen parameters and a pure function from a group of trajectories to numbers per turn.
+
+A scheme of one's own is a dataclass that derives from ``Scheme``, names its presets, and defines ``assign``:
+
+>>> from dataclasses import dataclass
+>>> from creditflow.wrappers.credit import Credit, Scheme, check_credit
+>>> @dataclass(frozen=True, kw_only=True)
+... class LastTurn(Scheme):
+...     name = "last_turn"
+...     bonus: float = 1.0
+...     def assign(self, group):
+...         arrays = group.arrays
+...         step = self.bonus * (arrays.last & arrays.success[arrays.trajectory])
+...         return Credit.of(group, outcome=arrays.returns * 0, step=step.astype(float))
+>>> check_credit(LastTurn()).holds("permutation")
+True
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
+from creditflow.wrappers.records import Group
+
+__all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "require_range"]
+
+Semantics = Literal["paper", "release"]
+# how a trainer averages token losses: over all tokens; over each trajectory's tokens, then trajectories; over each
+# turn's tokens, then turns, then trajectories
+Aggregation = Literal["token_mean", "trajectory_mean", "turn_mean"]
+
+
+class CreditError(CreditflowError, ValueError):
+    """A group that a scheme cannot score: numbers that are not finite, annotations that are missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Credit:
+    """Numbers per trajectory and per turn; G trajectories with T_i turns each, N turns in all.
+
+    Attributes:
+        outcome_advantages: float64 (G,), one number a trajectory.
+        flat_step_rewards: float64 (N,), the shaping alone, before normalisation (zeros if there is none).
+        flat_step_advantages: float64 (N,), the weighted step part.
+        flat_loss_mask: bool (N,), False for turns that count in the statistics but not in the loss.
+        offsets: int64 (G+1,), trajectory i owns ``offsets[i]:offsets[i+1]`` of the flat arrays.
+        aggregation: how the paper (or its code) averages token losses.
+        diagnostics: named numbers and arrays for tables and plots; nothing depends on them.
+    """
+
+    outcome_advantages: NDArray[np.float64]
+    flat_step_rewards: NDArray[np.float64]
+    flat_step_advantages: NDArray[np.float64]
+    flat_loss_mask: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+    aggregation: Aggregation = "token_mean"
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        group: Group,
+        *,
+        outcome: NDArray[np.float64],
+        step: NDArray[np.float64] | None = None,
+        rewards: NDArray[np.float64] | None = None,
+        loss_mask: NDArray[np.bool_] | None = None,
+        aggregation: Aggregation = "token_mean",
+        diagnostics: Mapping[str, Any] | None = None,
+    ) -> Credit:
+        """Credit for ``group`` from flat arrays; parts left out are zero (loss mask: all True).
+
+        Raises:
+            CreditError: a number is not finite, or an array has another shape.
+        """
+        n = int(group.arrays.offsets[-1])
+        credit = cls(
+            outcome_advantages=np.asarray(outcome, np.float64),
+            flat_step_rewards=np.zeros(n) if rewards is None else np.asarray(rewards, np.float64),
+            flat_step_advantages=np.zeros(n) if step is None else np.asarray(step, np.float64),
+            flat_loss_mask=np.ones(n, np.bool_) if loss_mask is None else loss_mask,
+            offsets=group.arrays.offsets,
+            aggregation=aggregation,
+            diagnostics=diagnostics or {},
+        )
+        per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
+        for name, size in (("outcome_advantages", len(group)), *((name, n) for name in per_turn)):
+            if getattr(credit, name).shape != (size,):
+                raise CreditError(
+                    f"group {group.group_id!r}: {name} must have shape ({size},), got {getattr(credit, name).shape}"
+                )
+        for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_advantages"):
+            if not np.isfinite(getattr(credit, name)).all():
+                raise CreditError(f"group {group.group_id!r}: {name} is not finite; are rewards or annotations huge?")
+        return credit
+
+    def _split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
+        return [flat[a:b] for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
+
+    @cached_property
+    def flat_advantages(self) -> NDArray[np.float64]:
+        """float64 (N,): outcome plus step part."""
+        with np.errstate(over="ignore", invalid="ignore"):  # ``of`` refuses what is not finite, by name
+            return np.repeat(self.outcome_advantages, np.diff(self.offsets)) + self.flat_step_advantages
+
+    @property
+    def step_rewards(self) -> list[NDArray[np.float64]]:
+        """G arrays (T_i,): the shaping alone, before normalisation."""
+        return self._split(self.flat_step_rewards)
+
+    @property
+    def step_advantages(self) -> list[NDArray[np.float64]]:
+        """G arrays (T_i,): the weighted step part."""
+        return self._split(self.flat_step_advantages)
+
+    @property
+    def advantages(self) -> list[NDArray[np.float64]]:
+        """G arrays (T_i,): what multiplies the log-probability ratio of every token of the turn."""
+        return self._split(self.flat_advantages)
+
+    @property
+    def loss_mask(self) -> list[NDArray[np.bool_]]:
+        """G arrays (T_i,): whether the turn is in the loss."""
+        return self._split(self.flat_loss_mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme(ABC):
+    """A credit scheme: frozen parameters, one pure function.
+
+    Class attributes:
+        name: registry name.
+        source: paper, section and equations, and the released code that "release" follows.
+        presets: parameter values of each semantics; fields not named keep their defaults.
+        requires: names of turn values (annotations) the scheme reads.
+        declares: properties that the paper preset has; ``promises`` says which hold for these parameters.
+    """
+
+    name: ClassVar[str]
+    source: ClassVar[str] = ""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
+    requires: ClassVar[tuple[str, ...]] = ()
+    declares: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Check every parameter against its annotation."""
+        hints = get_type_hints(type(self))
+        for f in fields(self):
+            check_parameter(self.name, f.name, getattr(self, f.name), hints[f.name])
+
+    @property
+    def promises(self) -> frozenset[str]:
+        """Properties that ``check_credit`` holds this instance to.
+
+        All that the scheme declares, as long as every parameter other than a discount or a positive weight is the
+        paper's.
+        """
+        paper = self.preset("paper")
+        ours = {f.name: getattr(self, f.name) for f in fields(self)}
+        same = all(
+            value == paper[name] or name.endswith(("discount", "_reward")) or (name.endswith("weight") and value > 0.0)
+            for name, value in ours.items()
+        )
+        return self.declares if same else frozenset()
+
+    @abstractmethod
+    def assign(self, group: Group) -> Credit:
+        """Score one group. Pure: the same group gives the same credit, and nothing else changes."""
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        """Score many groups; overridden only where the released code couples the groups of a batch."""
+        return [self.assign(group) for group in groups]
+
+    @classmethod
+    def preset(cls, semantics: str) -> dict[str, Any]:
+        """All parameters of a preset.
+
+        Raises:
+            ConfigError: this scheme has no such semantics.
+        """
+        if semantics not in cls.presets:
+            raise unknown_name(f"semantics of {cls.name}", str(semantics), cls.presets)
+        return {f.name: f.default for f in fields(cls)} | dict(cls.presets[semantics])
+
+
+def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
+    """Raise ConfigError unless ``value`` fits the annotation ``hint`` (float, int, bool, str or a Literal)."""
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            raise unknown_name(f"value of {scheme}.{name}", str(value), map(str, choices))
+    elif hint is float:
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ConfigError(f"{scheme}.{name} must be a finite number, got {value!r}")
+    elif hint in (int, bool, str) and type(value) is not hint:
+        raise ConfigError(f"{scheme}.{name} must be {hint.__name__}, got {value!r}")
+
+
+def require_range(
+    scheme: Scheme, name: str, low: float, high: float, *, above: bool = False, below: bool = False
+) -> None:
+    """Raise ConfigError unless parameter ``name`` lies in [low, high]; ``above``, ``below`` leave out that end."""
+    value = getattr(scheme, name)
+    if not (low < value if above else low <= value) or not (value < high if below else value <= high):
+        interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below or math.isinf(high) else ']'}"
+        raise ConfigError(f"{scheme.name}.{name} must lie in {interval}, got {value!r}")

@@ -1,0 +1,87 @@
+"""GiGPO: the outcome, plus each action's discounted return against the others taken in the same state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.records import Group
+
+__all__ = ["GiGPO", "discounted_returns"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GiGPO(OutcomeScheme):
+    """A_it = A_i^E + ω A_it^S with A_it^S = (R_it − mean) / F_norm over all turns of the group at the same state.
+
+    R_it = Σ_k≥t γ^(k−t) r_ik (eqs. 5 to 9). A state met once gives 0.
+
+    Attributes:
+        discount: γ.
+        step_weight: ω.
+        step_scale: F_norm, "std" or "none" (1); the paper uses both.
+        key: what makes two states equal: the environment's "state" key or the "text" a method saw.
+        similarity: 0 groups equal keys; a number in (0, 1) clusters the keys' texts greedily at that difflib ratio.
+    """
+
+    name = "gigpo"
+    source = "Feng et al. 2025 (GiGPO, arXiv 2505.10978) eqs. 3 to 9; release: verl-agent"
+    presets = {
+        "paper": {},
+        "release": {**RELEASE_OUTCOME, "key": "text", "outcome_scale": "none", "step_scale": "none"},
+    }
+    declares = frozenset({"all_fail_zero", "one_member_zero", "permutation", "scale", "ties_zero"})
+
+    discount: float = 0.95
+    step_weight: float = 1.0
+    step_scale: Scale = "std"
+    key: Literal["state", "text"] = "state"
+    similarity: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        require_range(self, "similarity", 0.0, 1.0, below=True)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        outcome, turn_part = self.outcome_part(group)
+        states = group.states(self.key)
+        labels = states.state
+        if self.similarity:
+            labels = greedy_similarity(states.keys, labels.tolist(), self.similarity)[labels]
+        returns = discounted_returns(group, group.arrays.reward, self.discount)
+        penalties = self.score_penalties(group)
+        compared = normalise(
+            returns - penalties,
+            labels,
+            len(states.keys),
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            magnitude=discounted_returns(group, np.abs(group.arrays.reward), self.discount) + penalties,
+        )
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part + self.step_weight * compared - self.advantage_penalties(group),
+            rewards=returns,
+            diagnostics={"state_group": labels, "step_advantage": compared},
+        )
+
+
+def discounted_returns(group: Group, rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik, of any reward per turn (N,)."""
+    out = np.empty(len(rewards))
+    arrays = group.arrays
+    for own, returns in zip(arrays.split(rewards), arrays.split(out), strict=True):
+        returns[::-1] = list(accumulate(own[::-1].tolist(), lambda after, reward: reward + discount * after))
+    return out

@@ -1,0 +1,132 @@
+"""GraphGPO: the outcome, plus each transition's shortest distance to success against the others from that state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.records import Group
+from creditflow.wrappers.state_graph import StateGraph
+
+__all__ = ["GraphGPO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphGPO(OutcomeScheme):
+    """A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r with r(s, a, s′) = R_succ γ_d^(d(s′) + c(s, a)).
+
+    d is the least cost from a state to success over all transitions the group observed (eq. 3); where success cannot
+    be reached, d = d_max + 1 with d_max the largest finite distance (eq. 4). G(s) are all traversals of edges leaving
+    s (eq. 5); a state left once gives 0 (eq. 6).
+
+    Attributes:
+        distance_discount: γ_d in (0, 1); the paper uses 0.1 to 0.8.
+        success_reward: R_succ.
+        episode_weight, step_weight: w_E, w_G.
+        step_scale: "std" (paper) or "none".
+        exponent: "next+cost" (paper); "next" (released code: the cost is dropped, a constant factor); "progress"
+            (released option: d(s′) + c − d(s), the same ranking, at one scale at every distance); "log" (ours:
+            r = −(d(s′) + c) itself, so that eps cannot swallow far states).
+        unreachable: "far+1" (paper), or "zero" (ours: r = 0 for dead ends, however long the task).
+        graph_success: who ends in the goal: "success" (the environment's flag) or "positive_return" (released code).
+        key: what makes two states equal.
+        terminals: "typed" keeps failed ends apart from open states of the same key; "merged" (released code) does not.
+        similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily; the comparison groups stay exact,
+            as released, unless ``similar_groups``.
+        similar_groups: ours: compare within the merged states too.
+    """
+
+    name = "graphgpo"
+    source = "GraphGPO (arXiv 2605.26684) eqs. 2 to 8; release: recipe/GraphGPO of verl-agent"
+    presets = {
+        "paper": {},
+        "release": {
+            **RELEASE_OUTCOME,
+            "key": "text",
+            "exponent": "next",
+            "graph_success": "positive_return",
+            "terminals": "merged",
+        },
+    }
+    declares = frozenset({"all_fail_zero", "monotone", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+
+    distance_discount: float = 0.1
+    success_reward: float = 10.0
+    episode_weight: float = 1.0
+    step_weight: float = 1.0
+    step_scale: Scale = "std"
+    exponent: Literal["next+cost", "next", "progress", "log"] = "next+cost"
+    unreachable: Literal["far+1", "zero"] = "far+1"
+    graph_success: Literal["success", "positive_return"] = "success"
+    key: Literal["state", "text"] = "state"
+    terminals: Literal["typed", "merged"] = "typed"
+    similarity: float = 0.0
+    similar_groups: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "distance_discount", 0.0, 1.0, above=True, below=True)
+        require_range(self, "success_reward", 0.0, np.inf, above=True)
+        require_range(self, "similarity", 0.0, 1.0, below=True)
+        if self.exponent == "log" and self.unreachable == "zero":
+            raise ConfigError(
+                "graphgpo: with exponent='log' rewards are negative distances, so unreachable='zero' would make dead "
+                "ends the best; use unreachable='far+1'"
+            )
+        if self.similar_groups and not self.similarity:
+            raise ConfigError("graphgpo: similar_groups compares within merged states; set similarity in (0, 1) too")
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        arrays = group.arrays
+        outcome, turn_part = self.outcome_part(group)
+        states = group.states(self.key)
+        goal = arrays.returns > 0.0 if self.graph_success == "positive_return" else None
+        labels = None
+        if self.similarity:
+            reached = arrays.success if goal is None else goal
+            arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
+            met = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
+            labels = greedy_similarity(states.keys, met.ravel().tolist(), self.similarity)
+        graph = StateGraph.from_group(
+            group,
+            key=self.key,
+            labels=labels,
+            goal=goal,
+            failed="separate" if self.terminals == "typed" else "merge",
+        )
+        distance = graph.distances()
+        rewards = self._rewards(graph, distance)
+        scores = rewards - self.score_penalties(group)
+        compare = graph.source if self.similar_groups else states.state
+        size = max(graph.size, len(states.keys))
+        compared = normalise(scores, compare, size, scale=self.step_scale, std_eps=self.std_eps)
+        return Credit.of(
+            group,
+            outcome=self.episode_weight * outcome,
+            step=self.episode_weight * turn_part + self.step_weight * compared - self.advantage_penalties(group),
+            rewards=rewards,
+            diagnostics={"step_advantage": compared, "distance": distance, "node_keys": graph.keys, "graph": graph},
+        )
+
+    def _rewards(self, graph: StateGraph, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """r of each turn (N,)."""
+        finite = np.isfinite(distance)
+        anybody = bool(finite.any())
+        known = np.where(finite, distance, (distance[finite].max() if anybody else 0.0) + 1.0)
+        after, before = known[graph.target], known[graph.source]
+        spent = after + (graph.cost if anybody else 1.0)  # nobody succeeded: all transitions are alike
+        if self.exponent == "log":
+            return -spent
+        power = {"next+cost": spent, "next": after, "progress": spent - before}[self.exponent]
+        rewards: NDArray[np.float64] = self.success_reward * self.distance_discount**power
+        return rewards if self.unreachable == "far+1" else np.where(finite[graph.target], rewards, 0.0)

@@ -1,0 +1,36 @@
+"""GRPO: a trajectory against the mean of its group, in standard deviations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.records import Group
+
+__all__ = ["GRPO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRPO(OutcomeScheme):
+    """A_i = (R_i − mean R) / std R over the group; the same number on every turn.
+
+    ``outcome_scale="none"`` is Dr. GRPO.
+    """
+
+    name = "grpo"
+    source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3; release: verl-agent"
+    presets = {"paper": {}, "release": RELEASE_OUTCOME}
+    declares = frozenset(
+        {"all_fail_zero", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero"}
+    )
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        outcome, turn_part = self.outcome_part(group)
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part - self.advantage_penalties(group),
+            aggregation="trajectory_mean" if self.stats_over == "trajectories" else "token_mean",
+        )

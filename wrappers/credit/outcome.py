@@ -1,0 +1,137 @@
+"""The outcome part that every scheme shares: one number a trajectory, and what an invalid turn costs.
+
+Released trainers subtract a penalty ρ from the score of an invalid *turn* before normalising, so one trajectory's turns
+can have different scores. Here the trajectory's number goes to ``outcome_advantages`` and the difference that an
+invalid turn makes goes to that turn's step part; their sum is the released value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import unknown_name
+from creditflow.wrappers.credit.base import Scheme, require_range
+from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.records import Group
+
+__all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "invalid_turns", "outcome_scores"]
+
+# verl-agent: every row is a sample, eps 1e-6, a lone row keeps its raw score, well-formed means valid, ρ = 0.1
+RELEASE_OUTCOME: Mapping[str, Any] = {
+    "stats_over": "turns",
+    "std_eps": 1e-6,
+    "outcome_single": "raw",
+    "invalid": "unparsed",
+    "invalid_penalty": 0.1,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeScheme(Scheme):
+    """Parameters of the outcome part.
+
+    Attributes:
+        outcome: the trajectory's score: its "return" (sum of rewards), "success" (0/1) or graded "score".
+        stats_over: what is a sample of the group's statistics: "trajectories" (papers); "turns" (released code: long
+            episodes weigh more); "first_turns" (released option: the first turn stands for the trajectory, with its
+            own penalty).
+        outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
+        std_eps: added to every standard deviation.
+        outcome_single: a lone sample gets 0 ("zero") or keeps its score ("raw").
+        invalid_penalty: ρ ≥ 0, for invalid turns.
+        invalid: which turns are invalid: "invalid" (not parsed or not admissible) or "unparsed" only (released code,
+            which never asks whether an action is admissible).
+        penalty_at: "score" subtracts ρ before normalising, at the outcome and at the step level (released code);
+            "advantage" subtracts ρ once from the finished advantage, so that it neither enters the statistics nor
+            grows when invalid turns are rare.
+    """
+
+    outcome: Literal["return", "success", "score"] = "return"
+    stats_over: Literal["trajectories", "turns", "first_turns"] = "trajectories"
+    outcome_scale: Scale = "std"
+    std_eps: float = 0.0
+    outcome_single: Literal["zero", "raw"] = "zero"
+    invalid_penalty: float = 0.0
+    invalid: Literal["invalid", "unparsed"] = "invalid"
+    penalty_at: Literal["score", "advantage"] = "score"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        for name in ("std_eps", "invalid_penalty"):
+            require_range(self, name, 0.0, np.inf)
+
+    def score_penalties(self, group: Group) -> NDArray[np.float64]:
+        """float64 (N,): what invalid turns lose before normalising."""
+        return self._penalties(group, "score")
+
+    def advantage_penalties(self, group: Group) -> NDArray[np.float64]:
+        """float64 (N,): what invalid turns lose of their finished advantage, whatever the weights of its parts."""
+        return self._penalties(group, "advantage")
+
+    def _penalties(self, group: Group, place: Literal["score", "advantage"]) -> NDArray[np.float64]:
+        rho = self.invalid_penalty if self.penalty_at == place else 0.0
+        return np.where(invalid_turns(group, self.invalid), rho, 0.0)
+
+    def outcome_part(
+        self, group: Group, *, leave_one_out: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Normalised scores of trajectories (G,), and what each turn's own penalty adds to its trajectory's (N,).
+
+        With statistics over trajectories, a group of equal outcomes has no deviation in which a penalty could be
+        measured: it then counts as it is.
+        """
+        arrays = group.arrays
+        scores = outcome_scores(group, self.outcome)
+        penalties = self.score_penalties(group)
+        rows = scores[arrays.trajectory] - penalties
+        sizes = np.abs(scores)
+        if self.outcome == "return":
+            sizes = np.bincount(arrays.trajectory, np.abs(arrays.reward), minlength=arrays.size)
+        sample = np.zeros(arrays.size + len(rows), np.bool_)
+        if self.stats_over == "trajectories":
+            sample[: arrays.size] = True
+        elif self.stats_over == "turns":
+            sample[arrays.size :] = True
+        else:
+            sample[arrays.size + arrays.offsets[:-1][np.diff(arrays.offsets) > 0]] = True
+        together = np.concatenate([scores, rows])
+        labels = np.zeros(len(together), np.int32)
+        out = normalise(
+            together,
+            labels,
+            1,
+            scale="none" if leave_one_out else self.outcome_scale,
+            std_eps=self.std_eps,
+            single=self.outcome_single,
+            sample=sample,
+            magnitude=np.concatenate([sizes, sizes[arrays.trajectory] + penalties]),
+        )
+        if leave_one_out and (count := int(sample.sum())) > 1:
+            out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others
+        outcome = out[: arrays.size]
+        if self.stats_over == "trajectories" and not outcome.any():
+            return outcome, -penalties
+        return outcome, out[arrays.size :] - outcome[arrays.trajectory]
+
+
+def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
+    """float64 (G,): what each trajectory achieved."""
+    arrays = group.arrays
+    if kind == "return":
+        return arrays.returns
+    if kind == "success":
+        return arrays.success.astype(np.float64)
+    if kind == "score":
+        return arrays.score
+    raise unknown_name("outcome", str(kind), ["return", "success", "score"])
+
+
+def invalid_turns(group: Group, kind: Literal["invalid", "unparsed"]) -> NDArray[np.bool_]:
+    """bool (N,): turns that pay the penalty."""
+    return ~group.arrays.parsed if kind == "unparsed" else ~group.arrays.valid

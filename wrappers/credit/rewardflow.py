@@ -1,0 +1,138 @@
+"""RewardFlow: the outcome, plus the change of a potential that flows back from success through the state graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.rewardflow_release import released_rewards
+from creditflow.wrappers.records import Group
+from creditflow.wrappers.state_graph import StateGraph
+
+__all__ = ["RewardFlow"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardFlow(OutcomeScheme):
+    """A = a_act (q − mean) / F_norm over turns at the same state + a_traj A_traj, with q = R(s′) − R(s).
+
+    R(s) = γ^d(s), d the fewest hops to a success over the group's transitions, 0 where there is no way (eqs. 2 to 4);
+    invalid transitions and those that change nothing are pruned from the graph first. A turn whose transition was
+    pruned still gets the difference of its two states (as the paper's wording implies; ``pruned_turns`` repairs it).
+
+    Attributes:
+        discount: γ.
+        action_weight, trajectory_weight: a_act, a_traj.
+        step_scale: F_norm, "std" or "none".
+        key: what makes two states equal.
+        propagation: "success_hops" (paper), or "first_seen_rewards" (released code: every node is seeded with the
+            environment reward that first entered it, then V ← max(V, γ max V(next)); the last transition is missing
+            in episodes as long as the longest of the whole batch, which get the raw reward instead).
+        pruning: which turns are not edges: "invalid" (paper: invalid, or nothing changed), "self_loops" (released code
+            for Sokoban, WebShop, Search) or "alfworld" (released ALFWorld manager: looking around and "Nothing
+            happens" are skipped and bridged; reads the keys as texts).
+        pruned_turns: "difference" (paper); "zero" gives pruned turns q = 0: they stay where they are; "exclude" also
+            takes them out of the comparison.
+    """
+
+    name = "rewardflow"
+    source = "RewardFlow (arXiv 2603.18859) eqs. 2 to 9; release: tmlr-group/RewardFlow @ 1cdead8"
+    presets = {
+        "paper": {"outcome": "success"},
+        "release": {
+            **RELEASE_OUTCOME,
+            "key": "text",
+            "outcome_scale": "none",
+            "step_scale": "none",
+            "propagation": "first_seen_rewards",
+            "pruning": "self_loops",
+        },
+    }
+    declares = frozenset(
+        {"all_fail_zero", "one_member_zero", "permutation", "scale", "shift", "telescoping", "ties_zero"}
+    )
+
+    discount: float = 0.9
+    action_weight: float = 1.0
+    trajectory_weight: float = 1.0
+    step_scale: Scale = "std"
+    key: Literal["state", "text"] = "state"
+    propagation: Literal["success_hops", "first_seen_rewards"] = "success_hops"
+    pruning: Literal["invalid", "self_loops", "alfworld"] = "invalid"
+    pruned_turns: Literal["difference", "zero", "exclude"] = "difference"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        if self.pruning == "alfworld" and self.propagation == "success_hops":
+            raise ConfigError(
+                "rewardflow: pruning='alfworld' bridges skipped turns of the released propagation only; use "
+                "pruning='invalid', or propagation='first_seen_rewards'"
+            )
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        return self.assign_batch([group])[0]
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        """Score many groups; under release propagation the longest episode of the batch matters."""
+        longest = max((len(t.turns) for group in groups for t in group.trajectories), default=0)
+        return [self._assign(group, longest) for group in groups]
+
+    def _assign(self, group: Group, longest: int) -> Credit:
+        states = group.states(self.key)
+        graph = StateGraph.from_group(group, key=self.key)
+        pruned = self._pruned(group, graph)
+        if self.propagation == "success_hops":
+            graph = replace(graph, kept=~pruned)
+            hops = graph.distances("hops")
+            value = np.where(np.isfinite(hops), self.discount ** np.where(np.isfinite(hops), hops, 0.0), 0.0)
+            after, before = value[graph.target], value[graph.source]
+            rewards = after - before
+            names = graph.keys
+        else:
+            value, rewards = released_rewards(
+                group, self.key, self.discount, longest, kept=None if self.pruning == "alfworld" else ~pruned
+            )
+            after, before = value[states.next_state], value[states.state]
+            names = states.keys
+        if self.pruned_turns != "difference":
+            rewards = np.where(pruned, 0.0, rewards)
+        outcome, turn_part = self.outcome_part(group)
+        penalties = self.score_penalties(group)
+        compared = normalise(
+            rewards - penalties,
+            states.state,
+            len(states.keys),
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            sample=~pruned if self.pruned_turns == "exclude" else None,
+            magnitude=np.abs(after) + np.abs(before) + penalties,
+        )
+        if self.pruned_turns == "exclude":
+            compared = np.where(pruned, 0.0, compared)
+        return Credit.of(
+            group,
+            outcome=self.trajectory_weight * outcome,
+            step=self.trajectory_weight * turn_part + self.action_weight * compared - self.advantage_penalties(group),
+            rewards=rewards,
+            aggregation="turn_mean" if self.propagation == "success_hops" else "token_mean",
+            diagnostics={"step_advantage": compared, "node_value": value, "node_keys": names, "pruned": pruned},
+        )
+
+    def _pruned(self, group: Group, graph: StateGraph) -> NDArray[np.bool_]:
+        """bool (N,): turns whose own transition is not an edge.
+
+        A turn that ends the episode changes the state even if the key does not: an answer given is no open question.
+        """
+        still: NDArray[np.bool_] = graph.source == graph.target
+        return still | ~group.arrays.valid if self.pruning == "invalid" else still

@@ -1,0 +1,33 @@
+"""RLOO: a trajectory against the mean of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.records import Group
+
+__all__ = ["RLOO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLOO(OutcomeScheme):
+    """A_i = R_i − mean of R over the other members = N/(N−1) (R_i − mean R); never divided by a deviation."""
+
+    name = "rloo"
+    source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5; release: verl-agent"
+    presets = {"paper": {}, "release": RELEASE_OUTCOME}
+    declares = frozenset(
+        {"all_fail_zero", "homogeneous", "one_member_zero", "permutation", "shift", "stopping_time", "ties_zero"}
+    )
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        outcome, turn_part = self.outcome_part(group, leave_one_out=True)
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part - self.advantage_penalties(group),
+            aggregation="trajectory_mean" if self.stats_over == "trajectories" else "token_mean",
+        )

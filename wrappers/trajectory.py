@@ -1,0 +1,38 @@
+"""The public face of trajectories: the records, and their log format."""
+
+from creditflow.wrappers.jsonl import FORMAT_VERSION, read_groups, read_jsonl, write_jsonl
+from creditflow.wrappers.records import (
+    FAILED,
+    GOAL,
+    OPEN,
+    STOP_REASONS,
+    TRUNCATED,
+    Group,
+    GroupArrays,
+    StateIndex,
+    StopReason,
+    Tokens,
+    Trajectory,
+    Turn,
+    group_trajectories,
+)
+
+__all__ = [
+    "FAILED",
+    "FORMAT_VERSION",
+    "GOAL",
+    "OPEN",
+    "STOP_REASONS",
+    "TRUNCATED",
+    "Group",
+    "GroupArrays",
+    "StateIndex",
+    "StopReason",
+    "Tokens",
+    "Trajectory",
+    "Turn",
+    "group_trajectories",
+    "read_groups",
+    "read_jsonl",
+    "write_jsonl",
+]
