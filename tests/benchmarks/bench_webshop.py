@@ -67,6 +67,13 @@ def oracle(env, episodes):
     return calls
 
 
+def run_all(threads):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def main(shared: Path) -> None:
     seconds, env = cpu(WebShopEnv)
     print(f"embedded shop: made in {seconds:.2f} CPU s (import not counted)")
@@ -107,7 +114,7 @@ def main(shared: Path) -> None:
         f"1,000 environments share {same} catalogue; they add {(after - before) / 1000:.2f} MB to {before / 1024:.0f} MB"
     )
     threads = [threading.Thread(target=wander, args=(one, 20)) for one in envs[:8]]
-    seconds, _ = cpu(lambda: [[t.start() for t in threads], [t.join() for t in threads]])
+    seconds, _ = cpu(run_all, threads)
     print(f"eight threads over one catalogue: done in {seconds:.2f} CPU s")
 
 

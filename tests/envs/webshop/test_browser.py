@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 import pytest
+from browser import CHROMIUM, FLAGS
 
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.web import ShopServer
@@ -22,14 +23,7 @@ class Browser:
 
     def __init__(self, port, binary, profile):
         self.port = port
-        arguments = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            f"--user-data-dir={profile}",
-        ]
-        options = {"binary": binary, "args": arguments}
+        options = {"binary": binary, "args": [*FLAGS, "--disable-dev-shm-usage", f"--user-data-dir={profile}"]}
         wanted = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}}
         self.session = self.call("POST", "/session", wanted)["sessionId"]
         self.do("POST", "/timeouts", {"implicit": 20_000})
@@ -65,15 +59,14 @@ def quoted(text):
 
 @pytest.fixture
 def browser(tmp_path):
-    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
-    if not binary or not driver:
-        pytest.skip(f"needs chromium and chromedriver (apt-get install chromium chromium-driver): {binary=}, {driver=}")
+    if CHROMIUM is None or driver is None:
+        pytest.skip("no Chromium or no chromedriver: apt-get install chromium chromium-driver runs this test")
     process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         started = (re.search(r"started successfully on port (\d+)", line) for line in process.stdout or ())
         port = int(next(found.group(1) for found in started if found))
-        browser = Browser(port, binary, tmp_path / "profile")
+        browser = Browser(port, CHROMIUM, tmp_path / "profile")
         yield browser
         browser.do("DELETE", "")
     finally:
