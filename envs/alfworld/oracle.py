@@ -119,7 +119,7 @@ class ALFWorldOracle:
             OracleLimitError: cut searches led in circles (never while ``exact``).
         """
         world = world.copy()
-        commands = []
+        commands: list[str] = []
         while not world.won():
             actions = self._actions(world)[0]
             if not actions:

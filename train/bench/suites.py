@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.registration import make
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.registration import ENVIRONMENTS, make
 from creditflow.envs.tasks import Task
 
 __all__ = ["PRESETS", "Preset", "Suite", "open_suite"]
@@ -71,7 +71,9 @@ def open_suite(spec: str, limit: int) -> Suite:
     if at:
         if not Path(path).exists():
             raise DataError(f"suite {spec!r}: {path} does not exist")
-        settings["levels"] = path
+        if name not in ENVIRONMENTS:
+            raise unknown_name("environment", name, ENVIRONMENTS)
+        settings[ENVIRONMENTS[name].files] = path
     try:
         env = make(name, **settings).unwrapped
     except TypeError as error:
