@@ -81,6 +81,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"creditflow: {_said(error)}", file=sys.stderr)
         return _exit_code(error)
+    except Exception as error:  # noqa: BLE001 - the last line of defence; reported, never hidden
+        if top.traceback:
+            traceback.print_exc()
+        print(
+            f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
+            f"Please report it with the output of: creditflow --traceback {' '.join(arguments)}",
+            file=sys.stderr,
+        )
+        return 1
 
 
 def _said(error: Exception) -> str:

@@ -181,6 +181,18 @@ def test_play_takes_actions_hints_and_undo_from_standard_input(monkeypatch, caps
     assert "refused: 'sideways'" in shown
 
 
+def test_a_defect_is_reported_in_one_line_and_with_its_traceback_on_request(monkeypatch, capsys):
+    import creditflow.train.commands.envs as command
+
+    monkeypatch.setattr(command, "run", lambda args: 1 // 0)
+    assert main(["envs"]) == 1
+    shown = capsys.readouterr().err
+    assert "ZeroDivisionError" in shown
+    assert "Traceback" not in shown
+    assert main(["--traceback", "envs"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_an_interrupt_leaves_with_130():
     code = (
         "import sys\nfrom creditflow.train import cli\nimport creditflow.train.commands.envs as e\n"
