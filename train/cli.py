@@ -30,7 +30,8 @@ COMMANDS = {
     "credit": "score a trajectory log with a credit scheme, or explain a scheme",
     "bench": "compare credit schemes: tables, plots, report.html",
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
-    "play": "play an environment yourself",
+    "play": "play an environment yourself, in the terminal; webshop on a local web page",
+    "data": "list, import and verify data of your own",
 }
 
 

@@ -16,7 +16,7 @@ __all__ = ["PRESETS", "Preset", "Suite", "open_suite"]
 
 
 DEFAULT_PANEL = "standard-v1"
-GUIDANCE = {"sokoban": 0.45, "alfworld": 0.35, "webshop": 0.55}
+GUIDANCE = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55}
 LONG_TASKS = 0.8
 
 
