@@ -296,6 +296,17 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             self._info(parsed is not None, admissible, effective, reason),
         )
 
+    def forgive(self) -> tuple[ObsT, dict[str, Any]]:
+        """Take back the step count of the action just refused; returns the unchanged observation and fresh info.
+
+        Only the caller knows that the last action was refused; ``InvalidActions`` uses this for its retries.
+        """
+        if self.elapsed_steps == 0:
+            raise EpisodeError("there is no step to forgive")
+        self.elapsed_steps -= 1
+        self._over = self._progress()[0]
+        return self._observe(), self._info(True, True, False, "")
+
     def _begin(self, task: Task, elapsed: int) -> None:
         """Start ``task``; with a restored snapshot ``elapsed`` is its step count."""
         self._start(task)

@@ -1,0 +1,44 @@
+"""Agents by the name that the command line writes: ``random``, ``noisy:0.2``, ``tabular`` and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from creditflow.agents.base import Agent
+from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
+from creditflow.agents.tabular import TabularAgent
+from creditflow.envs.errors import ConfigError, unknown_name
+
+__all__ = ["AGENTS", "make_agent"]
+
+AGENTS: dict[str, Callable[[str], Agent]] = {
+    "random": lambda text: _plain(RandomAgent, "random", text),
+    "expert": lambda text: _plain(ExpertAgent, "expert", text),
+    "noisy": lambda text: NoisyExpert(_number("noisy", text)) if text else NoisyExpert(),
+    "tabular": lambda text: TabularAgent(guidance=_number("tabular", text)) if text else TabularAgent(),
+}
+
+
+def make_agent(spec: str) -> Agent:
+    """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "tabular:0.5").
+
+    Raises:
+        ConfigError: an unknown name (never a download) or a malformed argument.
+    """
+    name, _, argument = spec.partition(":")
+    if name not in AGENTS:
+        raise unknown_name("agent", name, AGENTS)
+    return AGENTS[name](argument)
+
+
+def _plain(kind: Callable[[], Agent], name: str, argument: str) -> Agent:
+    if argument:
+        raise ConfigError(f"agent {name!r} takes no argument, got {argument!r}")
+    return kind()
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"agent {name!r} takes a number, as in {name}:0.5, got {text!r}") from None

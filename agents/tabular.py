@@ -1,0 +1,167 @@
+"""A softmax table over state keys: the smallest policy that learns from any credit scheme, without torch.
+
+The policy gradient of one group is g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it), with c the scheme's advantages
+and m its loss mask. Schemes give advantages of different size, so equal learning rates are not equal steps; a step is
+therefore matched in KL divergence (the new policy differs from the old one by a given amount, averaged over the
+states visited) or in the root mean square of the advantages.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.base import Decision, View
+from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.records import Group
+
+__all__ = ["TabularAgent"]
+
+BISECTIONS = 30
+LARGEST_STEP = 1e6  # a step beyond it means that the gradient is too small to matter
+
+
+class TabularAgent:
+    """π(a | s) ∝ exp θ(s, a), one row per state key, made when the state is first met.
+
+    Args:
+        guidance: probability in [0, 1) that a fresh row gives to the oracle's optimal actions together; 0 (default)
+            starts uniform and never asks the oracle.
+        step: "kl" or "rms": what ``step_size`` means.
+        step_size: KL per update (nats, averaged over visited turns), or learning rate after dividing the advantages
+            by their root mean square.
+    """
+
+    name = "tabular"
+
+    def __init__(self, *, guidance: float = 0.0, step: Literal["kl", "rms"] = "kl", step_size: float = 0.01) -> None:
+        if step not in ("kl", "rms"):
+            raise unknown_name("step matching", str(step), ["kl", "rms"])
+        if not 0.0 <= guidance < 1.0:
+            raise ConfigError(f"guidance is a probability in [0, 1), got {guidance!r}")
+        if not step_size > 0.0:
+            raise ConfigError(f"step_size must be positive, got {step_size!r}")
+        self.guidance, self.step, self.step_size = guidance, step, step_size
+        self._actions: dict[str, tuple[str, ...]] = {}
+        self._logits: dict[str, NDArray[np.float64]] = {}
+        self._cumulative: dict[str, list[float]] = {}
+
+    def act(self, views: Sequence[View]) -> list[Decision]:
+        """One decision per view, sampled."""
+        decisions = []
+        for view in views:
+            key = view.info["state_key"]
+            cumulative = self._cumulative.get(key)
+            if cumulative is None:
+                cumulative = self._cumulative[key] = self._row(view, key)
+            index = min(bisect_right(cumulative, view.rng.random()), len(cumulative) - 1)
+            decisions.append(Decision(view.env.action_from_text(self._actions[key][index])))
+        return decisions
+
+    def probabilities(self, state_key: str) -> dict[str, float]:
+        """π(· | s) of a state met before.
+
+        Raises:
+            ConfigError: the state was never met.
+        """
+        if state_key not in self._logits:
+            raise ConfigError(f"state {state_key!r} was never met")
+        chances = _softmax(self._logits[state_key][None])[0]
+        return dict(zip(self._actions[state_key], chances.tolist(), strict=True))
+
+    def update(self, groups: Sequence[Group], scored: Sequence[Credit]) -> float:
+        """One policy-gradient step on the groups together; returns its KL divergence (0.0 if there is no gradient).
+
+        Turns whose action is not in the state's row (refused actions) have no gradient.
+        """
+        rows: dict[str, int] = {}
+        where: list[tuple[int, int]] = []
+        weights: list[float] = []
+        for group, credit in zip(groups, scored, strict=True):
+            masked = np.where(credit.flat_loss_mask, credit.flat_advantages, 0.0) / len(group)
+            for turn, weight in zip(group.turns, masked.tolist(), strict=True):
+                if turn.action in self._actions.get(turn.state_key, ()):
+                    row = rows.setdefault(turn.state_key, len(rows))
+                    where.append((row, self._actions[turn.state_key].index(turn.action)))
+                    weights.append(weight)
+        if not rows or not any(weights):
+            return 0.0
+        keys = list(rows)
+        width = max(len(self._actions[key]) for key in keys)
+        logits = np.full((len(keys), width), -np.inf)
+        for key, row in rows.items():
+            logits[row, : len(self._logits[key])] = self._logits[key]
+        chances = _softmax(logits)
+        state, action = np.array(where).T
+        weight = np.array(weights)
+        if self.step == "rms":
+            weight = weight / np.sqrt(np.mean(weight**2))
+        gradient = np.zeros_like(chances)
+        np.add.at(gradient, (state, action), weight)
+        gradient -= np.bincount(state, weight, minlength=len(keys))[:, None] * chances
+        visits = np.bincount(state, minlength=len(keys)) / len(state)
+        size = self.step_size if self.step == "rms" else _step_of_kl(logits, chances, gradient, visits, self.step_size)
+        if size == 0.0:
+            return 0.0
+        new = logits + size * gradient
+        for key, row in rows.items():
+            fresh = new[row, : len(self._logits[key])]
+            self._logits[key] = fresh - fresh.max()
+            self._cumulative[key] = list(accumulate(_softmax(self._logits[key][None])[0].tolist()))
+        return _divergence(chances, _softmax(new), visits)
+
+    def _row(self, view: View, key: str) -> list[float]:
+        """Make the row of a state met for the first time; returns its cumulative probabilities."""
+        actions = self._actions[key] = view.info["admissible_actions"]
+        logits = np.zeros(len(actions))
+        if self.guidance:
+            best = np.isin(actions, view.oracle.optimal_actions(view.snapshot))
+            if best.any() and not best.all():
+                logits[best] = np.log(self.guidance / best.sum())
+                logits[~best] = np.log((1.0 - self.guidance) / (~best).sum())
+        self._logits[key] = logits
+        return list(accumulate(_softmax(logits[None])[0].tolist()))
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row-wise; −∞ marks actions a state does not have."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    chances: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
+    return chances
+
+
+def _divergence(old: NDArray[np.float64], new: NDArray[np.float64], visits: NDArray[np.float64]) -> float:
+    """Σ_s visits(s) KL(old(s) ‖ new(s)), in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(old > 0.0, old * (np.log(old) - np.log(np.maximum(new, 1e-300))), 0.0)
+    return float(visits @ terms.sum(axis=1))
+
+
+def _step_of_kl(
+    logits: NDArray[np.float64],
+    chances: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    visits: NDArray[np.float64],
+    target: float,
+) -> float:
+    """The step size whose KL is ``target``, by doubling and bisection; 0.0 if the gradient vanishes."""
+    scale = float(np.abs(gradient).max())
+    if scale < 1e-12:
+        return 0.0
+    low, high = 0.0, 1.0 / scale
+
+    def kl(size: float) -> float:
+        return _divergence(chances, _softmax(logits + size * gradient), visits)
+
+    while kl(high) < target and high * scale < LARGEST_STEP:
+        low, high = high, 2.0 * high
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if kl(middle) < target else (low, middle)
+    return high

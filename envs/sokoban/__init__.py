@@ -1,0 +1,21 @@
+"""Sokoban: rules, levels, generator, exact oracle, and the environment ``creditflow/Sokoban-v0``."""
+
+from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels import Level, level_task, parse_level, parse_levels, read_levels
+from creditflow.envs.sokoban.oracle import LevelOracle, SokobanOracle, dead_share, level_oracle
+
+__all__ = [
+    "GeneratorOptions",
+    "Level",
+    "LevelOracle",
+    "SokobanEnv",
+    "SokobanOracle",
+    "dead_share",
+    "generate_level",
+    "level_oracle",
+    "level_task",
+    "parse_level",
+    "parse_levels",
+    "read_levels",
+]

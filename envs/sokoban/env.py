@@ -1,0 +1,255 @@
+"""``creditflow/Sokoban-v0``: Sokoban for language, vision and tabular agents, with exact rules and an exact oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import gymnasium as gym
+
+from creditflow.envs.core import AgentEnv, Outcome
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
+from creditflow.envs.sokoban.levels import MAX_SIDE, Level, level_task
+from creditflow.envs.sokoban.oracle import SokobanOracle
+from creditflow.envs.sokoban.render import Painter
+from creditflow.envs.sokoban.rewards import reward_preset
+from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
+from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
+from creditflow.envs.sokoban.sources import open_tasks
+from creditflow.envs.sokoban.text import TextView
+from creditflow.envs.sokoban.views import make_view
+from creditflow.envs.tasks import Task
+
+__all__ = ["SokobanEnv"]
+
+PANEL_STEPS: Final = 30
+OTHER_STEPS: Final = 120
+RENDER_MODES: Final = ("rgb_array", "ansi")
+
+
+class SokobanEnv(AgentEnv[Any, Any, int]):
+    r"""Push every box onto a target.
+
+    >>> env = SokobanEnv(level="######\n#@ $.#\n######")
+    >>> print(env.reset()[0])
+    # # # # # #
+    # P _ X O #
+    # # # # # #
+    >>> env.oracle.solution(env.get_state())
+    ('right', 'right')
+    >>> text, reward, terminated, truncated, info = env.step("right")
+    >>> reward, info["action_effective"], env.oracle.distance(env.get_state())
+    (0.0, True, 1.0)
+
+    All arguments are plain JSON values, so ``env.spec`` round-trips.
+
+    Args:
+        panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
+        levels: instead, the path of a level file (XSB or Boxoban) or of a folder of them.
+        level: instead, the XSB text of one level.
+        generator: instead, options of ``GeneratorOptions``: endless levels of an exact difficulty.
+        obs_mode: "text", "grid", "planes" or "rgb" (see ``views``).
+        action_mode: "text" or "discrete".
+        n_actions: 4 (up, down, left, right) or gym-sokoban's 9 (see ``actions``).
+        reward: "sparse" (1 when solved), "ten" (10 when solved) or "gym_sokoban".
+        max_steps: the episode's limit. Default: 30 for panels, whose levels all have solutions of at most 20 moves;
+            120, gym-sokoban's limit, for any other source.
+        symbols: "unicode" (``#_OX√PS``), "ascii" (``#_OX*PS``), "xsb" (``#-.$*@+``) or seven characters in that order:
+            wall, floor, target, box, box on target, player, player on target.
+        separator: what stands between two cells in the text.
+        grid_shape: rows and columns of array observations; default: what holds every level of the source.
+        tile_size: pixels per cell and axis, in "rgb" observations and frames.
+        render_mode: "rgb_array" or "ansi".
+        oracle_memory_mb: cap of the oracle's table in MiB.
+
+    Info has, beside the common keys, ``boxes_on_target: int``, ``boxes: int``, ``player_moved: bool`` and
+    ``moved_box: bool`` (of the last step). All actions are admissible until the episode ends; a bump is admissible and
+    not effective. ``score`` is 1.0 when solved, else 0.0. ``text_key`` equals ``state_key``: as text a board shows
+    everything, so equal texts are equal states.
+
+    Raises:
+        ConfigError: a wrong argument.
+        LevelError: a malformed level.
+    """
+
+    env_name: ClassVar[str] = "sokoban"
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 5}
+
+    def __init__(
+        self,
+        *,
+        panel: str | None = None,
+        levels: str | None = None,
+        level: str | None = None,
+        generator: Mapping[str, Any] | None = None,
+        obs_mode: str = "text",
+        action_mode: str = "text",
+        n_actions: int = 4,
+        reward: str = "sparse",
+        max_steps: int | None = None,
+        symbols: str = "unicode",
+        separator: str = " ",
+        grid_shape: Sequence[int] | None = None,
+        tile_size: int = 28,
+        render_mode: str | None = None,
+        oracle_memory_mb: int = 256,
+    ) -> None:
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            raise ConfigError(f"render_mode must be None or one of {', '.join(RENDER_MODES)}, got {render_mode!r}")
+        if type(tile_size) is not int or not 1 <= tile_size <= 256:
+            raise ConfigError(f"tile_size must be an integer from 1 to 256, got {tile_size!r}")
+        tasks, shape = open_tasks(panel=panel, levels=levels, level=level, generator=generator)
+        if max_steps is None:
+            max_steps = PANEL_STEPS if (levels, level, generator) == (None, None, None) else OTHER_STEPS
+        super().__init__(tasks=tasks, max_steps=max_steps)
+        self.render_mode = render_mode
+        self.text_view = TextView(symbols, separator)
+        self.grid_shape = shape if grid_shape is None else _checked_shape(grid_shape)
+        self._fixed_shape = obs_mode != "text"
+        self._tile_size = tile_size
+        self._vocabulary = make_vocabulary(n_actions)
+        self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb)
+        self._rewards = rewards = reward_preset(reward)
+        self._bumped = Outcome(rewards.of(0, False), False, False)
+        self._pushed = {gain: Outcome(rewards.of(gain, False), False, True) for gain in (-1, 0, 1)}
+        self._solving = Outcome(rewards.of(1, True), True, True)
+        self.action_space, self._parser = make_parser(action_mode, self._vocabulary)
+        self.observation_space, self._view = make_view(obs_mode, self.text_view, self.grid_shape, tile_size)
+        self._speaks = action_mode == "text"
+        self._level: Level | None = None
+        self._width = 0
+        self._moves: tuple[tuple[int, bool], ...] = ()
+        self._board, self._player, self._on_target, self._boxes = b"", 0, 0, 0
+        self._player_moved = self._moved_box = self._solved = False
+
+    # -- AgentEnv -----------------------------------------------------------------------------------------------------
+    def _start(self, task: Task) -> None:
+        level = cached_level(task.content["xsb"])
+        rows, columns = self.grid_shape
+        if self._fixed_shape and (level.height > rows or level.width > columns):
+            raise ConfigError(
+                f"a level of {level.height} x {level.width} cells does not fit into observations of {rows} x {columns};"
+                " make the environment with a larger grid_shape"
+            )
+        offsets = (*direction_offsets(level.width), 0)  # index -1, no operation: offset 0
+        self._level, self._width = level, level.width
+        self._moves = tuple((offsets[direction], push) for direction, push in self._vocabulary.moves)
+        self._place(level.board, level.player)
+
+    def _place(self, board: bytes, player: int) -> None:
+        self._board, self._player = board, player
+        self._on_target, self._solved = board.count(BOX_ON_TARGET), solved(board)
+        self._boxes = len(self._level.boxes) if self._level else 0
+        self._player_moved = self._moved_box = False
+
+    def _parse(self, action: Any) -> tuple[int | None, str]:
+        self._player_moved = self._moved_box = False
+        return self._parser(action)
+
+    def _refusal(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
+        return ""
+
+    def _apply(self, action: int) -> Outcome:
+        offset, push = self._moves[action]
+        if offset:
+            self._board, self._player, moved, pushed, gain = move(self._board, self._player, offset, push)
+            if pushed:
+                self._player_moved = self._moved_box = True
+                self._on_target += gain
+                if self._on_target == self._boxes:
+                    self._solved = True
+                    return self._solving
+                return self._pushed[gain]
+            if moved:
+                self._player_moved = True
+                return self._pushed[0]
+        return self._bumped
+
+    def _wasted(self) -> float:
+        return self._rewards.step
+
+    def _observe(self) -> Any:
+        return self._view(self._board, self._width)
+
+    def _keys(self) -> tuple[str, str]:
+        key = state_key(self._board)
+        return key, key
+
+    def _admissible(self) -> tuple[str, ...]:
+        return self._vocabulary.texts
+
+    def _progress(self) -> tuple[bool, float]:
+        return (True, 1.0) if self._solved else (False, 0.0)
+
+    def _extra_info(self) -> dict[str, Any]:
+        return {
+            "boxes_on_target": self._on_target,
+            "boxes": self._boxes,
+            "player_moved": self._player_moved,
+            "moved_box": self._moved_box,
+        }
+
+    def action_from_text(self, text: str) -> Any:
+        """The text itself, or its number with ``action_mode="discrete"``.
+
+        Raises:
+            ConfigError: not an action of this environment.
+        """
+        if text not in self._vocabulary.texts:
+            raise ConfigError(f"not an action: {text!r:.60}; expected one of {', '.join(self._vocabulary.texts)}")
+        return text if self._speaks else self._vocabulary.texts.index(text)
+
+    # -- snapshots, oracle, pictures ----------------------------------------------------------------------------------
+    def get_state(self) -> str:
+        """The snapshot of the present state: compact JSON text with the level and the step count (see ``snapshot``).
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        if self._level is None:
+            raise EpisodeError("there is no state yet: call reset() first")
+        return write_snapshot(self._level, self._board, self._player, self.elapsed_steps)
+
+    def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
+        """Restore a snapshot of any ``SokobanEnv``; returns what ``reset`` would.
+
+        Raises:
+            DataError: not a snapshot, or not a possible state.
+            ConfigError: the level does not fit into this environment's array observations.
+        """
+        level, board, player, steps = read_snapshot(snapshot)
+        task = self._task
+        if task is None or task.content["xsb"] != level.xsb:
+            task = level_task(level)
+        self._begin(task, elapsed=steps)
+        self._place(board, player)
+        self._over = self._solved or steps >= self.max_steps
+        return self._observe(), self._info(True, True, False, "")
+
+    @property
+    def oracle(self) -> SokobanOracle:
+        """Exact distances, values and optimal actions; takes snapshots."""
+        return self._oracle
+
+    def render(self) -> Any:
+        """The board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        if self.render_mode is None:
+            gym.logger.warn("render() shows nothing: make the environment with render_mode='rgb_array' or 'ansi'")
+            return None
+        if self._level is None:
+            raise EpisodeError("there is nothing to render yet: call reset() first")
+        if self.render_mode == "ansi":
+            return self.text_view.draw(self._board)
+        return Painter(self._tile_size).paint(grid(self._board, self._width))
+
+
+def _checked_shape(shape: Any) -> tuple[int, int]:
+    sides = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else ()
+    if len(sides) != 2 or not all(type(side) is int and 3 <= side <= MAX_SIDE for side in sides):
+        raise ConfigError(f"grid_shape must be two integers from 3 to {MAX_SIDE} (rows, columns), got {shape!r}")
+    return sides[0], sides[1]

@@ -1,0 +1,161 @@
+"""Seeded levels of an exactly known difficulty.
+
+A random walk carves a room, targets fall on random cells, the oracle's table then knows the exact solution length of
+*every* start in that room, and one with a wanted length is drawn: solvable by construction, no search per start, no
+rejection by luck. All draws are raw 64-bit integers of a NumPy generator, so a seed means the same level under any
+NumPy version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
+from creditflow.envs.sokoban.rules import (
+    BOX,
+    BOX_ON_TARGET,
+    FLOOR,
+    PLAYER,
+    PLAYER_ON_TARGET,
+    TARGET,
+    WALL,
+    direction_offsets,
+    to_position,
+)
+from creditflow.envs.sokoban.tables import solution_table
+from creditflow.envs.tasks import draw_index
+
+__all__ = ["GeneratorOptions", "generate_level"]
+
+MAX_ROOMS: Final = 1000
+TURN_PERCENT: Final = 35
+STEPS_PER_SIDE: Final = 17  # tenths
+# What the walk clears around itself, as (row, column) steps; the cell itself always belongs to it.
+STAMPS: Final = (
+    ((0, 0), (0, 1)),
+    ((0, 0), (1, 0)),
+    ((0, 0), (0, -1), (0, 1)),
+    ((0, 0), (-1, 0), (1, 0)),
+    ((0, 0), (0, 1), (1, 0), (1, 1)),
+    ((0, 0), (0, -1), (-1, 0)),
+)
+STEPS: Final = ((-1, 0), (1, 0), (0, -1), (0, 1))
+_XSB_CODES: Final = bytes.maketrans(bytes(range(8)), b"# .*$@+\n")
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorOptions:
+    """What levels to make.
+
+    Attributes:
+        height: rows, the outer walls included.
+        width: columns, the outer walls included.
+        boxes: number of boxes.
+        min_length: least number of moves of a shortest solution.
+        max_length: largest such number.
+
+    Raises:
+        ConfigError: a value that makes no sense.
+    """
+
+    height: int = 6
+    width: int = 6
+    boxes: int = 1
+    min_length: int = 2
+    max_length: int = 200
+
+    def __post_init__(self) -> None:
+        bounds = {"height": (5, MAX_SIDE), "width": (5, MAX_SIDE), "boxes": (1, 8)}
+        bounds |= {"min_length": (1, 30_000), "max_length": (self.min_length, 30_000)}
+        for name, (low, high) in bounds.items():
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise ConfigError(f"generator option {name} must be an integer from {low} to {high}, got {value!r}")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> GeneratorOptions:
+        """From plain options.
+
+        Raises:
+            ConfigError: an unknown option (suggests the near one) or a wrong value.
+        """
+        if not isinstance(options, Mapping):
+            raise ConfigError(f"generator must be a mapping of options, got {options!r}")
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise unknown_name("generator option", str(name), known)
+        return cls(**options)
+
+
+def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level:
+    """A level with a shortest solution of ``min_length`` to ``max_length`` moves and no box on a target.
+
+    The length is uniform among those that the room offers, the start uniform among the starts of that length.
+
+    Args:
+        rng: only raw integers are drawn from it.
+        options: what to make.
+
+    Raises:
+        ConfigError: none was found in 1,000 rooms.
+        OracleLimitError: the exact table of such a room would not fit in memory.
+    """
+    offsets = direction_offsets(options.width)
+    for _ in range(MAX_ROOMS):
+        floor = _carve(rng, options.height, options.width)
+        if len(floor) < 2 * options.boxes + 1:
+            continue
+        pool = list(floor)
+        targets = [pool.pop(draw_index(rng, len(pool))) for _ in range(options.boxes)]
+        table = solution_table(floor, offsets, targets)
+        by_rank = table.layers.reshape(-1, table.size)
+        target_cells = [table.box_index[position] for position in targets]
+        on_target = np.asarray(np.isin(table.subsets, target_cells).any(axis=1))
+        wanted = (by_rank >= options.min_length) & (by_rank <= options.max_length) & ~on_target[:, None]
+        found = np.flatnonzero(wanted)
+        if not len(found):
+            continue
+        lengths = table.layers[found]
+        offered = np.flatnonzero(np.bincount(lengths))
+        starts = found[lengths == offered[draw_index(rng, len(offered))]]
+        rank, player = divmod(int(starts[draw_index(rng, len(starts))]), table.size)
+        box_cells = list(table.box_index)
+        boxes = [box_cells[index] for index in table.subsets[rank]]
+        return _level(options, floor, targets, boxes, floor[player])
+    raise ConfigError(
+        f"found no level with {options} in {MAX_ROOMS} rooms; widen min_length and max_length or enlarge the room"
+    )
+
+
+def _carve(rng: np.random.Generator, height: int, width: int) -> list[int]:
+    """Positions of a connected room inside the outer walls, ascending."""
+    row, column = 1 + draw_index(rng, height - 2), 1 + draw_index(rng, width - 2)
+    step = STEPS[draw_index(rng, 4)]
+    room = set()
+    for _ in range(STEPS_PER_SIDE * (height + width) // 10):
+        if draw_index(rng, 100) < TURN_PERCENT:
+            step = STEPS[draw_index(rng, 4)]
+        row = min(max(row + step[0], 1), height - 2)
+        column = min(max(column + step[1], 1), width - 2)
+        for down, right in STAMPS[draw_index(rng, len(STAMPS))]:
+            if 0 < row + down < height - 1 and 0 < column + right < width - 1:
+                room.add((row + down) * width + column + right)
+    return [to_position(cell, width) for cell in sorted(room)]
+
+
+def _level(options: GeneratorOptions, floor: list[int], targets: list[int], boxes: list[int], player: int) -> Level:
+    board = bytearray((bytes([WALL]) * options.width + b"\x07") * options.height)[:-1]
+    for position in floor:
+        board[position] = FLOOR
+    for position in targets:
+        board[position] = TARGET
+    for position in boxes:
+        board[position] = BOX_ON_TARGET if board[position] == TARGET else BOX
+    board[player] = PLAYER_ON_TARGET if board[player] == TARGET else PLAYER
+    return parse_level(board.translate(_XSB_CODES).decode("ascii"), source="generated level")

@@ -1,0 +1,178 @@
+"""The exact oracle: least number of moves for every state of a level, dead states, optimal actions.
+
+Tables (see ``tables``) are kept per level in one cache that all environments of the process share, bounded in bytes.
+Moves are the environment's own four: walking a cell and pushing a box count one each, a bump too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Final
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.sokoban.levels import Level
+from creditflow.envs.sokoban.rules import direction_offsets, move, solved
+from creditflow.envs.sokoban.snapshot import Snapshot, box_positions, read_snapshot
+from creditflow.envs.sokoban.tables import StateTable, reached_states, solution_table
+
+__all__ = ["LevelOracle", "SokobanOracle", "dead_share", "level_oracle"]
+
+DIRECTIONS: Final = ("up", "down", "left", "right")
+CACHE_BYTES: Final = 512 * 2**20
+
+
+class LevelOracle:
+    """Distances of all states of one room, by positions in boards (no snapshots): the fast inner form.
+
+    Args:
+        level: any level of the room; where its boxes and player stand does not matter.
+        memory_mb: cap of the table in MiB.
+
+    Raises:
+        OracleLimitError: the table would exceed the cap.
+    """
+
+    def __init__(self, level: Level, memory_mb: int = 256) -> None:
+        self.offsets = direction_offsets(level.width)
+        self.room = level.room
+        inside = [position for position in level.targets if position in level.room]
+        boxes = [position for position in level.boxes if position in level.room]
+        # Boxes outside the room never move: either they stand on all targets there, or nothing can be solved.
+        outside = set(level.targets) - level.room == set(level.boxes) - level.room
+        self.table: StateTable | None = None
+        if outside and len(inside) == len(boxes):
+            self.table = solution_table(sorted(level.room), self.offsets, inside, memory_mb * 2**20)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return 0 if self.table is None else self.table.layers.nbytes + self.table.subsets.nbytes
+
+    def moves_left(self, player: int, boxes: Sequence[int]) -> int:
+        """Least number of moves to the goal; 0 if solved, -1 if dead."""
+        if self.table is None:
+            return -1
+        if len(boxes) != self.table.k:
+            boxes = [position for position in boxes if position in self.room]
+        return self.table.layer(player, boxes)
+
+    def board_moves_left(self, board: bytes, player: int) -> int:
+        """``moves_left`` of a board."""
+        return 0 if solved(board) else self.moves_left(player, box_positions(board))
+
+    def optimal_directions(self, board: bytes, player: int) -> list[tuple[int, bool]]:
+        """(index of the direction, whether it pushes) for all moves that begin a shortest solution."""
+        left = self.board_moves_left(board, player)
+        if left <= 0:
+            return []
+        best = []
+        for index, offset in enumerate(self.offsets):
+            after, place, moved, pushed, _ = move(board, player, offset)
+            if moved and self.board_moves_left(after, place) == left - 1:
+                best.append((index, pushed))
+        return best
+
+
+class _Cache:
+    """Least recently used oracles, bounded in bytes; the newest always stays."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.held = limit, 0
+        self._entries: OrderedDict[tuple[bytes, int], LevelOracle] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, level: Level, memory_mb: int) -> LevelOracle:
+        key = (level.board, level.player)
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+                return found
+            made = LevelOracle(level, memory_mb)
+            self._entries[key] = made
+            self.held += made.nbytes + 1024
+            while self.held > self.limit and len(self._entries) > 1:
+                _, dropped = self._entries.popitem(last=False)
+                self.held -= dropped.nbytes + 1024
+            return made
+
+
+_CACHE: Final = _Cache(CACHE_BYTES)
+
+
+def level_oracle(level: Level, memory_mb: int = 256) -> LevelOracle:
+    """The level's oracle from the shared cache.
+
+    Raises:
+        OracleLimitError: the table would exceed ``memory_mb``.
+    """
+    return _CACHE.get(level, memory_mb)
+
+
+def dead_share(level: Level, memory_mb: int = 256) -> float:
+    """Share of dead states among the unsolved states that play can reach from the level's start, in [0, 1].
+
+    Raises:
+        OracleLimitError: the tables would exceed ``memory_mb``.
+    """
+    if level_oracle(level, memory_mb).table is None:
+        return 1.0
+    targets = [position for position in level.targets if position in level.room]
+    boxes = [position for position in level.boxes if position in level.room]
+    offsets = direction_offsets(level.width)
+    reached, dead = reached_states(sorted(level.room), offsets, targets, level.player, boxes, memory_mb * 2**20)
+    return dead / reached
+
+
+class SokobanOracle:
+    """``creditflow.envs.Oracle`` for snapshots of ``SokobanEnv``; exact.
+
+    Args:
+        actions: the environment's action texts by (direction, kind): kind is "push" or "move".
+        memory_mb: cap of one level's table in MiB.
+    """
+
+    exact = True
+
+    def __init__(self, actions: Mapping[tuple[int, str], str], memory_mb: int = 256) -> None:
+        if not isinstance(memory_mb, int) or isinstance(memory_mb, bool) or memory_mb < 1:
+            raise ConfigError(f"oracle_memory_mb must be a positive integer, got {memory_mb!r}")
+        self.memory_mb = memory_mb
+        self._actions = dict(actions)
+
+    def value(self, state: str, *, steps_left: int | None = None) -> float:
+        """1.0 if the level can be solved from here (within ``steps_left`` moves when given), else 0.0."""
+        moves = self._moves_left(read_snapshot(state))
+        return 1.0 if moves >= 0 and (steps_left is None or moves <= steps_left) else 0.0
+
+    def distance(self, state: str) -> float:
+        """Least number of moves to the goal; ``inf`` if dead."""
+        moves = self._moves_left(read_snapshot(state))
+        return float(moves) if moves >= 0 else math.inf
+
+    def optimal_actions(self, state: str) -> tuple[str, ...]:
+        """Sorted texts of all actions that begin a shortest solution; () if dead or solved."""
+        snapshot = read_snapshot(state)
+        names = []
+        for direction, pushes in self._oracle(snapshot).optimal_directions(snapshot.board, snapshot.player):
+            kinds = ("push",) if pushes else ("push", "move")
+            names += [self._actions[direction, kind] for kind in kinds if (direction, kind) in self._actions]
+        return tuple(sorted(names))
+
+    def solution(self, state: str) -> tuple[str, ...]:
+        """One shortest list of actions to the goal; () if dead or solved."""
+        _, board, player, _ = snapshot = read_snapshot(state)
+        oracle, texts = self._oracle(snapshot), []
+        while best := oracle.optimal_directions(board, player):
+            texts.append(self._actions[best[0][0], "push"])
+            board, player, *_ = move(board, player, oracle.offsets[best[0][0]])
+        return tuple(texts)
+
+    def _oracle(self, snapshot: Snapshot) -> LevelOracle:
+        return level_oracle(snapshot.level, self.memory_mb)
+
+    def _moves_left(self, snapshot: Snapshot) -> int:
+        return self._oracle(snapshot).board_moves_left(snapshot.board, snapshot.player)

@@ -1,0 +1,101 @@
+"""How the embedded panel ``standard-v1`` was made, so that anybody can make it again.
+
+420 levels from our own generator: four ranges of exact solution length times three ranges of the share of dead states,
+35 levels each, 25 for training, 5 for validation, 5 for testing; no two equal up to rotation and reflection.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels import Level, level_task
+from creditflow.envs.sokoban.oracle import dead_share, level_oracle
+from creditflow.envs.tasks import PANEL_FORMAT, PanelRow
+
+__all__ = ["DEAD_BOUNDS", "LENGTH_RANGES", "level_strata", "panel_rows", "stratum_rows", "write_panel"]
+
+SEED: Final = 20_261_121
+# (least moves, most moves, (side, boxes) of the levels taken in turn)
+LENGTH_RANGES: Final = (
+    (3, 7, ((6, 1), (6, 2), (7, 2), (8, 2))),
+    (8, 12, ((6, 1), (6, 2), (7, 2), (8, 2), (8, 3))),
+    (13, 16, ((6, 2), (7, 2), (8, 2), (8, 3))),
+    (17, 20, ((6, 2), (7, 2), (8, 2), (8, 3))),
+)
+DEAD_BOUNDS: Final = (0.5, 0.75)  # few, some, many dead states
+DEAD_NAMES: Final = ("few", "some", "many")
+SPLITS: Final = ("train", "train", "train", "train", "train", "valid", "test")  # by place in the stratum, modulo 7
+PER_STRATUM: Final = 35
+
+
+def level_strata(level: Level) -> dict[str, Any]:
+    """What a row records of its level: size, boxes, exact solution length, share of dead states, and its stratum."""
+    length = level_oracle(level).moves_left(level.player, level.boxes)
+    dead = dead_share(level)
+    low, high = next((low, high) for low, high, _ in LENGTH_RANGES if low <= length <= high)
+    density = DEAD_NAMES[sum(dead >= bound for bound in DEAD_BOUNDS)]
+    return {
+        "height": level.height,
+        "width": level.width,
+        "boxes": len(level.boxes),
+        "length": length,
+        "dead_share": round(dead, 4),
+        "stratum": f"{low}-{high}/{density}",
+    }
+
+
+def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
+    """The rows of one range of lengths by stratum, each with its canonical id.
+
+    Args:
+        index: of ``LENGTH_RANGES``. The ranges are independent: lengths differ, so no level occurs in two.
+    """
+    low, high, kinds = LENGTH_RANGES[index]
+    rng = np.random.Generator(np.random.PCG64([SEED, index]))
+    found: dict[str, list[tuple[str, PanelRow]]] = {f"{low}-{high}/{name}": [] for name in DEAD_NAMES}
+    seen: set[str] = set()
+    turn = 0
+    while any(len(rows) < PER_STRATUM for rows in found.values()):
+        side, boxes = kinds[turn % len(kinds)]
+        turn += 1
+        level = generate_level(rng, GeneratorOptions(side, side, boxes, low, high))
+        task = level_task(level)
+        if task.canonical_id in seen:
+            continue
+        strata = level_strata(level)
+        rows = found[strata["stratum"]]
+        if len(rows) < PER_STRATUM:
+            seen.add(task.canonical_id)
+            split = SPLITS[len(rows) % len(SPLITS)]
+            rows.append((task.canonical_id, PanelRow(task.task_id, split, dict(task.content), strata)))
+    return found
+
+
+def panel_rows() -> Iterator[PanelRow]:
+    """All rows in published order: train, valid, test, the strata taking turns."""
+    strata = [rows for index in range(len(LENGTH_RANGES)) for rows in stratum_rows(index).values()]
+    for split in dict.fromkeys(SPLITS):
+        for place in range(PER_STRATUM):
+            yield from (rows[place][1] for rows in strata if rows[place][1].split == split)
+
+
+def write_panel(path: str | Path) -> None:
+    """Make the panel and write it: one row a line."""
+    lines = [
+        json.dumps(
+            {"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata},
+            separators=(",", ":"),
+        )
+        for row in panel_rows()
+    ]
+    text = f'{{"format_version":{PANEL_FORMAT},"rows":[\n' + ",\n".join(lines) + "\n]}\n"
+    path = Path(path)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="ascii", newline="\n")
+    temporary.replace(path)

@@ -1,0 +1,124 @@
+"""Snapshots of an episode as compact, self-contained JSON text, and their strict reader.
+
+``{"format": "sokoban/1", "level": XSB, "player": cell, "boxes": [cells], "steps": n}`` with cells numbered
+``row * width + column``. Snapshots travel (logs, other processes, other people), so nothing in one is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
+from creditflow.envs.sokoban.rules import (
+    BOX,
+    BOX_ON_TARGET,
+    FLOOR,
+    PLAYER,
+    PLAYER_ON_TARGET,
+    TARGET,
+    WALL,
+    to_cell,
+    to_position,
+)
+
+__all__ = ["Snapshot", "box_positions", "cached_level", "read_snapshot", "write_snapshot"]
+
+_FORMAT: Final = "sokoban/1"
+_KEYS: Final = {"format", "level", "player", "boxes", "steps"}
+_MAX_CHARS: Final = 8 * MAX_SIDE * MAX_SIDE
+_MAX_STEPS: Final = 2**53
+_BOXES: Final = re.compile(rb"[\x03\x04]")
+_EMPTY: Final = bytes([WALL, FLOOR, TARGET, TARGET, FLOOR, FLOOR, TARGET, *range(7, 256)])  # take all pieces away
+
+
+class Snapshot(NamedTuple):
+    """A state of an episode: its level, the board and the player's position now, and the steps taken."""
+
+    level: Level
+    board: bytes
+    player: int
+    steps: int
+
+
+@lru_cache(maxsize=4096)
+def cached_level(xsb: str) -> Level:
+    """The level of an XSB text; equal texts give the same object.
+
+    Raises:
+        LevelError: malformed.
+    """
+    return parse_level(xsb)
+
+
+@lru_cache(maxsize=4096)
+def _quoted(xsb: str) -> str:
+    return json.dumps(xsb)
+
+
+def box_positions(board: bytes) -> list[int]:
+    """Positions of all boxes, ascending."""
+    return [match.start() for match in _BOXES.finditer(board)]
+
+
+def write_snapshot(level: Level, board: bytes, player: int, steps: int) -> str:
+    """The snapshot's JSON text; equal states give equal texts."""
+    width = level.width
+    boxes = ",".join([str(to_cell(position, width)) for position in box_positions(board)])
+    return (
+        f'{{"format":"{_FORMAT}","level":{_quoted(level.xsb)},"player":{to_cell(player, width)},'
+        f'"boxes":[{boxes}],"steps":{steps}}}'
+    )
+
+
+def read_snapshot(text: str) -> Snapshot:
+    """The state in a snapshot.
+
+    Raises:
+        DataError: not a snapshot, or a position that play cannot produce.
+    """
+    if not isinstance(text, str) or len(text) > _MAX_CHARS:
+        raise DataError(f"expected a Sokoban snapshot (JSON text below {_MAX_CHARS} characters), got {_shown(text)}")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"a Sokoban snapshot must be JSON, got {_shown(text)}: {error!s:.80}") from error
+    if not isinstance(data, dict) or data.get("format") != _FORMAT or set(data) != _KEYS:
+        raise DataError(f"a Sokoban snapshot has format {_FORMAT!r} and the keys {sorted(_KEYS)}, got {_shown(text)}")
+    if not isinstance(data["level"], str):
+        raise DataError(f"Sokoban snapshot: level must be XSB text, got {_shown(data['level'])}")
+    level = cached_level(data["level"])
+    cells = level.height * level.width
+    player = _natural(data["player"], "player", cells)
+    boxes = data["boxes"]
+    if not isinstance(boxes, list) or len(boxes) > cells:
+        raise DataError(f"Sokoban snapshot: boxes must be a list of cells, got {_shown(boxes)}")
+    places = [_natural(box, "boxes", cells) for box in boxes]
+    steps = _natural(data["steps"], "steps", _MAX_STEPS)
+
+    board = bytearray(level.board.translate(_EMPTY))
+    positions = {to_position(cell, level.width) for cell in places}
+    if not len(positions) == len(places) == len(level.boxes):
+        raise DataError(f"Sokoban snapshot: expected {len(level.boxes)} different boxes, got {_shown(boxes)}")
+    if positions - level.room != set(level.boxes) - level.room:
+        raise DataError("Sokoban snapshot: a box stands in a wall, or outside the room where boxes can be moved")
+    at = to_position(player, level.width)
+    if at not in level.room or at in positions:
+        raise DataError(f"Sokoban snapshot: the player cannot stand on cell {player}")
+    for position in positions:
+        board[position] = BOX_ON_TARGET if board[position] == TARGET else BOX
+    board[at] = PLAYER_ON_TARGET if board[at] == TARGET else PLAYER
+    return Snapshot(level, bytes(board), at, steps)
+
+
+def _natural(value: Any, key: str, below: int) -> int:
+    if type(value) is not int or not 0 <= value < below:
+        raise DataError(f"Sokoban snapshot: {key} must hold integers from 0 to {below - 1}, got {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return repr(value[:40] if isinstance(value, (str, list)) else type(value).__name__)[:60]

@@ -1,0 +1,123 @@
+"""Where Sokoban tasks come from: an embedded panel, level files, one level, or the generator."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels import TASK_PREFIX, Level, level_task, parse_level, read_levels
+from creditflow.envs.sokoban.snapshot import cached_level
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
+
+__all__ = ["DEFAULT_PANEL", "GeneratorTasks", "LevelTasks", "build_task", "open_tasks"]
+
+DEFAULT_PANEL: Final = "standard-v1:train"
+REMEMBERED: Final = 1024
+
+
+def build_task(content: Any) -> Task:
+    """The task of a content ``{"xsb": text}``, or of the XSB text itself.
+
+    Raises:
+        LevelError: the level is malformed.
+        DataError: the content is something else.
+    """
+    if isinstance(content, Mapping) and set(content) == {"xsb"}:
+        content = content["xsb"]
+    if not isinstance(content, str):
+        raise DataError(f"a Sokoban task is {{'xsb': text}} or an XSB text, got {content!r:.60}")
+    return level_task(cached_level(content))
+
+
+class LevelTasks(RowTasks):
+    """Levels in the order of their files; ``get`` also takes names such as "unfiltered/train/000:17"."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        rows = [
+            PanelRow(content_id(TASK_PREFIX, {"xsb": level.xsb}), "all", {"xsb": level.xsb}, {"name": level.name})
+            for level in levels
+        ]
+        super().__init__("sokoban", rows, build_task)
+        self._ids = {level.name: row.task_id for level, row in zip(levels, rows, strict=True)}
+
+    def get(self, task_id: str) -> Task:
+        """The level with this id or name."""
+        return super().get(self._ids.get(task_id, task_id))
+
+
+class GeneratorTasks:
+    """An endless source of generated levels.
+
+    Args:
+        options: what levels to make.
+    """
+
+    def __init__(self, options: GeneratorOptions) -> None:
+        self.options = options
+        self._drawn: OrderedDict[str, Task] = OrderedDict()
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """A new level, drawn with raw integers of ``rng``."""
+        task = level_task(generate_level(rng, self.options))
+        self._drawn[task.task_id] = task
+        if len(self._drawn) > REMEMBERED:
+            self._drawn.popitem(last=False)
+        return task
+
+    def get(self, task_id: str) -> Task:
+        """A task among the last 1,024 that this very instance drew.
+
+        Raises:
+            UnknownTaskError: any other; an id is a hash, the level cannot be rebuilt from it.
+        """
+        if task_id not in self._drawn:
+            raise UnknownTaskError(
+                f"sokoban: a generator cannot look up task {task_id!r}. Repeat the seed that drew it "
+                "(reset(seed=…)), or keep its content (env.unwrapped.task.content) and give that: "
+                "reset(options={'task': content})"
+            )
+        return self._drawn[task_id]
+
+    def from_content(self, content: Any) -> Task:
+        """The task with this content."""
+        return build_task(content)
+
+    def task_ids(self) -> tuple[str, ...]:
+        """(): the source is endless."""
+        return ()
+
+
+def open_tasks(
+    *,
+    panel: str | None = None,
+    levels: str | None = None,
+    level: str | None = None,
+    generator: Mapping[str, Any] | None = None,
+) -> tuple[TaskSource, tuple[int, int]]:
+    """The one source that is named (default: the panel "standard-v1:train"), and the (rows, columns) that hold its levels.
+
+    Raises:
+        ConfigError: more than one is named, or a name or option is wrong.
+        LevelError: a malformed level.
+    """
+    given = {"panel": panel, "levels": levels, "level": level, "generator": generator}
+    named = [key for key, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ConfigError(f"give one of panel, levels, level and generator, got {' and '.join(named)}")
+    if generator is not None:
+        options = GeneratorOptions.of(generator)
+        return GeneratorTasks(options), (options.height, options.width)
+    if levels is not None or level is not None:
+        found = read_levels(levels) if levels is not None else [parse_level(level or "")]
+        return LevelTasks(found), (max(one.height for one in found), max(one.width for one in found))
+    if panel is not None and not isinstance(panel, str):
+        raise ConfigError(f"panel must be a text such as {DEFAULT_PANEL!r}, got {panel!r}")
+    rows = parse_panel_spec("sokoban", panel if panel is not None else DEFAULT_PANEL)
+    texts = [str(row.locator["xsb"]) for row in rows]
+    shape = max(text.count("\n") + 1 for text in texts), max(text.find("\n") for text in texts)
+    return RowTasks("sokoban", rows, build_task), shape

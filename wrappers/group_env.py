@@ -1,0 +1,149 @@
+"""``GroupEnv``: G environments on one task, stepped while they last.
+
+Gymnasium's vector environments restart members that are done, or refuse to step once one is; a group needs the
+opposite: every member plays the same task once, and only those still running are stepped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.registration import make
+from creditflow.wrappers.invalid_actions import InvalidActions, Policy
+from creditflow.wrappers.recorder import Recorder
+from creditflow.wrappers.records import Group, Trajectory
+
+__all__ = ["GroupEnv", "Step"]
+
+
+class Step(NamedTuple):
+    """What one member's step returned."""
+
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class GroupEnv:
+    r"""G recorded environments on one task.
+
+    >>> group = GroupEnv("sokoban", size=2, level="#####\n#@$.#\n#####")
+    >>> _ = group.reset(seed=0)
+    >>> group.active
+    (0, 1)
+    >>> _ = group.step({0: "right", 1: "left"})
+    >>> group.active
+    (1,)
+
+    Args:
+        env: a name for ``creditflow.make``, or a function that makes an environment.
+        size: G ≥ 1.
+        invalid_actions: policy for refused actions (see ``InvalidActions``).
+        oracle, texts, policy: of the members' ``Recorder``.
+        **kwargs: for the environment, when ``env`` is a name.
+    """
+
+    def __init__(
+        self,
+        env: str | Callable[[], gym.Env[Any, Any]],
+        *,
+        size: int,
+        invalid_actions: Policy = "keep",
+        oracle: bool = False,
+        texts: bool = True,
+        policy: str = "",
+        **kwargs: Any,
+    ) -> None:
+        if size < 1:
+            raise ConfigError(f"a group needs at least one member, got size={size!r}")
+        if callable(env) and kwargs:
+            raise ConfigError(f"arguments {sorted(kwargs)} go to the function that makes the environment")
+        self.members = tuple(
+            Recorder(
+                InvalidActions(env() if callable(env) else make(env, **kwargs), invalid_actions),
+                oracle=oracle,
+                texts=texts,
+                policy=policy,
+            )
+            for _ in range(size)
+        )
+        self._running: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """Indices of the members still running, ascending."""
+        return self._running
+
+    def reset(
+        self,
+        *,
+        task_id: str | None = None,
+        task: Any = None,
+        seed: int | None = None,
+        group_id: str | None = None,
+        trial: int = 0,
+    ) -> list[tuple[Any, dict[str, Any]]]:
+        """Begin the same task in every member.
+
+        Args:
+            task_id, task, seed: name the task, one way of the three; see ``AgentEnv.reset``.
+            group_id: names the group in the log; default the task's id.
+            trial: number of the attempt.
+
+        Returns:
+            (observation, info) of each member.
+        """
+        if task_id is not None or task is not None:
+            options: dict[str, Any] | None = {"task_id": task_id} if task_id is not None else {"task": task}
+        else:
+            options = None
+        results: list[tuple[Any, dict[str, Any]]] = []
+        for i, member in enumerate(self.members):
+            if i and options is None:  # the first member drew the task by seed; the others play the same one
+                options = {"task": dict(self.members[0].base.task.content)}
+            if group_id is not None:
+                member.name_next(group_id=group_id, trajectory_id=f"{group_id}/{i}", replica=i, trial=trial)
+            else:
+                member.name_next(replica=i, trial=trial)
+            results.append(member.reset(seed=seed, options=options))
+        self._running = tuple(range(len(self.members)))
+        return results
+
+    def step(self, actions: Mapping[int, Any]) -> dict[int, Step]:
+        """Step members by index; others wait.
+
+        Raises:
+            EpisodeError: a named member is not running.
+        """
+        idle = sorted(set(actions) - set(self._running))
+        if idle:
+            raise EpisodeError(f"members {idle} are not running; active: {list(self._running)}")
+        results: dict[int, Step] = {}
+        for i, action in actions.items():
+            obs, reward, terminated, truncated, info = self.members[i].step(action)
+            results[i] = Step(obs, float(reward), terminated, truncated, info)
+        self._running = tuple(i for i in self._running if not self.members[i].finished)
+        return results
+
+    def trajectories(self) -> tuple[Trajectory, ...]:
+        """The finished members' trajectories."""
+        return tuple(member.trajectory for member in self.members if member.finished)
+
+    def group(self, task: Mapping[str, Any] | None = None) -> Group:
+        """All members as a ``Group``, once everybody has finished.
+
+        Raises:
+            EpisodeError: some are still running.
+        """
+        if self._running:
+            raise EpisodeError(f"members {list(self._running)} are still running")
+        return Group(self.trajectories(), task or {})

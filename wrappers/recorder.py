@@ -1,0 +1,172 @@
+"""``Recorder``: turns an environment's episodes into trajectories, with raw rewards and, if asked, the oracle's view."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.wrappers.records import NO_VALUES, StopReason, Trajectory, Turn
+
+__all__ = ["Recorder"]
+
+
+class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    r"""Record every episode as a ``Trajectory``. Put it outermost.
+
+    >>> import creditflow
+    >>> from creditflow.wrappers import Recorder
+    >>> env = Recorder(creditflow.make("sokoban", level="#####\n#@$.#\n#####"))
+    >>> _ = env.reset(seed=0)
+    >>> _ = env.step("right")
+    >>> env.trajectory.stop_reason, env.trajectory.turns[0].action
+    ('success', 'right')
+
+    Args:
+        env: an ``AgentEnv``, possibly wrapped.
+        oracle: write ``value.oracle`` and ``distance.oracle`` of the state before each action, and with ``.next`` of
+            the state after it, into the turn's values. A distance of ∞ is written as −1.
+        texts: keep observations, thoughts and responses; keys and actions are always kept.
+        policy: name of who acts.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], *, oracle: bool = False, texts: bool = True, policy: str = "") -> None:
+        RecordConstructorArgs.__init__(self, oracle=oracle, texts=texts, policy=policy)
+        gym.Wrapper.__init__(self, env)
+        base = env.unwrapped
+        if not isinstance(base, AgentEnv):
+            raise ConfigError(f"Recorder wraps creditflow environments, got {type(base).__name__}")
+        self._base: AgentEnv[Any, Any, Any] = base
+        self._oracle, self._texts, self._policy = oracle, texts, policy
+        self._names: dict[str, Any] = {}
+        self._episodes = 0
+        self._turns: list[Turn] = []
+        self._info: dict[str, Any] = {}
+        self._observation: Any = ""
+        self._known: dict[str, float] = {}
+        self._note = {"thought": "", "response": ""}
+        self._stop: StopReason | None = None
+
+    def name_next(self, **names: Any) -> None:
+        """Name the episode that the next ``reset`` begins.
+
+        Args:
+            **names: of ``trajectory_id``, ``group_id``, ``replica``, ``seed``, ``trial``, ``parent``, ``fork_turn``.
+        """
+        allowed = {"trajectory_id", "group_id", "replica", "seed", "trial", "parent", "fork_turn"}
+        if unknown := set(names) - allowed:
+            raise ConfigError(f"name_next takes {', '.join(sorted(allowed))}; got {', '.join(sorted(unknown))}")
+        self._names = names
+
+    def note(self, *, thought: str = "", response: str = "") -> None:
+        """What the agent thought and said; belongs to the next ``step``."""
+        self._note = {"thought": thought, "response": response}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode and its record; an unfinished record is dropped."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        task = str(info["task_id"])
+        group = self._names.get("group_id", task)
+        self._identity = {
+            "trajectory_id": f"{group}/{self._names.get('replica', self._episodes)}",
+            "group_id": group,
+            "seed": 0 if seed is None else seed,
+            **self._names,
+            "task_id": task,
+            "policy": self._policy,
+        }
+        self._episodes += 1
+        self._names = {}
+        self._turns, self._stop = [], None
+        self._observation, self._info = obs, info
+        self._known = self._ask()
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action and record the turn."""
+        outcome = self.env.step(action)
+        obs, reward, terminated, truncated, info = outcome
+        before, known = self._info, self._known
+        self._known = self._ask()
+        self._turns.append(
+            Turn(
+                state_key=before["state_key"],
+                action=action if isinstance(action, str) else str(action),
+                next_state_key=info["state_key"],
+                reward=float(info.get("raw_reward", reward)),
+                parsed=info["action_parsed"],
+                admissible=info["action_admissible"],
+                effective=info["action_effective"],
+                observation=self._observation if self._texts and isinstance(self._observation, str) else "",
+                thought=self._note["thought"] if self._texts else "",
+                response=self._note["response"] if self._texts else "",
+                text_key=before["text_key"],
+                invalid_reason=info["invalid_reason"],
+                values={**known, **{f"{k}.next": v for k, v in self._known.items()}} if known else NO_VALUES,
+            )
+        )
+        self._note = {"thought": "", "response": ""}
+        self._observation, self._info = obs, info
+        if terminated or truncated:
+            ended = info.get("stop_reason", "")
+            self._stop = ended or ("success" if info["success"] else "failed" if terminated else "env_limit")
+        return outcome
+
+    def stop(self, reason: StopReason) -> None:
+        """End the record early, for a limit that the environment does not know (tokens, tools) or an error.
+
+        Raises:
+            EpisodeError: the episode has ended already.
+        """
+        if self._stop is not None or not self._info:
+            raise EpisodeError("there is no running episode to stop")
+        self._stop = reason
+
+    @property
+    def base(self) -> AgentEnv[Any, Any, Any]:
+        """The bare environment."""
+        return self._base
+
+    @property
+    def finished(self) -> bool:
+        """Whether the present episode has ended."""
+        return self._stop is not None
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns of the present episode so far."""
+        return tuple(self._turns)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The finished episode.
+
+        Raises:
+            EpisodeError: it has not ended.
+        """
+        if self._stop is None:
+            raise EpisodeError("the episode has not ended: step on, or stop(reason)")
+        return Trajectory(
+            turns=tuple(self._turns),
+            success=self._info["success"],
+            score=self._info["score"],
+            stop_reason=self._stop,
+            final_state_key=self._info["state_key"],
+            final_text_key=self._info["text_key"],
+            **self._identity,
+        )
+
+    def _ask(self) -> dict[str, float]:
+        if not self._oracle:
+            return {}
+        state = self._base.get_state()
+        oracle = self._base.oracle
+        distance = oracle.distance(state)
+        return {
+            "value.oracle": oracle.value(state),
+            "distance.oracle": -1.0 if math.isinf(distance) else distance,
+        }
