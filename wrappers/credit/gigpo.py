@@ -67,8 +67,8 @@ class GiGPO(OutcomeScheme):
 
 def discounted_returns(group: Group, discount: float) -> NDArray[np.float64]:
     """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik."""
-    out = np.empty(len(group.turns))
     arrays = group.arrays
+    out = np.empty(len(arrays.reward))
     for rewards, returns in zip(arrays.split(arrays.reward), arrays.split(out), strict=True):
         returns[::-1] = list(accumulate(rewards[::-1].tolist(), lambda after, reward: reward + discount * after))
     return out
