@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Rollouts, the trainer, adapters, the benchmark and the command line."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.agents.base import Agent, View
+from creditflow.envs.tasks import Task
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records import Group
 
@@ -34,20 +35,20 @@ class _Seat:
 
 
 def play_group(
-    env: GroupEnv, agent: Agent, task_id: str, *, seed: int = 0, iteration: int = 0, group_id: str | None = None
+    env: GroupEnv, agent: Agent, task: Task, *, seed: int = 0, iteration: int = 0, group_id: str | None = None
 ) -> Group:
     """All members of ``env`` play one task to the end.
 
     Args:
         env: the group of environments.
         agent: who acts.
-        task_id: names the task.
+        task: what they play.
         seed, iteration: of the episodes' randomness.
         group_id: names the group in the log; default "<task_id>#<iteration>".
     """
-    name = f"{task_id}#{iteration}" if group_id is None else group_id
-    starts = env.reset(task_id=task_id, seed=seed, group_id=name)
-    seats = [_Seat(obs, info, episode_rng(seed, iteration, task_id, i)) for i, (obs, info) in enumerate(starts)]
+    name = f"{task.task_id}#{iteration}" if group_id is None else group_id
+    starts = env.reset(task=task.content, seed=seed, group_id=name)
+    seats = [_Seat(obs, info, episode_rng(seed, iteration, task.task_id, i)) for i, (obs, info) in enumerate(starts)]
     while env.active:
         views = [
             View(seats[i].observation, seats[i].info, env.members[i].turns, env.members[i].base, seats[i].rng)
@@ -63,8 +64,8 @@ def play_group(
 
 
 def play_groups(
-    env: GroupEnv, agent: Agent, task_ids: Sequence[str], *, seed: int = 0, iteration: int = 0
+    env: GroupEnv, agent: Agent, tasks: Sequence[Task], *, seed: int = 0, iteration: int = 0
 ) -> Iterator[Group]:
     """One group per task, in order."""
-    for task_id in task_ids:
-        yield play_group(env, agent, task_id, seed=seed, iteration=iteration)
+    for task in tasks:
+        yield play_group(env, agent, task, seed=seed, iteration=iteration)

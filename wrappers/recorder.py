@@ -72,7 +72,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         task = str(info["task_id"])
         group = self._names.get("group_id", task)
         self._identity = {
-            "trajectory_id": f"{group}/{self._episodes}",
+            "trajectory_id": f"{group}/{self._names.get('replica', self._episodes)}",
             "group_id": group,
             "seed": 0 if seed is None else seed,
             **self._names,

@@ -1,6 +1,7 @@
-"""The benchmark of credit schemes: exact ground truth, metrics, controls, learning curves, audits.
+"""The benchmark: record rollouts once, score every scheme on them, learn under each with matched everything.
 
-Importing it registers four grid worlds with known answers, "grid-open", "grid-pits", "grid-alias" and "grid-slip".
+Where a task can be tabulated, schemes are also measured against exact values. Importing the package makes four grid
+worlds with known answers available: "grid-open", "grid-pits", "grid-alias" and "grid-slip".
 """
 
 from creditflow.train.bench.gridworlds import register_grids

@@ -146,8 +146,8 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
     while True:
         cells = [(r, c) for r in range(SIDE) for c in range(SIDE)]
         drawn = [cells.pop(draw_index(rng, len(cells))) for _ in range(WALLS + 2 + (PITS if kind != "open" else 0))]
-        symbols = {cell: "#" for cell in drawn[:WALLS]} | {drawn[WALLS]: "S", drawn[WALLS + 1]: "G"}
-        symbols |= {cell: "x" for cell in drawn[WALLS + 2 :]}
+        symbols = dict.fromkeys(drawn[:WALLS], "#") | {drawn[WALLS]: "S", drawn[WALLS + 1]: "G"}
+        symbols |= dict.fromkeys(drawn[WALLS + 2 :], "x")
         rows = tuple("".join(symbols.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
         plain = GridLayout(rows, ("." * SIDE,) * SIDE, SLIP_PERCENT if kind == "slip" else 0)
         floor = _floor(plain)

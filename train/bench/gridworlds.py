@@ -90,7 +90,8 @@ def _chances(layout: GridLayout, steps: int | None) -> NDArray[np.float64]:
         if (np.abs(best - value[: mdp.size]) < 1e-15).all():
             break
         value[: mdp.size] = best
-    return np.minimum(value, 1.0)
+    capped: NDArray[np.float64] = np.minimum(value, 1.0)
+    return capped
 
 
 class GridEnv(AgentEnv[str, str, int]):
@@ -134,7 +135,10 @@ class GridEnv(AgentEnv[str, str, int]):
     def _parse(self, action: Any) -> tuple[int | None, str]:
         if isinstance(action, str) and action in ACTIONS:
             return ACTIONS.index(action), ""
-        return None, f"not an action: {ascii(action if isinstance(action, str) else type(action).__name__)[:40]}; {EXPECTED}"
+        return (
+            None,
+            f"not an action: {ascii(action if isinstance(action, str) else type(action).__name__)[:40]}; {EXPECTED}",
+        )
 
     def _refusal(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
         return ""

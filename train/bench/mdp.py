@@ -72,7 +72,7 @@ class FiniteMDP:
     @property
     def deterministic(self) -> bool:
         """Whether every action has one result."""
-        return self.successor.shape[2] == 1
+        return bool(self.successor.shape[2] == 1)
 
     @cached_property
     def index(self) -> Mapping[str, int]:

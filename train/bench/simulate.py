@@ -128,7 +128,7 @@ class ArrayGroup(Group):
         return _numbered(alias[self.number], alias[self.next_number], tuple(label))
 
     @cached_property
-    def trajectories(self) -> tuple[Trajectory, ...]:  # type: ignore[override]  # computed here, a field there
+    def trajectories(self) -> tuple[Trajectory, ...]:
         """The rollouts, written out."""
         arrays, mdp = self.arrays, self.mdp
         members = []

@@ -1,0 +1,32 @@
+# creditflow: everything a fresh machine with Python 3.11+, venv and make needs.
+#   make demo    set up, play, score with every scheme, learn, write runs/demo/report.html
+#   make test    set up and run the fast tests (no torch)
+#   make check   lint, types, layering
+#   make bench   speed of hot paths, as ratios against peers
+#   make ci      what continuous integration runs
+export PYTHONSAFEPATH := 1
+BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
+SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
+
+.PHONY: demo test check bench ci slow clean
+
+demo:
+	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo
+
+test:
+	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --ignore=tests/train --ignore=tests/extras
+
+check:
+	@venv=$$(.ci/venv fast dev) && .ci/check $$venv
+
+bench:
+	@venv=$$(.ci/venv fast dev) && for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $$venv/bin/python $$script || exit 1; done
+
+slow:
+	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/train --ignore=tests/extras
+
+ci:
+	@bash .ci/run
+
+clean:
+	rm -rf .venv .venv-* build dist runs src/creditflow.egg-info

@@ -1,0 +1,77 @@
+"""InvalidActions: each policy does what it says, and only to refused actions."""
+
+from __future__ import annotations
+
+import pytest
+
+import creditflow
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.wrappers import InvalidActions
+
+LEVEL = "######\n#@$ .#\n######"
+
+
+def make(policy, max_steps=10, **kwargs):
+    env = InvalidActions(
+        creditflow.make("sokoban", level=LEVEL, max_steps=max_steps, reward="gym_sokoban"), policy, **kwargs
+    )
+    env.reset(seed=0)
+    return env
+
+
+def test_keep_pays_the_environments_reward_and_counts_the_step():
+    _, reward, terminated, truncated, info = make("keep").step("jump")
+    assert (reward, terminated, truncated, info["elapsed_steps"]) == (-0.1, False, False, 1)
+
+
+def test_penalise_subtracts_only_for_refused_actions():
+    env = make("penalise", penalty=0.25)
+    assert env.step("jump")[1] == pytest.approx(-0.35)
+    assert env.step("left")[1] == pytest.approx(-0.1)
+
+
+def test_retry_gives_back_a_limited_number_of_steps_in_a_row():
+    env = make("retry", retries=2)
+    steps = [env.step("jump") for _ in range(3)]
+    assert [s[4]["elapsed_steps"] for s in steps] == [0, 0, 1]
+    assert [s[1] for s in steps] == [0.0, 0.0, -0.1]
+    assert [s[4]["action_valid"] for s in steps] == [False] * 3
+    env.step("left")
+    assert env.step("jump")[4]["elapsed_steps"] == 2  # a valid action restores the retries
+
+
+def test_retry_at_the_limit_does_not_end_the_episode():
+    env = make("retry", max_steps=1, retries=1)
+    _, _, terminated, truncated, info = env.step("jump")
+    assert not terminated
+    assert not truncated
+    assert info["admissible_actions"]
+    assert env.step("left")[3]
+
+
+def test_terminate_ends_the_episode_for_its_format():
+    env = make("terminate")
+    _, _, terminated, truncated, info = env.step("jump")
+    assert (terminated, truncated, info["stop_reason"], info["success"]) == (True, False, "format", False)
+    assert info["admissible_actions"] == ()
+    with pytest.raises(EpisodeError, match="ended this episode"):
+        env.step("left")
+    env.reset(seed=0)
+    env.step("left")
+
+
+@pytest.mark.parametrize("policy", ["keep", "penalise", "retry", "terminate"])
+def test_info_has_the_same_keys_and_types_always(policy):
+    env = InvalidActions(creditflow.make("sokoban", level=LEVEL), policy)
+    _, first = env.reset(seed=0)
+    for action in ("left", "jump"):
+        info = env.step(action)[4]
+        assert {k: type(v) for k, v in info.items()} == {k: type(v) for k, v in first.items()}
+
+
+def test_wrong_arguments_are_refused():
+    env = creditflow.make("sokoban", level=LEVEL)
+    with pytest.raises(ConfigError, match="did you mean 'penalise'"):
+        InvalidActions(env, "penalize")  # type: ignore[arg-type]  # the misspelling is the test
+    with pytest.raises(ConfigError, match="penalty"):
+        InvalidActions(env, "penalise", penalty=-1.0)

@@ -1,0 +1,90 @@
+"""The ``creditflow`` command: one entry point, lazy imports, errors without tracebacks.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data or an extra is missing, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+from creditflow.envs.errors import (
+    ConfigError,
+    CreditflowError,
+    DataError,
+    MissingExtraError,
+    UnknownTaskError,
+    unknown_name,
+)
+
+__all__ = ["COMMANDS", "main"]
+
+# name -> what `creditflow --help` says; the module creditflow.train.commands.<name> is imported when it is called
+COMMANDS = {
+    "envs": "list environments, their panels and sizes",
+    "rollout": "play groups of episodes and write them as a trajectory log",
+    "credit": "score a trajectory log with a credit scheme, or explain a scheme",
+    "bench": "compare credit schemes: tables, plots, report.html",
+    "play": "play an environment yourself",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="creditflow",
+        description="Credit assignment for language-model agents.",
+        epilog="creditflow COMMAND --help says more. Wrong input never shows a traceback; --traceback before the "
+        "command does.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of: " + ", ".join(COMMANDS))
+    at = next((i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments))
+    top = parser.parse_args(arguments[: at + 1])
+    if top.version:
+        from creditflow import __version__
+
+        print(__version__)
+        return 0
+    if top.command is None:
+        parser.print_help()
+        for name, text in COMMANDS.items():
+            print(f"  {name:10} {text}")
+        return 0
+    try:
+        if top.command not in COMMANDS:
+            raise unknown_name("command", top.command, COMMANDS)
+        module = import_module(f"creditflow.train.commands.{top.command.replace('-', '_')}")
+        sub = argparse.ArgumentParser(
+            prog=f"creditflow {top.command}", description=module.__doc__, allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        module.add_arguments(sub)
+        return int(module.run(sub.parse_args(arguments[at + 1 :])))
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader of our output went away: not our failure; keep Python from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (CreditflowError, OSError) as error:
+        if top.traceback:
+            traceback.print_exc()
+        print(f"creditflow: {error}", file=sys.stderr)
+        return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, ConfigError):
+        return 2
+    if isinstance(error, DataError | MissingExtraError | UnknownTaskError | FileNotFoundError):
+        return 3
+    return 1

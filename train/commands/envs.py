@@ -1,0 +1,36 @@
+"""List the environments, their embedded panels, and what each panel holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+
+from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.tasks import load_panel, panel_names
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    rows = []
+    for name, (gym_id, _) in ENVIRONMENTS.items():
+        panels = {}
+        for panel in panel_names(name):
+            panels[panel] = dict(Counter(row.split for row in load_panel(name, panel).rows))
+        rows.append({"name": name, "id": gym_id, "panels": panels})
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    for row in rows:
+        print(f"{row['name']:12} {row['id']}")
+        for panel, splits in row["panels"].items():  # type: ignore[attr-defined]  # a dict, made above
+            counts = ", ".join(f"{split} {count}" for split, count in splits.items())
+            print(f"{'':12} --panel {panel}:SPLIT   {counts}")
+    return 0

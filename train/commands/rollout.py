@@ -1,0 +1,125 @@
+"""Play groups of episodes and write them as a trajectory log.
+
+  creditflow rollout --env sokoban --agent noisy:0.3 --panel standard-v1:train --limit 20 --group-size 8 --out log.jsonl
+
+Groups are written to OUT.partial as they finish; OUT appears when all are there. After an interruption the same
+command with --resume goes on where it stopped and gives the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.agents.base import Agent
+from creditflow.agents.registry import make_agent
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.tasks import Task
+from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, positive
+from creditflow.train.progress import progress
+from creditflow.train.rollout import play_group
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.jsonl import read_jsonl, write_jsonl
+from creditflow.wrappers.records import Group, group_trajectories
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    add_env_arguments(parser)
+    parser.add_argument("--agent", default="random", help="random, expert, noisy[:NOISE] or tabular[:GUIDANCE]")
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="only the first N tasks (needed for endless sources)"
+    )
+    parser.add_argument("--group-size", type=positive, default=8, metavar="G", help="rollouts per task (default 8)")
+    parser.add_argument("--invalid-actions", default="keep", help="keep, penalise, retry or terminate (default keep)")
+    parser.add_argument("--oracle", action="store_true", help="write the oracle's value and distance into every turn")
+    parser.add_argument("--seed", type=int, default=0, help="of the agent's choices (default 0)")
+    parser.add_argument("--resume", action="store_true", help="go on with OUT.partial")
+    parser.add_argument("--out", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file; - is standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    settings = env_arguments(args)
+    agent = make_agent(args.agent)
+    tasks = _tasks(args, settings)
+    env = GroupEnv(
+        args.env, size=args.group_size, invalid_actions=args.invalid_actions, oracle=args.oracle, policy=args.agent,
+        **settings,
+    )  # fmt: skip
+    if args.out == "-":
+        groups = list(progress(_play(env, agent, tasks, args.seed), "rollout", len(tasks)))
+        write_jsonl(sys.stdout, groups)
+    else:
+        groups = _to_file(Path(args.out), env, agent, tasks, args)
+    episodes = [trajectory for group in groups for trajectory in group.trajectories]
+    print(
+        f"{len(groups)} groups, {len(episodes)} episodes, {sum(len(t.turns) for t in episodes)} turns, "
+        f"success {np.mean([t.success for t in episodes]):.3f}, mean score {np.mean([t.score for t in episodes]):.3f}",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
+    """The tasks to play: the source's list, or draws from an endless source."""
+    source = bare_env(args.env, settings).tasks
+    ids = source.task_ids()
+    if ids:
+        return [source.get(task_id) for task_id in ids[: args.limit]]
+    if args.limit is None:
+        raise ConfigError("this task source is endless: say how many tasks with --limit N")
+    rng = np.random.default_rng(args.seed)
+    return [source.draw(rng) for _ in range(args.limit)]
+
+
+def _play(env: GroupEnv, agent: Agent, tasks: Sequence[Task], seed: int) -> Iterator[Group]:
+    for task in tasks:
+        yield play_group(env, agent, task, seed=seed)
+
+
+def _to_file(out: Path, env: GroupEnv, agent: Agent, tasks: Sequence[Task], args: argparse.Namespace) -> list[Group]:
+    partial = out.with_name(out.name + ".partial")
+    done: list[Group] = []
+    if partial.exists():
+        if not args.resume:
+            raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or delete it")
+        done = _finished(partial, tasks, args)
+        write_jsonl(partial, done)  # without a torn last group
+        print(f"resuming after {len(done)} of {len(tasks)} groups", file=sys.stderr)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("a", encoding="ascii") as stream:
+        for group in progress(_play(env, agent, tasks[len(done) :], args.seed), "rollout", len(tasks) - len(done)):
+            write_jsonl(stream, [group])
+            stream.flush()
+            done.append(group)
+    write_jsonl(out, done)
+    partial.unlink()
+    return done
+
+
+def _finished(partial: Path, tasks: Sequence[Task], args: argparse.Namespace) -> list[Group]:
+    """The whole groups in an interrupted log, if they are what this command would have written first."""
+    text = partial.read_text(encoding="ascii")
+    whole = text[: text.rfind("\n") + 1]
+    groups = group_trajectories(read_jsonl(io.StringIO(whole)))
+    if groups and len(groups[-1]) < args.group_size:
+        groups.pop()
+    for group, task in zip(groups, tasks, strict=False):
+        first = group.trajectories[0]
+        if (group.task_id, len(group), first.seed, first.policy) != (
+            task.task_id, args.group_size, args.seed, args.agent,
+        ):  # fmt: skip
+            raise TrajectoryError(
+                f"{partial}: group {group.group_id} was not written by this command (task, group size, seed or agent "
+                "differ); delete the file to begin anew"
+            )
+    return groups[: len(tasks)]
