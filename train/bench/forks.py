@@ -47,6 +47,7 @@ def fork_values(
     *,
     continuations: int = 32,
     turns: Sequence[int] | None = None,
+    seed: int | None = None,
 ) -> Forks:
     """Continue a recorded rollout from each of its turns.
 
@@ -57,6 +58,8 @@ def fork_values(
         rng: of the continuations.
         continuations: K ≥ 2.
         turns: which turns (default all); other rows are nan.
+        seed: of the recorded environment's chance; default the trajectory's own, for a member of a ``GroupEnv``
+            ``member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)``. Without chance it is idle.
 
     Raises:
         DataError: the replay does not come through the recorded states.
@@ -65,7 +68,7 @@ def fork_values(
     if continuations < 2:
         raise ConfigError(f"forks need at least two continuations, got {continuations!r}")
     member = Recorder(make_env())
-    snapshots = _replay(member, trajectory)
+    snapshots = _replay(member, trajectory, trajectory.seed if seed is None else seed)
     wanted = set(range(len(trajectory.turns)) if turns is None else turns)
     ends = np.full((len(snapshots), continuations), np.nan)
     last = len(trajectory.turns)
@@ -82,10 +85,10 @@ def fork_values(
     return Forks(before.copy(), after)
 
 
-def _replay(member: Recorder, trajectory: Trajectory) -> list[str]:
+def _replay(member: Recorder, trajectory: Trajectory, seed: int) -> list[str]:
     """Snapshots before every turn and after the last."""
     base = member.base
-    _, info = member.reset(seed=trajectory.seed, options={"task_id": trajectory.task_id})
+    _, info = member.reset(seed=seed, options={"task_id": trajectory.task_id})
     snapshots = [base.get_state()]
     for t, turn in enumerate(trajectory.turns):
         if info["state_key"] != turn.state_key:
