@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 __all__ = ["divergence", "step_sizes"]
 
 Floats = NDArray[np.float64]
-BISECTIONS = 40
+BISECTIONS = 30
 DOUBLINGS = 40
 VANISHING = 1e-12  # a direction without an entry above it is no direction
 
