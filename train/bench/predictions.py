@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from creditflow.train.bench.sanity import ERRORS
+from creditflow.train.bench.sanity import ERRORS, exceptions
 from creditflow.train.bench.study import SOKOBAN_KINDS, correlations, paired
 
 __all__ = ["Verdict", "judge_predictions", "load_predictions"]
@@ -138,13 +138,7 @@ def _prior(s: _Study) -> Verdict:
 
 
 def _oracle_best(s: _Study) -> Verdict:
-    beaten = []
-    for cell in s.grid:
-        best = cell["offline"]["oracle_adv"]["cos_batch_by_task"]
-        for name, row in cell["offline"].items():
-            mean, error = paired(row["cos_batch_by_task"], best)
-            if name != "oracle_adv" and mean > ERRORS * error + 1e-3:
-                beaten.append(f"{cell['kind']} J0 {cell['success']} G {cell['size']} by {name}")
+    beaten = exceptions(s.grid)
     return Verdict(not beaten, "; ".join(beaten) or f"best in {len(s.grid)} cells")
 
 

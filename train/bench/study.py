@@ -78,8 +78,10 @@ PRESETS: Mapping[str, StudyPreset] = {
         KINDS, (0.1, 0.5, 0.9), GRID_SIZES, 2, {4: 40, 8: 30, 16: 20, 64: 8}, 1, {4: 16, 8: 16, 16: 12, 64: 8}
     ),
     "full": StudyPreset(
-        KINDS, (0.1, 0.5, 0.9), GRID_SIZES, 8, {4: 100, 8: 80, 16: 50, 64: 20}, 5, {4: 50, 8: 40, 16: 36, 64: 24}
+        KINDS, (0.1, 0.5, 0.9), GRID_SIZES, 6, {4: 100, 8: 80, 16: 50, 64: 20}, 3, {4: 60, 8: 60, 16: 40, 64: 30}
     ),
+    # curves long enough to show where a biased credit stops learning
+    "long": StudyPreset(("pits", "alias"), (0.1, 0.5), (8, 64), 8, {8: 10, 64: 4}, 8, {8: 100, 64: 60}),
     "sokoban-quick": StudyPreset(SOKOBAN_KINDS, (0.5,), (8,), 2, {8: 16}, 1, {8: 10}),
     "sokoban": StudyPreset(SOKOBAN_KINDS, (0.1, 0.5, 0.9), (8, 16), 6, {8: 40, 16: 24}, 4, {8: 30, 16: 24}),
 }
