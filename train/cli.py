@@ -29,6 +29,7 @@ COMMANDS = {
     "rollout": "play groups of episodes and write them as a trajectory log",
     "credit": "score a trajectory log with a credit scheme, or explain a scheme",
     "bench": "compare credit schemes: tables, plots, report.html",
+    "audit": "say what a trajectory log can and cannot teach",
     "study": "measure credit schemes against exact values on tabular tasks",
     "play": "play an environment yourself",
 }
