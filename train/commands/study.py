@@ -10,13 +10,16 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.predictions import judge_predictions, load_predictions
 from creditflow.train.bench.run import provenance
 from creditflow.train.bench.sanity import broken_rules, require_sane
 from creditflow.train.bench.study import PRESETS, cells_of, correlations, run_cell
+from creditflow.train.bench.study_plots import plot_bias_variance, plot_curves
 from creditflow.train.bench.study_tables import study_text
 from creditflow.train.progress import progress
 from creditflow.wrappers.jsonl import atomic_writer
@@ -32,13 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of tasks and rollouts (default 0)")
     parser.add_argument("--out", metavar="FILE", help="where to write the study as JSON")
     parser.add_argument("--show", metavar="FILE", help="print the tables of a study that was written before")
+    parser.add_argument("--plots", metavar="DIR", help="write bias-variance.png and curves.png there")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.show:
         try:
-            print(study_text(json.loads(Path(args.show).read_text(encoding="utf-8"))))
+            study = json.loads(Path(args.show).read_text(encoding="utf-8"))
+            _show(study, args.plots)
         except (ValueError, KeyError) as error:
             raise DataError(f"{args.show} is not a study: {error!r}") from error
         return 0
@@ -61,6 +66,15 @@ def run(args: argparse.Namespace) -> int:
     }
     with atomic_writer(args.out) as stream:
         json.dump(study, stream, indent=None, separators=(",", ":"), allow_nan=False)
-    print(study_text(study))
+    _show(study, args.plots)
     require_sane(cells)
     return 0
+
+
+def _show(study: Mapping[str, Any], plots: str | None) -> None:
+    print(study_text(study))
+    if plots:
+        folder = Path(plots)
+        folder.mkdir(parents=True, exist_ok=True)
+        plot_bias_variance(study, folder / "bias-variance.png")
+        plot_curves(study, folder / "curves.png")
