@@ -15,6 +15,7 @@ __all__ = ["plot_bias_variance", "plot_curves"]
 
 CellRow = Mapping[str, Any]
 SHOWN = ("grpo", "gigpo", "graphgpo", "rewardflow_raw", "evaluation", "grouptd", "oracle_adv", "oracle_progress")
+LEARNED = ("grpo", "gigpo", "graphgpo", "rewardflow_raw", "grouptd", "grouptd_det", "oracle_adv", "oracle_progress")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -75,7 +76,7 @@ def plot_curves(study: Mapping[str, Any], path: Path) -> None:
     kinds = list(dict.fromkeys(c["kind"] for c in cells))
     figure = _figure(3.6 * len(kinds), 3.6)
     for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0], kinds, strict=True):
-        for i, name in enumerate(n for n in SHOWN if n in cells[0]["curves"]):
+        for i, name in enumerate(n for n in LEARNED if n in cells[0]["curves"]):
             mean = np.mean([c["curves"][name]["points"] for c in cells if c["kind"] == kind], axis=0)
             axes.plot(
                 np.linspace(0, 1, len(mean)), mean, color=COLOURS[i], linestyle=DASHES[i % 4], label=name, linewidth=1.6

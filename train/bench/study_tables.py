@@ -82,21 +82,19 @@ def _area_rows(cells: Sequence[CellRow]) -> list[list[str]]:
         row = [name]
         for side in sides:
             chosen = [c for c in cells if (c["kind"], c["size"]) == side]
-            pooled = np.concatenate([_difference(c, name) for c in chosen])
-            error = pooled.std(ddof=1) / np.sqrt(len(pooled)) if len(pooled) > 1 else float("nan")
-            row.append(f"{100 * pooled.mean():+.2f} ± {100 * error:.2f}")
-        pairs = [paired(c["curves"][name]["area_by_task"], c["curves"]["gigpo"]["area_by_task"]) for c in cells]
+            # cells of another initial success are strata, not samples: only tasks within a cell vary
+            means, errors = zip(*(_over_gigpo(c, name) for c in chosen), strict=True)
+            error = np.sqrt(np.sum(np.square(errors))) / len(chosen)
+            row.append(f"{100 * np.mean(means):+.2f} ± {100 * error:.2f}")
+        pairs = [_over_gigpo(c, name) for c in cells]
         better, worse = sum(d > ERRORS * e for d, e in pairs), sum(d < -ERRORS * e for d, e in pairs)
         rows.append([*row, f"{better}/{worse} of {len(pairs)}"])
     return rows
 
 
-def _difference(cell: CellRow, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _over_gigpo(cell: CellRow, name: str) -> tuple[float, float]:
     areas = cell["curves"]
-    difference: np.ndarray[Any, np.dtype[np.float64]] = np.asarray(areas[name]["area_by_task"]) - np.asarray(
-        areas["gigpo"]["area_by_task"]
-    )
-    return difference
+    return paired(areas[name]["area_by_task"], areas["gigpo"]["area_by_task"])
 
 
 def _correlation_rows(cells: Sequence[CellRow]) -> list[list[str]]:

@@ -7,6 +7,7 @@ creditflow study --show runs/study.json
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 import time
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
     parser.add_argument("--seed", type=int, default=0, help="of tasks and rollouts (default 0)")
-    parser.add_argument("--out", metavar="FILE", help="where to write the study as JSON")
+    parser.add_argument("--out", metavar="FILE", help="where to write the study: .json or .json.gz")
     parser.add_argument("--show", metavar="FILE", help="print the tables of a study that was written before")
     parser.add_argument("--plots", metavar="DIR", help="write bias-variance.png and curves.png there")
 
@@ -42,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.show:
         try:
-            study = json.loads(Path(args.show).read_text(encoding="utf-8"))
-            _show(study, args.plots)
+            _show(json.loads(_text(Path(args.show))), args.plots)
         except (ValueError, KeyError) as error:
             raise DataError(f"{args.show} is not a study: {error!r}") from error
         return 0
@@ -69,6 +69,11 @@ def run(args: argparse.Namespace) -> int:
     _show(study, args.plots)
     require_sane(cells)
     return 0
+
+
+def _text(path: Path) -> str:
+    packed = path.read_bytes()
+    return (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode("utf-8")
 
 
 def _show(study: Mapping[str, Any], plots: str | None) -> None:
