@@ -31,6 +31,7 @@ COMMANDS = {
     "bench": "compare credit schemes: tables, plots, report.html",
     "audit": "say what a trajectory log can and cannot teach",
     "study": "measure credit schemes against exact values on tabular tasks",
+    "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself",
 }
 
@@ -80,8 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CreditflowError, OSError) as error:
         if top.traceback:
             traceback.print_exc()
-        print(f"creditflow: {error}", file=sys.stderr)
+        print(f"creditflow: {_said(error)}", file=sys.stderr)
         return _exit_code(error)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _exit_code(error: Exception) -> int:

@@ -14,6 +14,7 @@ import io
 import json
 import math
 import os
+import reprlib
 import sys
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -24,12 +25,21 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from creditflow.envs.errors import TrajectoryError, unknown_name
-from creditflow.wrappers.records import NO_VALUES, Group, Tokens, Trajectory, Turn, group_trajectories
+from creditflow.wrappers.records import (
+    NO_VALUES,
+    Group,
+    Tokens,
+    Trajectory,
+    Turn,
+    bucket_trajectories,
+    group_trajectories,
+)
 
 __all__ = ["FORMAT_VERSION", "atomic_writer", "read_groups", "read_jsonl", "write_jsonl"]
 
 FORMAT_VERSION = 1
 MAX_LINE = 256 * 2**20  # characters; a long search episode with its pages is about 1 MB
+MAX_DEPTH = 32  # of a task's payload; records themselves are 4 deep
 MAX_GZIP_RATIO = 200  # logs compress 5 to 40 times
 GZIP_SLACK = 64 * 2**20  # below this size a ratio is not suspicious
 
@@ -63,9 +73,15 @@ def _int(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
+    if type(value) not in (int, float):
         raise TypeError("a finite number")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # JSON integers have no limit
+        raise TypeError("a finite number") from None
+    if not math.isfinite(number):
+        raise TypeError("a finite number")
+    return number
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -86,21 +102,27 @@ def _ints(value: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array(value, np.int32)
 
 
+def _bits(value: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if type(value) is not list or not all(type(item) is int and item in (0, 1) for item in value):
+        raise TypeError("a list of 0 and 1")
+    return np.array(value, np.bool_)
+
+
+def _logprobs(value: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+    numbers = np.array([_number(item) for item in value] if type(value) is list else [np.inf], np.float64)
+    if not (np.abs(numbers) <= np.finfo(np.float32).max).all():
+        raise TypeError("a list of 32-bit numbers")
+    return numbers.astype(np.float32)
+
+
+def _prompts(value: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], ...]:
+    if type(value) is not list:
+        raise TypeError("a list of lists of 32-bit integers")
+    return tuple(_ints(prompt) for prompt in value)
+
+
 def _tokens(value: Any) -> Tokens | None:
-    if value is None:
-        return None
-    if type(value) is not dict or not {"ids", "mask", "logprobs", "turn_offsets"} <= set(value):
-        raise TypeError("an object with ids, mask, logprobs, turn_offsets")
-    if type(value["logprobs"]) is not list or type(value.get("prompts", [])) is not list:
-        raise TypeError("lists of log-probabilities and prompts")
-    return Tokens(
-        _ints(value["ids"]),
-        _ints(value["mask"]).astype(np.bool_),
-        np.array([_number(x) for x in value["logprobs"]], np.float32),
-        _ints(value["turn_offsets"]),
-        tuple(_ints(p) for p in value.get("prompts", [])),
-        _text(value.get("policy_version", "")),
-    )
+    return None if value is None else Tokens(**_decode(value, "tokens", _TOKENS, _TOKENS_REQUIRED, ()))
 
 
 _BY_ANNOTATION: dict[str, Callable[[Any], Any]] = {
@@ -122,6 +144,15 @@ def _decoders(kind: type) -> dict[str, Callable[[Any], Any]]:
 
 
 _TURN, _TRAJECTORY = _decoders(Turn), _decoders(Trajectory)
+_TOKENS: dict[str, Callable[[Any], Any]] = {
+    "ids": _ints,
+    "mask": _bits,
+    "logprobs": _logprobs,
+    "turn_offsets": _ints,
+    "prompts": _prompts,
+    "policy_version": _text,
+}
+_TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}
 
 
 def _defaults(kind: type) -> dict[str, Any]:
@@ -153,11 +184,34 @@ def _decode(
         try:
             out[name] = decode(value)
         except TypeError as error:
-            raise TrajectoryError(f"{what}: {name} must be {error}, got {str(value)[:60]!r}") from None
+            raise TrajectoryError(f"{what}: {name} must be {error}, got {_shown(value)}") from None
     missing = [name for name in required if name not in out]
     if missing:
         raise TrajectoryError(f"{what}: missing {', '.join(sorted(missing))}")
     return out
+
+
+def _shown(value: Any) -> str:
+    """A short form of any value, however long or deep."""
+    return reprlib.repr(value)
+
+
+def _check_payload(task: Any) -> Mapping[str, Any] | None:
+    """A task's payload as it came, if it is an object of finite numbers, not too deep."""
+    if task is None:
+        return None
+    if type(task) is not dict:
+        raise TrajectoryError(f"task must be an object, got {_shown(task)}")
+    level: list[Any] = [task]
+    for _ in range(MAX_DEPTH):
+        if any(type(item) is float and not math.isfinite(item) for item in level):
+            raise TrajectoryError("task holds a number that is not finite")
+        level = [x for item in level if type(item) is dict for x in item.values()] + [
+            x for item in level if type(item) is list for x in item
+        ]
+        if not level:
+            return task
+    raise TrajectoryError(f"task is nested deeper than {MAX_DEPTH} levels")
 
 
 def _refuse_constant(name: str) -> float:
@@ -176,13 +230,11 @@ def _decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[
     version = data.pop("format_version", None)
     if version != FORMAT_VERSION or type(version) is not int:
         raise TrajectoryError(
-            f"format_version is {version!r}, this reader knows {FORMAT_VERSION}; is this a creditflow trajectory log?"
+            f"format_version is {_shown(version)}, this reader knows {FORMAT_VERSION}; is this a creditflow trajectory log?"
         )
-    task, turns = data.pop("task", None), data.pop("turns", None)
+    task, turns = _check_payload(data.pop("task", None)), data.pop("turns", None)
     if type(turns) is not list:
-        raise TrajectoryError("turns must be a list")
-    if task is not None and type(task) is not dict:
-        raise TrajectoryError("task must be an object")
+        raise TrajectoryError(f"turns must be a list, got {_shown(turns)}")
     decoded = tuple(Turn(**_decode(turn, f"turn {t}", _TURN, _TURN_REQUIRED, skip)) for t, turn in enumerate(turns))
     rest = _decode(data, "trajectory", _TRAJECTORY, _TRAJECTORY_REQUIRED, skip)
     return Trajectory(turns=decoded, **rest), task
@@ -225,6 +277,8 @@ def _open_text(source: str | os.PathLike[str] | IO[str]) -> Iterator[tuple[IO[st
         raise TrajectoryError(f"{path}: is a folder, expected a .jsonl or .jsonl.gz file")
     if not path.exists():
         raise TrajectoryError(f"{path}: no such file")
+    if path.suffix == ".gz" and not path.stat().st_size:
+        raise TrajectoryError(f"{path}: line 0: an empty file is no gzip archive: was it cut short?")
     raw: Any = io.BufferedReader(_CappedGzip(path), 2**20) if path.suffix == ".gz" else path.open("rb")
     with io.TextIOWrapper(raw, encoding="utf-8", errors="strict", newline="\n") as stream:
         yield stream, str(path)
@@ -232,7 +286,8 @@ def _open_text(source: str | os.PathLike[str] | IO[str]) -> Iterator[tuple[IO[st
 
 def _records(
     source: str | os.PathLike[str] | IO[str], skip: Collection[str]
-) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None]]:
+) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None, str]]:
+    """Trajectories, the payloads beside them, and where they stand: "file: line n"."""
     with _open_text(source) as (stream, name):
         number = 0
         try:
@@ -247,11 +302,12 @@ def _records(
                     continue
                 if not line.endswith("\n"):
                     try:  # the last line may lack its newline, but must be whole
-                        yield _decode_line(line, skip)
+                        decoded = _decode_line(line, skip)
                     except TrajectoryError as error:
                         raise TrajectoryError(f"{error} (the file ends here: was it cut short?)") from None
-                    continue
-                yield _decode_line(line, skip)
+                else:
+                    decoded = _decode_line(line, skip)
+                yield *decoded, f"{name}: line {number}"
         except TrajectoryError as error:
             raise TrajectoryError(f"{name}: line {number}: {error}") from None
         except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -271,7 +327,7 @@ def read_jsonl(
     Raises:
         TrajectoryError: naming the file and the line.
     """
-    for trajectory, _ in _records(source, _skipped(fields)):
+    for trajectory, _, _ in _records(source, _skipped(fields)):
         yield trajectory
 
 
@@ -292,11 +348,38 @@ def read_groups(
     """
     tasks: dict[str, Mapping[str, Any]] = {}
     trajectories = []
-    for trajectory, task in _records(source, _skipped(fields)):
+    places: dict[tuple[str, int, str], str] = {}
+    for trajectory, task, place in _records(source, _skipped(fields)):
         trajectories.append(trajectory)
         if task is not None:
             tasks[trajectory.task_id] = task
-    return group_trajectories(trajectories, by, tasks)
+        name = (trajectory.group_id, trajectory.trial, trajectory.trajectory_id)
+        if name in places:
+            raise TrajectoryError(
+                f"{place}: group {name[0]!r} has a trajectory {name[2]!r} already ({places[name]}); "
+                "was a log appended to itself?"
+            )
+        places[name] = place
+    return _grouped(trajectories, by, tasks, places)
+
+
+def _grouped(
+    trajectories: list[Trajectory],
+    by: Literal["group", "task"],
+    tasks: Mapping[str, Mapping[str, Any]],
+    places: Mapping[tuple[str, int, str], str],
+) -> list[Group]:
+    """``group_trajectories``, whose errors also say where the trouble stands."""
+    first: dict[str, str] = {}
+    for (group_id, _, _), place in places.items():
+        first.setdefault(group_id, place)
+    groups = []
+    for members in bucket_trajectories(trajectories, by):
+        try:
+            groups += group_trajectories(members, by, tasks)
+        except TrajectoryError as error:
+            raise TrajectoryError(f"{first[members[0].group_id]} and after: {error}") from None
+    return groups
 
 
 def _skipped(keep: Collection[str] | None) -> frozenset[str]:

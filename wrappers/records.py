@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.errors import TrajectoryError, unknown_name
 
 __all__ = [
     "FAILED",
@@ -31,6 +31,7 @@ __all__ = [
     "Tokens",
     "Trajectory",
     "Turn",
+    "bucket_trajectories",
     "group_trajectories",
 ]
 
@@ -190,6 +191,7 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         name = f"trajectory {self.trajectory_id!r}"
+        object.__setattr__(self, "turns", tuple(self.turns))
         if self.stop_reason not in STOP_REASONS:
             raise TrajectoryError(f"{name}: stop_reason must be one of {', '.join(STOP_REASONS)}: {self.stop_reason!r}")
         if self.success != (self.stop_reason == "success"):
@@ -204,25 +206,32 @@ class Trajectory:
                 raise TrajectoryError(
                     f"{name}: turn {t} begins in state {turn.state_key!r} but the turn before ended in {expected!r}"
                 )
-            if not (turn.cost > 0.0 and turn.cost < math.inf):
+            if not _finite(turn.cost) or turn.cost <= 0.0:
                 raise TrajectoryError(f"{name}: turn {t}: cost must be positive and finite, got {turn.cost!r}")
-            if not math.isfinite(turn.reward):
+            if not _finite(turn.reward):
                 raise TrajectoryError(f"{name}: turn {t}: reward must be finite, got {turn.reward!r}")
             expected = turn.next_state_key
         if self.final_state_key != expected:
             raise TrajectoryError(
                 f"{name}: final_state_key is {self.final_state_key!r} but the last turn ended in {expected!r}"
             )
-        if self.tokens is not None and len(self.tokens.turn_offsets) != len(self.turns) + 1:
-            raise TrajectoryError(
-                f"{name}: {len(self.turns)} turns need {len(self.turns) + 1} token offsets, "
-                f"got {len(self.tokens.turn_offsets)}"
-            )
+        if self.tokens is not None:
+            if len(self.tokens.turn_offsets) != len(self.turns) + 1:
+                raise TrajectoryError(
+                    f"{name}: {len(self.turns)} turns need {len(self.turns) + 1} token offsets, "
+                    f"got {len(self.tokens.turn_offsets)}"
+                )
+            if len(self.tokens.prompts) not in (0, len(self.turns)):
+                raise TrajectoryError(
+                    f"{name}: prompts are one a turn or none, got {len(self.tokens.prompts)} for {len(self.turns)} turns"
+                )
+        if self.parent and self.fork_turn < 0:
+            raise TrajectoryError(f"{name}: a branch needs fork_turn ≥ 0, the turn of {self.parent!r} it replaces")
 
     @property
     def episode_return(self) -> float:
         """Sum of this trajectory's own rewards, exactly rounded."""
-        return math.fsum(turn.reward for turn in self.turns)
+        return _sum([turn.reward for turn in self.turns], self.trajectory_id)
 
     @property
     def end(self) -> int:
@@ -230,7 +239,7 @@ class Trajectory:
         return STOP_REASONS[self.stop_reason]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StateIndex:
     """The states of a group, numbered in order of first appearance.
 
@@ -244,7 +253,7 @@ class StateIndex:
     next_state: NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupArrays:
     """A group as arrays. N turns of G trajectories, in order; trajectory i owns ``offsets[i]:offsets[i+1]``.
 
@@ -332,11 +341,10 @@ class Group:
         ids = {trajectory.trajectory_id for trajectory in self.trajectories}
         if len(ids) != len(self.trajectories):
             raise TrajectoryError(f"group {first.group_id!r}: a trajectory_id occurs twice")
-        for other in self.trajectories:
-            if other.parent and other.parent not in ids:
-                raise TrajectoryError(
-                    f"group {first.group_id!r}: {other.trajectory_id!r} branches from {other.parent!r}, not in group"
-                )
+        if any(trajectory.parent for trajectory in self.trajectories):
+            by_id = {trajectory.trajectory_id: trajectory for trajectory in self.trajectories}
+            for other in self.trajectories:
+                _prefix(other, by_id)
 
     @property
     def group_id(self) -> str:
@@ -375,18 +383,18 @@ class Group:
             states=states,
             actions=actions.keys,
             action=actions.state,
-            reward=np.fromiter((t.reward for t in turns), np.float64, n),
-            cost=np.fromiter((t.cost for t in turns), np.float64, n),
-            parsed=parsed,
-            valid=parsed & admissible,
-            effective=np.fromiter((t.effective for t in turns), np.bool_, n),
-            trajectory=np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
-            last=last,
-            offsets=offsets,
-            end=np.fromiter((m.end for m in members), np.int8, len(members)),
-            success=np.fromiter((m.success for m in members), np.bool_, len(members)),
-            score=np.fromiter((m.score for m in members), np.float64, len(members)),
-            returns=self._returns(),
+            reward=_frozen(np.fromiter((t.reward for t in turns), np.float64, n)),
+            cost=_frozen(np.fromiter((t.cost for t in turns), np.float64, n)),
+            parsed=_frozen(parsed),
+            valid=_frozen(parsed & admissible),
+            effective=_frozen(np.fromiter((t.effective for t in turns), np.bool_, n)),
+            trajectory=_frozen(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)),
+            last=_frozen(last),
+            offsets=_frozen(offsets),
+            end=_frozen(np.fromiter((m.end for m in members), np.int8, len(members))),
+            success=_frozen(np.fromiter((m.success for m in members), np.bool_, len(members))),
+            score=_frozen(np.fromiter((m.score for m in members), np.float64, len(members))),
+            returns=_frozen(self._returns()),
         )
 
     @cached_property
@@ -399,7 +407,10 @@ class Group:
 
         Raises:
             TrajectoryError: ``key="text"`` but the log has no text keys.
+            ConfigError: ``key`` is something else.
         """
+        if key not in ("state", "text"):
+            raise unknown_name("value of key", str(key), ["state", "text"])
         return self.arrays.states if key == "state" else self._text_states
 
     @cached_property
@@ -420,18 +431,69 @@ class Group:
         by_id = {trajectory.trajectory_id: trajectory for trajectory in self.trajectories}
         totals = np.empty(len(self.trajectories))
         for i, trajectory in enumerate(self.trajectories):
-            rewards = [turn.reward for turn in trajectory.turns]
-            seen, child = {trajectory.trajectory_id}, trajectory
-            while child.parent:
-                parent = by_id[child.parent]
-                if parent.trajectory_id in seen:
-                    raise TrajectoryError(f"group {self.group_id!r}: branches of {child.parent!r} form a cycle")
-                start = parent.fork_turn if parent.parent else 0
-                rewards += [turn.reward for turn in parent.turns[: child.fork_turn - start]]
-                seen.add(parent.trajectory_id)
-                child = parent
-            totals[i] = math.fsum(rewards)
+            whole = [*_prefix(trajectory, by_id), *trajectory.turns] if trajectory.parent else trajectory.turns
+            totals[i] = _sum([turn.reward for turn in whole], trajectory.trajectory_id)
         return totals
+
+
+def _finite(value: float) -> bool:
+    """Whether a value is a number that float64 holds; Python's integers have no limit."""
+    try:
+        return math.isfinite(value)
+    except (OverflowError, TypeError):
+        return False
+
+
+def _sum(rewards: Sequence[float], trajectory_id: str) -> float:
+    try:
+        return math.fsum(rewards)
+    except OverflowError:
+        raise TrajectoryError(
+            f"trajectory {trajectory_id!r}: the sum of its rewards is beyond floating point"
+        ) from None
+
+
+def _prefix(branch: Trajectory, by_id: Mapping[str, Trajectory]) -> list[Turn]:
+    """The turns before a branch, which its ancestors store; [] for a trajectory that is no branch.
+
+    Turns are numbered from the root's first. An ancestor that is a branch itself owns turns from its fork on; a fork
+    before that point lies in the turns of *its* ancestors.
+
+    Raises:
+        TrajectoryError: the ancestors are not all there, form a cycle, end before the fork, or are elsewhere then.
+    """
+    pieces: list[tuple[Turn, ...]] = []
+    seen, child, fork = {branch.trajectory_id}, branch, branch.fork_turn
+    while child.parent:
+        name = f"group {branch.group_id!r}: branch {branch.trajectory_id!r}"
+        if child.parent not in by_id:
+            raise TrajectoryError(f"{name}: {child.trajectory_id!r} branches from {child.parent!r}, not in the group")
+        parent = by_id[child.parent]
+        if parent.trajectory_id in seen:
+            raise TrajectoryError(f"{name}: its ancestors form a cycle at {parent.trajectory_id!r}")
+        seen.add(parent.trajectory_id)
+        start = parent.fork_turn if parent.parent else 0
+        if child.fork_turn > start + len(parent.turns):
+            raise TrajectoryError(
+                f"{name}: forked before turn {child.fork_turn}, but {parent.trajectory_id!r} ends at turn "
+                f"{start + len(parent.turns)}"
+            )
+        pieces.append(parent.turns[: max(fork - start, 0)])
+        fork, child = min(fork, start), parent
+    turns = [turn for piece in reversed(pieces) for turn in piece]
+    began = branch.turns[0].state_key if branch.turns else branch.final_state_key
+    if turns and turns[-1].next_state_key != began:
+        raise TrajectoryError(
+            f"group {branch.group_id!r}: branch {branch.trajectory_id!r} begins in state {began!r}, but its prefix "
+            f"ended in {turns[-1].next_state_key!r}"
+        )
+    return turns
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Read-only: all schemes share one copy, none may change it for the others."""
+    array.flags.writeable = False
+    return array
 
 
 def _index(before: Sequence[str], after: Sequence[str]) -> StateIndex:
@@ -444,8 +506,8 @@ def _index(before: Sequence[str], after: Sequence[str]) -> StateIndex:
             numbers[after[i]] = len(numbers)
     return StateIndex(
         tuple(numbers),
-        np.array([numbers[key] for key in before], np.int32),
-        np.array([numbers[key] for key in after], np.int32),
+        _frozen(np.array([numbers[key] for key in before], np.int32)),
+        _frozen(np.array([numbers[key] for key in after], np.int32)),
     )
 
 
@@ -461,15 +523,28 @@ def group_trajectories(
         by: "group" (their ``group_id``) or "task": all rollouts of a task form one group, whatever their group ids.
         tasks: payloads by task id.
     """
+    groups = []
+    for members in bucket_trajectories(trajectories, by):
+        unified = members if by == "group" else _regroup(members)
+        groups.append(Group(tuple(unified), (tasks or {}).get(members[0].task_id, {})))
+    return groups
+
+
+def bucket_trajectories(
+    trajectories: Iterable[Trajectory], by: Literal["group", "task"] = "group"
+) -> list[list[Trajectory]]:
+    """Trajectories that belong together, in order of first appearance; trials stay apart.
+
+    Raises:
+        ConfigError: ``by`` is something else.
+    """
+    if by not in ("group", "task"):
+        raise unknown_name("value of by", str(by), ["group", "task"])
     buckets: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
         name = trajectory.task_id if by == "task" else trajectory.group_id
         buckets.setdefault((name, trajectory.trial), []).append(trajectory)
-    groups = []
-    for members in buckets.values():
-        unified = members if by == "group" else _regroup(members)
-        groups.append(Group(tuple(unified), (tasks or {}).get(members[0].task_id, {})))
-    return groups
+    return list(buckets.values())
 
 
 def _regroup(members: list[Trajectory]) -> list[Trajectory]:

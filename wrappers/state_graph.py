@@ -121,7 +121,7 @@ class Edges(NamedTuple):
     seen: NDArray[np.integer[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StateGraph:
     """States and observed transitions of a group.
 
@@ -255,7 +255,8 @@ class StateGraph:
         """The papers' graph statistics."""
         edges = self.edges
         acted = self.visits[self.visits > 0]
-        pairs = np.unique(edges.source.astype(np.int64) * max(len(self.actions), 1) + edges.action)
+        pairs = edges.source.astype(np.int64) * max(len(self.actions), 1) + edges.action
+        _, followers = np.unique(pairs, return_counts=True)
         arrays = self._group.arrays
         n = len(self.source)
         return GraphStatistics(
@@ -266,7 +267,7 @@ class StateGraph:
             singleton_share=float((acted == 1).mean()) if len(acted) else 0.0,
             goals=len(self.goals),
             connected_share=float(self.reachable()[self.source].mean()) if n else 0.0,
-            conflicts=len(edges.source) - len(pairs),
+            conflicts=int((followers > 1).sum()),
             valid_share=float(arrays.valid.mean()) if n else 0.0,
             effective_share=float(arrays.effective.mean()) if n else 0.0,
         )

@@ -74,8 +74,7 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
             number = numbers.get(action.strip().casefold())
         if number is not None:
             return number, ""
-        shown = "an empty text" if not action[:longest].strip() else f"{ascii(action[:30])[:50]}"
-        return None, f"{shown}{'…' if len(action) > 30 else ''} is not an action; {expected}"
+        return None, f"{_shown(action)} is not an action; {expected}"
 
     def parse_number(action: Any) -> tuple[int | None, str]:
         if not isinstance(action, (bool, np.bool_)):
@@ -85,13 +84,19 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
                 number = -1
             if 0 <= number < len(texts):
                 return number, ""
-        return (
-            None,
-            f"expected an integer from 0 to {len(texts) - 1}, got {ascii(action[:30] if isinstance(action, str) else action)[:50]}",
-        )
+        return None, f"expected an integer from 0 to {len(texts) - 1}, got {_shown(action)}"
 
     if action_mode == "text":
         return TextSpace(texts), parse_text
     if action_mode == "discrete":
         return Discrete(len(texts)), parse_number
     raise unknown_name("action_mode", str(action_mode), ACTION_MODES)
+
+
+def _shown(action: Any) -> str:
+    """A few ASCII characters for a message: actions come from language models, and may be huge or hostile."""
+    if isinstance(action, str):
+        return "an empty text" if not action[:200].strip() else ascii(action[:30])[:50] + "…" * (len(action) > 30)
+    if isinstance(action, (bool, float)) or (isinstance(action, int) and action.bit_length() < 64):
+        return repr(action)
+    return f"a value of type {type(action).__name__}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 import gymnasium as gym
@@ -15,7 +14,7 @@ from creditflow.envs.sokoban.levels import MAX_SIDE, Level, level_task
 from creditflow.envs.sokoban.oracle import SokobanOracle
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rewards import reward_preset
-from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved
+from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
 from creditflow.envs.sokoban.sources import open_tasks
 from creditflow.envs.sokoban.text import TextView
@@ -30,7 +29,18 @@ RENDER_MODES: Final = ("rgb_array", "ansi")
 
 
 class SokobanEnv(AgentEnv[Any, Any, int]):
-    """Push every box onto a target.
+    r"""Push every box onto a target.
+
+    >>> env = SokobanEnv(level="######\n#@ $.#\n######")
+    >>> print(env.reset()[0])
+    # # # # # #
+    # P _ X O #
+    # # # # # #
+    >>> env.oracle.solution(env.get_state())
+    ('right', 'right')
+    >>> text, reward, terminated, truncated, info = env.step("right")
+    >>> reward, info["action_effective"], env.oracle.distance(env.get_state())
+    (0.0, True, 1.0)
 
     All arguments are plain JSON values, so ``env.spec`` round-trips.
 
@@ -100,7 +110,10 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self._tile_size = tile_size
         self._vocabulary = make_vocabulary(n_actions)
         self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb)
-        self._rewards = reward_preset(reward)
+        self._rewards = rewards = reward_preset(reward)
+        self._bumped = Outcome(rewards.of(0, False), False, False)
+        self._pushed = {gain: Outcome(rewards.of(gain, False), False, True) for gain in (-1, 0, 1)}
+        self._solving = Outcome(rewards.of(1, True), True, True)
         self.action_space, self._parser = make_parser(action_mode, self._vocabulary)
         self.observation_space, self._view = make_view(obs_mode, self.text_view, self.grid_shape, tile_size)
         self._speaks = action_mode == "text"
@@ -140,14 +153,18 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
     def _apply(self, action: int) -> Outcome:
         offset, push = self._moves[action]
         if offset:
-            self._board, self._player, self._player_moved, self._moved_box, gain = move(
-                self._board, self._player, offset, push=push
-            )
-            if self._moved_box:
+            self._board, self._player, moved, pushed, gain = move(self._board, self._player, offset, push)
+            if pushed:
+                self._player_moved = self._moved_box = True
                 self._on_target += gain
-                self._solved = solved(self._board)
-                return Outcome(self._rewards.of(gain, self._solved), self._solved, True)
-        return Outcome(self._rewards.step, False, self._player_moved)
+                if self._on_target == self._boxes:
+                    self._solved = True
+                    return self._solving
+                return self._pushed[gain]
+            if moved:
+                self._player_moved = True
+                return self._pushed[0]
+        return self._bumped
 
     def _wasted(self) -> float:
         return self._rewards.step
@@ -156,7 +173,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         return self._view(self._board, self._width)
 
     def _keys(self) -> tuple[str, str]:
-        key = blake2b(self._board, digest_size=16).hexdigest()
+        key = state_key(self._board)
         return key, key
 
     def _admissible(self) -> tuple[str, ...]:

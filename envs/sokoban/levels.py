@@ -61,12 +61,12 @@ class Level:
         """Positions that the player could reach if there were no boxes."""
         return frozenset(_flood(self.board, self.player, self.width) or ())  # closed: checked when the level was made
 
-    @property
+    @cached_property
     def boxes(self) -> tuple[int, ...]:
         """Positions of the boxes, ascending."""
         return tuple(i for i, code in enumerate(self.board) if code in (BOX, BOX_ON_TARGET))
 
-    @property
+    @cached_property
     def targets(self) -> tuple[int, ...]:
         """Positions of the targets, ascending."""
         return tuple(i for i, code in enumerate(self.board) if code in (TARGET, BOX_ON_TARGET, PLAYER_ON_TARGET))
@@ -197,6 +197,8 @@ def _checked(lines: Sequence[str], name: str, where: str) -> Level:
     height, width = len(rows), max((len(row) for row in rows), default=0) - left
     if not 3 <= height <= MAX_SIDE or not 3 <= width <= MAX_SIDE:
         raise LevelError(f"{where}: a level has 3 to {MAX_SIDE} rows and columns, got {height} x {width}")
+    if not all(rows):
+        raise LevelError(f"{where}: a row without walls cuts the level in two")
     xsb = "\n".join(row[left:].ljust(width) for row in rows)
     players = xsb.count("@") + xsb.count("+")
     if players != 1:

@@ -49,7 +49,7 @@ class LevelOracle:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return 0 if self.table is None else self.table.layers.nbytes
+        return 0 if self.table is None else self.table.layers.nbytes + self.table.subsets.nbytes
 
     def moves_left(self, player: int, boxes: Sequence[int]) -> int:
         """Least number of moves to the goal; 0 if solved, -1 if dead."""
@@ -70,9 +70,9 @@ class LevelOracle:
             return []
         best = []
         for index, offset in enumerate(self.offsets):
-            after = move(board, player, offset)
-            if after.player_moved and self.board_moves_left(after.board, after.player) == left - 1:
-                best.append((index, after.box_moved))
+            after, place, moved, pushed, _ = move(board, player, offset)
+            if moved and self.board_moves_left(after, place) == left - 1:
+                best.append((index, pushed))
         return best
 
 
@@ -168,8 +168,7 @@ class SokobanOracle:
         oracle, texts = self._oracle(snapshot), []
         while best := oracle.optimal_directions(board, player):
             texts.append(self._actions[best[0][0], "push"])
-            after = move(board, player, oracle.offsets[best[0][0]])
-            board, player = after.board, after.player
+            board, player, *_ = move(board, player, oracle.offsets[best[0][0]])
         return tuple(texts)
 
     def _oracle(self, snapshot: Snapshot) -> LevelOracle:

@@ -9,7 +9,9 @@ board alone says everything there is to know.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +25,11 @@ __all__ = [
     "PLAYER_ON_TARGET",
     "TARGET",
     "WALL",
-    "Moved",
     "direction_offsets",
     "grid",
     "move",
     "solved",
+    "state_key",
     "to_cell",
     "to_position",
 ]
@@ -49,30 +51,12 @@ _BOXES: Final = (BOX, BOX_ON_TARGET)
 _BOX_ENTERS: Final = bytes([WALL, BOX, BOX_ON_TARGET, WALL, WALL, WALL, WALL, WALL])
 
 
-class Moved(NamedTuple):
-    """What a move did.
-
-    Attributes:
-        board: the board afterwards (the same object after a bump).
-        player: position of the player afterwards.
-        player_moved: whether the player moved.
-        box_moved: whether a box moved.
-        gain: change of the number of boxes on targets: -1, 0 or 1.
-    """
-
-    board: bytes
-    player: int
-    player_moved: bool
-    box_moved: bool
-    gain: int
-
-
 def direction_offsets(width: int) -> tuple[int, int, int, int]:
     """Position offsets of up, down, left and right on boards of this width."""
     return -(width + 1), width + 1, -1, 1
 
 
-def move(board: bytes, player: int, offset: int, *, push: bool = True) -> Moved:
+def move(board: bytes, player: int, offset: int, push: bool = True) -> tuple[bytes, int, bool, bool, int]:
     """Move the player by one cell, pushing a box if there is one and it can move.
 
     Args:
@@ -80,6 +64,10 @@ def move(board: bytes, player: int, offset: int, *, push: bool = True) -> Moved:
         player: position of the player in ``board``.
         offset: one of ``direction_offsets``.
         push: False: a box blocks the way (gym-sokoban's actions 5 to 8).
+
+    Returns:
+        The board (the same object after a bump) and the player's position afterwards; whether the player and whether a
+        box moved; the change of the number of boxes on targets, -1, 0 or 1. A plain tuple: this is the hot path.
     """
     target = player + offset
     ahead = board[target]
@@ -87,7 +75,7 @@ def move(board: bytes, player: int, offset: int, *, push: bool = True) -> Moved:
         after = bytearray(board)
         after[player] = _PLAYER_LEAVES[board[player]]
         after[target] = _PLAYER_ENTERS[ahead]
-        return Moved(bytes(after), target, True, False, 0)
+        return bytes(after), target, True, False, 0
     if push and ahead in _BOXES:
         behind = target + offset
         landing = board[behind]
@@ -96,13 +84,19 @@ def move(board: bytes, player: int, offset: int, *, push: bool = True) -> Moved:
             after[player] = _PLAYER_LEAVES[board[player]]
             after[target] = _PLAYER_ENTERS[ahead]
             after[behind] = _BOX_ENTERS[landing]
-            return Moved(bytes(after), target, True, True, (landing == TARGET) - (ahead == BOX_ON_TARGET))
-    return Moved(board, player, False, False, 0)
+            return bytes(after), target, True, True, (landing == TARGET) - (ahead == BOX_ON_TARGET)
+    return board, player, False, False, 0
 
 
 def solved(board: bytes) -> bool:
     """Whether every box is on a target (levels have as many boxes as targets)."""
     return BOX not in board
+
+
+@lru_cache(maxsize=16384)
+def state_key(board: bytes) -> str:
+    """32 hex digits, a digest of walls, targets, boxes and player: equal for equal boards, in every process."""
+    return blake2b(board, digest_size=16).hexdigest()
 
 
 def to_cell(position: int, width: int) -> int:

@@ -10,9 +10,9 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
 from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
-from creditflow.envs.sokoban.levels import Level, level_task, parse_level, read_levels
+from creditflow.envs.sokoban.levels import TASK_PREFIX, Level, level_task, parse_level, read_levels
 from creditflow.envs.sokoban.snapshot import cached_level
-from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
 
 __all__ = ["DEFAULT_PANEL", "GeneratorTasks", "LevelTasks", "build_task", "open_tasks"]
 
@@ -38,16 +38,12 @@ class LevelTasks(RowTasks):
     """Levels in the order of their files; ``get`` also takes names such as "unfiltered/train/000:17"."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        tasks = [level_task(level) for level in levels]
-        super().__init__(
-            "sokoban",
-            [
-                PanelRow(task.task_id, "all", task.content, {"name": level.name})
-                for task, level in zip(tasks, levels, strict=True)
-            ],
-            build_task,
-        )
-        self._ids = {level.name: task.task_id for level, task in zip(levels, tasks, strict=True)}
+        rows = [
+            PanelRow(content_id(TASK_PREFIX, {"xsb": level.xsb}), "all", {"xsb": level.xsb}, {"name": level.name})
+            for level in levels
+        ]
+        super().__init__("sokoban", rows, build_task)
+        self._ids = {level.name: row.task_id for level, row in zip(levels, rows, strict=True)}
 
     def get(self, task_id: str) -> Task:
         """The level with this id or name."""

@@ -30,12 +30,12 @@ TAKEN: Final = -2
 Ints = npt.NDArray[np.int64]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def _subsets(n: int, k: int) -> npt.NDArray[np.int16]:
     """The k-subsets of range(n) in colexicographic order, ascending within a row: int16 (C(n, k), k)."""
     if k == 0:
         return np.zeros((1, 0), dtype=np.int16)
-    smaller = _subsets(n - 1, k - 1) if n > k else _subsets(k - 1, k - 1)
+    smaller = _subsets(n - 1, k - 1)
     tops = np.arange(k - 1, n)
     counts = np.array([comb(int(top), k - 1) for top in tops])
     starts = np.cumsum(counts) - counts

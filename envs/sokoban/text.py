@@ -7,7 +7,8 @@ shown as such, not as a plain player.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from creditflow.envs.errors import ConfigError
@@ -22,6 +23,7 @@ SYMBOL_SETS: Final[Mapping[str, str]] = {
 }
 _MEANINGS: Final = ("wall", "floor", "target", "box", "box on target", "player", "player on target")
 _SEPARATOR: Final = 8
+CACHED_BOARDS: Final = 4096
 
 
 class TextView:
@@ -31,6 +33,9 @@ class TextView:
         symbols: the name of a set in ``SYMBOL_SETS``, or seven different characters for wall, floor, target, box,
             box on target, player and player on target.
         separator: what stands between two cells of a row: "", or one character that is no symbol.
+
+    Attributes:
+        draw: the function from a board to its lines of symbols, without a final line break.
 
     Raises:
         ConfigError: symbols that repeat, or are too few or many; an unusable separator.
@@ -52,14 +57,15 @@ class TextView:
         wall, floor, target, box, stored, player, standing = tuple(chars)
         self._table = f"{wall}{floor}{target}{stored}{box}{player}{standing}\n{separator}"
         self._edge = f"{separator}\n{separator}"
+        # Rollouts of one task meet the same boards again and again.
+        self.draw: Callable[[bytes], str] = lru_cache(maxsize=CACHED_BOARDS)(self._draw)
 
     @property
     def legend(self) -> str:
         """What each symbol means, in one line."""
         return ", ".join(f"{char} {meaning}" for char, meaning in zip(self.symbols, _MEANINGS, strict=True))
 
-    def draw(self, board: bytes) -> str:
-        """The board as lines of symbols, without a final line break."""
+    def _draw(self, board: bytes) -> str:
         if not self.separator:
             return codecs.charmap_decode(board, "strict", self._table)[0]
         spaced = bytearray((_SEPARATOR,)) * (2 * len(board) - 1)

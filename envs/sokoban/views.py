@@ -49,7 +49,8 @@ def make_view(obs_mode: str, text: TextView, shape: tuple[int, int], tile_size: 
         ConfigError: unknown mode; suggests the near one.
     """
     if obs_mode == "text":
-        return View(TextSpace(), lambda board, _: text.draw(board))
+        draw = text.draw
+        return View(TextSpace(), lambda board, _: draw(board))
 
     def padded(board: bytes, width: int) -> npt.NDArray[np.uint8]:
         codes = grid(board, width)

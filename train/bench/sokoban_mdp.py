@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 from creditflow.envs.sokoban.levels import Level
-from creditflow.envs.sokoban.rules import direction_offsets, move, solved
+from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
 from creditflow.train.bench.mdp import FiniteMDP, explore
 
 __all__ = ["sokoban_mdp"]
@@ -27,12 +25,12 @@ def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
     offsets = direction_offsets(level.width)
 
     def results(state: tuple[bytes, int], action: int) -> tuple[tuple[bytes, int], float | None, bool]:
-        after = move(*state, offsets[action])
-        done = after.box_moved and solved(after.board)
-        return (after.board, after.player), 1.0 if done else None, done
+        board, player, _, box_moved, _ = move(*state, offsets[action])
+        done = box_moved and solved(board)
+        return (board, player), 1.0 if done else None, done
 
     def keys(state: tuple[bytes, int]) -> tuple[str, str]:
-        key = blake2b(state[0], digest_size=16).hexdigest()
+        key = state_key(state[0])
         return key, key
 
     return explore(

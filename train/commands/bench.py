@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name
 from creditflow.train.bench.plots import plot_learning
 from creditflow.train.bench.report import write_report
 from creditflow.train.bench.run import provenance, run_bench
@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
             raise unknown_name("credit scheme", name, credit.names())
     out = Path(args.out)
     suites = [spec for spec in args.envs.split(",") if spec]
+    if not suites:
+        raise ConfigError("name at least one suite with --envs, such as sokoban or sokoban@levels.txt")
     results = run_bench(suites, schemes, args.preset, out, seed=args.seed, workers=args.workers)
     plots = {}
     for number, result in enumerate(results):

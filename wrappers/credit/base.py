@@ -18,11 +18,13 @@ True
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from numbers import Real
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
 from creditflow.wrappers.records import Group
 
-__all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics"]
+__all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "require_range"]
 
 Semantics = Literal["paper", "release"]
 # how a trainer averages token losses: over all tokens; over each trajectory's tokens, then trajectories; over each
@@ -42,7 +44,7 @@ class CreditError(CreditflowError, ValueError):
     """A group that a scheme cannot score: numbers that are not finite, annotations that are missing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Credit:
     """Numbers per trajectory and per turn; G trajectories with T_i turns each, N turns in all.
 
@@ -79,7 +81,7 @@ class Credit:
         """Credit for ``group`` from flat arrays; parts left out are zero (loss mask: all True).
 
         Raises:
-            CreditError: a number is not finite.
+            CreditError: a number is not finite, or an array has another shape.
         """
         n = int(group.arrays.offsets[-1])
         credit = cls(
@@ -91,7 +93,13 @@ class Credit:
             aggregation=aggregation,
             diagnostics=diagnostics or {},
         )
-        for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages"):
+        per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
+        for name, size in (("outcome_advantages", len(group)), *((name, n) for name in per_turn)):
+            if getattr(credit, name).shape != (size,):
+                raise CreditError(
+                    f"group {group.group_id!r}: {name} must have shape ({size},), got {getattr(credit, name).shape}"
+                )
+        for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_advantages"):
             if not np.isfinite(getattr(credit, name)).all():
                 raise CreditError(f"group {group.group_id!r}: {name} is not finite; are rewards or annotations huge?")
         return credit
@@ -102,7 +110,8 @@ class Credit:
     @cached_property
     def flat_advantages(self) -> NDArray[np.float64]:
         """float64 (N,): outcome plus step part."""
-        return np.repeat(self.outcome_advantages, np.diff(self.offsets)) + self.flat_step_advantages
+        with np.errstate(over="ignore", invalid="ignore"):  # ``of`` refuses what is not finite, by name
+            return np.repeat(self.outcome_advantages, np.diff(self.offsets)) + self.flat_step_advantages
 
     @property
     def step_rewards(self) -> list[NDArray[np.float64]]:
@@ -153,11 +162,16 @@ class Scheme(ABC):
     def promises(self) -> frozenset[str]:
         """Properties that ``check_credit`` holds this instance to.
 
-        All that the scheme declares, as long as every parameter other than a discount or weight is the paper's.
+        All that the scheme declares, as long as every parameter other than a discount or a positive weight is the
+        paper's.
         """
         paper = self.preset("paper")
-        shaping = [f.name for f in fields(self) if not f.name.endswith(("discount", "weight", "_reward"))]
-        return self.declares if all(getattr(self, name) == paper[name] for name in shaping) else frozenset()
+        ours = {f.name: getattr(self, f.name) for f in fields(self)}
+        same = all(
+            value == paper[name] or name.endswith(("discount", "_reward")) or (name.endswith("weight") and value > 0.0)
+            for name, value in ours.items()
+        )
+        return self.declares if same else frozenset()
 
     @abstractmethod
     def assign(self, group: Group) -> Credit:
@@ -181,12 +195,22 @@ class Scheme(ABC):
 
 def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
     """Raise ConfigError unless ``value`` fits the annotation ``hint`` (float, int, bool, str or a Literal)."""
-    choices = get_args(hint)
-    if choices:
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
         if value not in choices:
             raise unknown_name(f"value of {scheme}.{name}", str(value), map(str, choices))
     elif hint is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             raise ConfigError(f"{scheme}.{name} must be a finite number, got {value!r}")
     elif hint in (int, bool, str) and type(value) is not hint:
         raise ConfigError(f"{scheme}.{name} must be {hint.__name__}, got {value!r}")
+
+
+def require_range(
+    scheme: Scheme, name: str, low: float, high: float, *, above: bool = False, below: bool = False
+) -> None:
+    """Raise ConfigError unless parameter ``name`` lies in [low, high]; ``above``, ``below`` leave out that end."""
+    value = getattr(scheme, name)
+    if not (low < value if above else low <= value) or not (value < high if below else value <= high):
+        interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below or math.isinf(high) else ']'}"
+        raise ConfigError(f"{scheme.name}.{name} must lie in {interval}, got {value!r}")

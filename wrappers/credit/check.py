@@ -211,8 +211,11 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     for state in np.unique(graph.source):
         at = np.flatnonzero((graph.source == state) & group.arrays.parsed)
         order = at[np.argsort(length[at], kind="stable")]
-        near, farther = order[:-1], order[1:]
-        wrong = (length[farther] > length[near] + 1e-9) & ~(got[near] > got[farther])
+        # far steps may round to one number beside a near one, but never turn round, nor all be alike
+        near = np.concatenate([order[:-1], order[:1]])
+        farther = np.concatenate([order[1:], order[-1:]])
+        slack = np.append(np.full(len(order) - 1, 1e-9), 0.0) if len(order) else np.zeros(0)
+        wrong = (length[farther] > length[near] + 1e-9) & ~(got[near] + slack > got[farther])
         if wrong.any():
             return _describe(group, got[farther[wrong]], got[near[wrong]])
     return ""
@@ -235,6 +238,20 @@ PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, mo
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
 def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
     group = random_group(rng, dense=True, unit_costs=False)
+    _check_one(scheme, group)
+    # what logs hold and schemes forget: a rollout that ended before its first turn, a group of one
+    first = group.trajectories[0]
+    start = first.turns[0].state_key
+    unmoved = Trajectory("unmoved", first.group_id, first.task_id, (), False, 0.0, "env_error", start)
+    _check_one(scheme, Group((*group.trajectories, unmoved)))
+    _check_one(scheme, Group((first,)))
+    groups = [group, Group((unmoved,)), Group((first,))]
+    batch = scheme.assign_batch(groups)
+    if [len(credit.flat_advantages) for credit in batch] != [len(g.turns) for g in groups]:
+        raise SchemeContractError(f"{scheme.name}: assign_batch must return one Credit per group, in order")
+
+
+def _check_one(scheme: Scheme, group: Group) -> None:
     first, second = scheme.assign(group), scheme.assign(group)
     arrays = group.arrays
     n = len(group.turns)
@@ -244,14 +261,15 @@ def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
             raise SchemeContractError(f"{scheme.name}: {rule}")
 
     require(isinstance(first, Credit), f"assign must return Credit, got {type(first).__name__}")
-    require(first.outcome_advantages.shape == (arrays.size,), f"outcome_advantages must have shape ({arrays.size},)")
-    for name in ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask"):
+    per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
+    for name, size in (("outcome_advantages", arrays.size), *((name, n) for name in per_turn)):
         value = getattr(first, name)
-        require(value.shape == (n,), f"{name} must have shape ({n},), got {value.shape}")
+        require(value.shape == (size,), f"{name} must have shape ({size},), got {value.shape}")
         require(bool(np.isfinite(value).all()), f"{name} must be finite")
         require(np.array_equal(value, getattr(second, name)), f"assign must be pure: {name} differed on a second call")
     batch = scheme.assign_batch([group])
     require(len(batch) == 1, "assign_batch must return one Credit per group")
+    require(first.flat_loss_mask.dtype == np.bool_, f"loss_mask must be bool, got {first.flat_loss_mask.dtype}")
     require(
         np.array_equal(batch[0].flat_advantages, first.flat_advantages), "assign_batch of one group must equal assign"
     )

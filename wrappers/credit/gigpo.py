@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.canonical import greedy_similarity
-from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
 from creditflow.wrappers.records import Group
@@ -46,6 +46,12 @@ class GiGPO(OutcomeScheme):
     key: Literal["state", "text"] = "state"
     similarity: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        require_range(self, "similarity", 0.0, 1.0, below=True)
+
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         outcome, turn_part = self.outcome_part(group)
@@ -53,22 +59,29 @@ class GiGPO(OutcomeScheme):
         labels = states.state
         if self.similarity:
             labels = greedy_similarity(states.keys, labels.tolist(), self.similarity)[labels]
-        returns = discounted_returns(group, self.discount)
-        scores = returns - self.turn_penalties(group) if self.penalty_at == "score" else returns
-        compared = normalise(scores, labels, len(states.keys), scale=self.step_scale, std_eps=self.std_eps)
+        returns = discounted_returns(group, group.arrays.reward, self.discount)
+        penalties = self.score_penalties(group)
+        compared = normalise(
+            returns - penalties,
+            labels,
+            len(states.keys),
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            magnitude=discounted_returns(group, np.abs(group.arrays.reward), self.discount) + penalties,
+        )
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + self.step_weight * compared,
+            step=turn_part + self.step_weight * compared - self.advantage_penalties(group),
             rewards=returns,
             diagnostics={"state_group": labels, "step_advantage": compared},
         )
 
 
-def discounted_returns(group: Group, discount: float) -> NDArray[np.float64]:
-    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik."""
+def discounted_returns(group: Group, rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik, of any reward per turn (N,)."""
+    out = np.empty(len(rewards))
     arrays = group.arrays
-    out = np.empty(len(arrays.reward))
-    for rewards, returns in zip(arrays.split(arrays.reward), arrays.split(out), strict=True):
-        returns[::-1] = list(accumulate(rewards[::-1].tolist(), lambda after, reward: reward + discount * after))
+    for own, returns in zip(arrays.split(rewards), arrays.split(out), strict=True):
+        returns[::-1] = list(accumulate(own[::-1].tolist(), lambda after, reward: reward + discount * after))
     return out

@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical import greedy_similarity
-from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
 from creditflow.wrappers.records import Group
@@ -70,6 +71,20 @@ class GraphGPO(OutcomeScheme):
     similarity: float = 0.0
     similar_groups: bool = False
 
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "distance_discount", 0.0, 1.0, above=True, below=True)
+        require_range(self, "success_reward", 0.0, np.inf, above=True)
+        require_range(self, "similarity", 0.0, 1.0, below=True)
+        if self.exponent == "log" and self.unreachable == "zero":
+            raise ConfigError(
+                "graphgpo: with exponent='log' rewards are negative distances, so unreachable='zero' would make dead "
+                "ends the best; use unreachable='far+1'"
+            )
+        if self.similar_groups and not self.similarity:
+            raise ConfigError("graphgpo: similar_groups compares within merged states; set similarity in (0, 1) too")
+
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         arrays = group.arrays
@@ -91,14 +106,14 @@ class GraphGPO(OutcomeScheme):
         )
         distance = graph.distances()
         rewards = self._rewards(graph, distance)
-        scores = rewards - self.turn_penalties(group) if self.penalty_at == "score" else rewards
+        scores = rewards - self.score_penalties(group)
         compare = graph.source if self.similar_groups else states.state
         size = max(graph.size, len(states.keys))
         compared = normalise(scores, compare, size, scale=self.step_scale, std_eps=self.std_eps)
         return Credit.of(
             group,
             outcome=self.episode_weight * outcome,
-            step=self.episode_weight * turn_part + self.step_weight * compared,
+            step=self.episode_weight * turn_part + self.step_weight * compared - self.advantage_penalties(group),
             rewards=rewards,
             diagnostics={"step_advantage": compared, "distance": distance, "node_keys": graph.keys, "graph": graph},
         )

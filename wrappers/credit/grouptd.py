@@ -93,7 +93,8 @@ class GroupTD(OutcomeScheme):
 
     A rollout that a limit cut has no end: its last transition leads to an ordinary state. Graded outcomes are R_i in
     [0, 1]; V_0(k) is then the mean outcome of the rollouts that were cut in k. With λ = 0 the credit telescopes:
-    Σ_t c_it = R_i − V_H(k_1). Invalid turns pay ``invalid_penalty`` from the finished advantage.
+    Σ_t c_it = R_i − V_H(k_1). Invalid turns pay ``invalid_penalty`` from the finished advantage, wherever
+    ``penalty_at`` says: there is no normalised score to take it from.
 
     Cost: H sweeps over the group's distinct edges.
 
@@ -101,8 +102,8 @@ class GroupTD(OutcomeScheme):
         horizon: H, the environment's turn limit. 0 takes the longest rollout of the group, which is the limit as soon
             as one rollout was cut by it, and too short when all ended early.
         kappa: κ ≥ 0, the weight of the prior in turns.
-        prior: Φ: "distance" (above); "share" (the share of outcome among rollouts still running with h turns left);
-            "none" (κ is taken as 0).
+        prior: Φ: "distance" (above); "share" (the share of outcome among rollouts still running with h turns left,
+            the share among all rollouts in the stationary form); "none" (κ is taken as 0).
         discount: γ of the distance prior.
         lambda_: λ in [0, 1]: 0 trusts the states, 1 the rollout's own outcome.
         deterministic: the environment is: then one action with two different results in one key proves that the key
@@ -141,10 +142,6 @@ class GroupTD(OutcomeScheme):
         for name in ("discount", "lambda_"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"grouptd.{name} must lie in [0, 1], got {getattr(self, name)!r}")
-        if self.penalty_at != "advantage":
-            raise ConfigError("grouptd has no score to take a penalty from: penalty_at must be 'advantage'")
-        if self.prior == "share" and self.form == "stationary":
-            raise ConfigError("grouptd.prior 'share' is a function of the turns left; the stationary form has none")
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
@@ -174,7 +171,7 @@ class GroupTD(OutcomeScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=step - self.turn_penalties(group),
+            step=step - self.score_penalties(group) - self.advantage_penalties(group),
             rewards=delta,
             aggregation="trajectory_mean",
             diagnostics={"values": values, "node_keys": group.states(self.key).keys, "conflicted": conflicted},
@@ -244,6 +241,8 @@ class GroupTD(OutcomeScheme):
         shape = (chain.horizon + 1, chain.size)
         if self.prior == "none":
             return np.zeros(shape)
+        if self.prior == "share" and self.form == "stationary":
+            return np.full(shape, chain.outcome.mean())
         if self.prior == "share":
             # a rollout that still acts with h turns left has a turn there
             running = np.bincount(chain.left, minlength=chain.horizon + 1)[: chain.horizon + 1]

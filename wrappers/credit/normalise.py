@@ -6,10 +6,13 @@ sample, which deviation, what is added to it, and what a group of one gets. Thos
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from creditflow.envs.errors import unknown_name
+from creditflow.wrappers.credit.base import CreditError
 
 __all__ = ["Scale", "Single", "Spread", "normalise"]
 
@@ -30,10 +33,12 @@ def normalise(
     spread: Spread = "sample",
     single: Single = "zero",
     sample: NDArray[np.bool_] | None = None,
+    magnitude: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """(x − mean) / (std + eps) within each group.
 
-    Samples that are all equal (relative difference below 1e-9) have deviation exactly 0 and score exactly 0: in
+    Each group is computed in units of its largest sample (a power of two, so nothing is rounded): squares of huge or
+    tiny scores neither overflow nor vanish. Samples that are all equal (relative difference below 1e-9) have deviation exactly 0 and score exactly 0: in
     floating point their deviation is rounding noise, and dividing by it would invent credit.
 
     Args:
@@ -45,26 +50,48 @@ def normalise(
         spread: "sample" (n − 1) or "population" (n).
         single: what the entries of a group with one sample get: "zero", or "raw" (mean 0, deviation 1).
         sample: bool (N,), which entries make the statistics; all entries are scored. Default all.
+        magnitude: float64 (N,), the size of the terms each entry was summed from, which its rounding error is relative
+            to: 0.5 − 5 · 0.1 is about 3e-17 and means 0. Default |x|.
 
     Returns:
         float64 (N,).
+
+    Raises:
+        ConfigError: an option has another value.
+        CreditError: ``x`` is not finite, or a difference is beyond float64.
     """
+    for option, value, known in (("scale", scale, Scale), ("spread", spread, Spread), ("single", single, Single)):
+        if value not in get_args(known):
+            raise unknown_name(f"value of {option}", str(value), get_args(known))
+    if not np.isfinite(x).all():
+        raise CreditError("scores of a group are not finite: are rewards or annotations huge?")
     y, at = (x, labels) if sample is None else (x[sample], labels[sample])
     count = np.bincount(at, minlength=n_groups).astype(np.float64)
-    mean = np.bincount(at, y, minlength=n_groups) / np.maximum(count, 1.0)
-    centred = x - mean[labels]
-    low, high, size = np.full(n_groups, np.inf), np.full(n_groups, -np.inf), np.zeros(n_groups)
-    np.minimum.at(low, at, y)
-    np.maximum.at(high, at, y)
+    size = np.zeros(n_groups)
     np.maximum.at(size, at, np.abs(y))
-    tied = ~(high - low > TIE_TOLERANCE * size)
-    centred = np.where(tied[labels] & (np.abs(centred) <= TIE_TOLERANCE * size[labels]), 0.0, centred)
-    if scale == "std":
-        squares = np.bincount(at, (y - mean[at]) ** 2, minlength=n_groups)
-        std = np.sqrt(squares / np.maximum(count - 1.0 if spread == "sample" else count, 1.0))
-        divisor = (np.where(tied, 0.0, std) + std_eps)[labels]
-        out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
-    else:
-        out = centred
+    unit = np.where(size > 0.0, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)  # the power of two at or below it
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, by name
+        z = x / unit[labels]
+        y = z if sample is None else z[sample]
+        mean = np.bincount(at, y, minlength=n_groups) / np.maximum(count, 1.0)
+        centred = z - mean[labels]
+        low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+        np.minimum.at(low, at, y)
+        np.maximum.at(high, at, y)
+        if magnitude is not None:
+            terms = np.minimum(magnitude, np.finfo(np.float64).max)
+            np.maximum.at(size, at, terms if sample is None else terms[sample])
+        tolerance = TIE_TOLERANCE * size / unit
+        tied = ~(high - low > tolerance)
+        centred = np.where(tied[labels] & (np.abs(centred) <= tolerance[labels]), 0.0, centred)
+        if scale == "std":
+            squares = np.bincount(at, (y - mean[at]) ** 2, minlength=n_groups)
+            std = np.sqrt(squares / np.maximum(count - 1.0 if spread == "sample" else count, 1.0))
+            divisor = (np.where(tied, 0.0, std) + std_eps / unit)[labels]
+            out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
+        else:
+            out = centred * unit[labels]
+    if not np.isfinite(out).all():
+        raise CreditError("scores of a group differ by more than float64 holds: are rewards huge?")
     alone = (count <= 1.0)[labels]
     return np.where(alone, x if single == "raw" else 0.0, out)

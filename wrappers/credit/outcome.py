@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import Scheme
+from creditflow.envs.errors import unknown_name
+from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.records import Group
 
@@ -59,18 +60,39 @@ class OutcomeScheme(Scheme):
     invalid: Literal["invalid", "unparsed"] = "invalid"
     penalty_at: Literal["score", "advantage"] = "score"
 
-    def turn_penalties(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): ρ for invalid turns, else 0."""
-        return np.where(invalid_turns(group, self.invalid), self.invalid_penalty, 0.0)
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        for name in ("std_eps", "invalid_penalty"):
+            require_range(self, name, 0.0, np.inf)
+
+    def score_penalties(self, group: Group) -> NDArray[np.float64]:
+        """float64 (N,): what invalid turns lose before normalising."""
+        return self._penalties(group, "score")
+
+    def advantage_penalties(self, group: Group) -> NDArray[np.float64]:
+        """float64 (N,): what invalid turns lose of their finished advantage, whatever the weights of its parts."""
+        return self._penalties(group, "advantage")
+
+    def _penalties(self, group: Group, place: Literal["score", "advantage"]) -> NDArray[np.float64]:
+        rho = self.invalid_penalty if self.penalty_at == place else 0.0
+        return np.where(invalid_turns(group, self.invalid), rho, 0.0)
 
     def outcome_part(
         self, group: Group, *, leave_one_out: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Normalised scores of trajectories (G,), and what each turn's own penalty adds to its trajectory's (N,)."""
+        """Normalised scores of trajectories (G,), and what each turn's own penalty adds to its trajectory's (N,).
+
+        With statistics over trajectories, a group of equal outcomes has no deviation in which a penalty could be
+        measured: it then counts as it is.
+        """
         arrays = group.arrays
         scores = outcome_scores(group, self.outcome)
-        penalties = self.turn_penalties(group)
-        rows = scores[arrays.trajectory] - (penalties if self.penalty_at == "score" else 0.0)
+        penalties = self.score_penalties(group)
+        rows = scores[arrays.trajectory] - penalties
+        sizes = np.abs(scores)
+        if self.outcome == "return":
+            sizes = np.bincount(arrays.trajectory, np.abs(arrays.reward), minlength=arrays.size)
         sample = np.zeros(arrays.size + len(rows), np.bool_)
         if self.stats_over == "trajectories":
             sample[: arrays.size] = True
@@ -88,12 +110,14 @@ class OutcomeScheme(Scheme):
             std_eps=self.std_eps,
             single=self.outcome_single,
             sample=sample,
+            magnitude=np.concatenate([sizes, sizes[arrays.trajectory] + penalties]),
         )
         if leave_one_out and (count := int(sample.sum())) > 1:
             out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others
         outcome = out[: arrays.size]
-        turn_part = out[arrays.size :] - outcome[arrays.trajectory]
-        return outcome, turn_part if self.penalty_at == "score" else turn_part - penalties
+        if self.stats_over == "trajectories" and not outcome.any():
+            return outcome, -penalties
+        return outcome, out[arrays.size :] - outcome[arrays.trajectory]
 
 
 def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
@@ -101,7 +125,11 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
     arrays = group.arrays
     if kind == "return":
         return arrays.returns
-    return arrays.success.astype(np.float64) if kind == "success" else arrays.score
+    if kind == "success":
+        return arrays.success.astype(np.float64)
+    if kind == "score":
+        return arrays.score
+    raise unknown_name("outcome", str(kind), ["return", "success", "score"])
 
 
 def invalid_turns(group: Group, kind: Literal["invalid", "unparsed"]) -> NDArray[np.bool_]:

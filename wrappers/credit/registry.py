@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
-from typing import Any, TypeVar, get_args, get_type_hints
+from dataclasses import MISSING, fields
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, unknown_name
 from creditflow.wrappers.credit.base import Scheme, Semantics
@@ -27,12 +27,33 @@ def register(scheme: S) -> S:
     """Add a scheme class under its ``name`` (also as a decorator); it then appears in bench, trainer and viewer.
 
     Raises:
-        ConfigError: the name is taken by another class.
+        ConfigError: the name is taken by another class, or the class is not what ``Scheme`` asks for.
     """
+    _check_class(scheme)
     taken = _SCHEMES.setdefault(scheme.name, scheme)
     if taken is not scheme:
         raise ConfigError(f"a scheme named {scheme.name!r} exists already: {taken.__module__}.{taken.__qualname__}")
     return scheme
+
+
+def _check_class(scheme: type[Scheme]) -> None:
+    """Raise ConfigError for what people forget in a scheme of their own."""
+    kind = scheme.__qualname__
+    if not isinstance(getattr(scheme, "name", None), str) or not scheme.name:
+        raise ConfigError(f"{kind}: a scheme needs a class attribute name, the text that make() takes")
+    parameters = {f.name: f for f in fields(scheme)}
+    for name, hint in inspect.get_annotations(scheme).items():
+        if name not in parameters and "ClassVar" not in str(hint):
+            raise ConfigError(f"{kind}.{name} is no parameter yet: decorate the class with @dataclass(frozen=True)")
+    for name, f in parameters.items():
+        if f.default is MISSING:
+            raise ConfigError(f"{kind}.{name} needs a default (a plain value): presets name only what differs from it")
+    if "paper" not in scheme.presets:
+        raise ConfigError(f"{kind}.presets must hold 'paper', the default semantics, got {sorted(scheme.presets)}")
+    for preset in scheme.presets.values():
+        for name in preset:
+            if name not in parameters:
+                raise unknown_name(f"parameter in {kind}.presets", name, parameters)
 
 
 def names() -> tuple[str, ...]:
@@ -78,15 +99,20 @@ def explain(name: str) -> str:
     presets = {semantics: scheme.preset(semantics) for semantics in scheme.presets}
     rows = [["parameter", *presets, "values"]]
     for f in fields(scheme):
-        values = get_args(hints[f.name])
-        kind = " | ".join(map(str, values)) if values else hints[f.name].__name__
+        hint = hints[f.name]
+        if get_origin(hint) is Literal:
+            kind = " | ".join(map(str, get_args(hint)))
+        else:
+            kind = hint.__name__ if isinstance(hint, type) else str(hint)
         rows.append([f.name, *(str(preset[f.name]) for preset in presets.values()), kind])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     table = "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
+    inherited = [base for base in scheme.__mro__[1:] if issubclass(base, Scheme) and base is not Scheme]
     parts = [
         f"{scheme.name}: {inspect.cleandoc(scheme.__doc__ or '')}",
+        *(inspect.cleandoc(base.__doc__ or "") for base in inherited),
         f"Source: {scheme.source}",
         f"Declared properties: {', '.join(sorted(scheme.declares)) or 'none'}",
         f"Annotations needed: {', '.join(scheme.requires) or 'none'}",

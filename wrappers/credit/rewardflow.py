@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import Credit
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
 from creditflow.wrappers.credit.rewardflow_release import released_rewards
@@ -68,6 +69,16 @@ class RewardFlow(OutcomeScheme):
     pruning: Literal["invalid", "self_loops", "alfworld"] = "invalid"
     pruned_turns: Literal["difference", "zero", "exclude"] = "difference"
 
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        if self.pruning == "alfworld" and self.propagation == "success_hops":
+            raise ConfigError(
+                "rewardflow: pruning='alfworld' bridges skipped turns of the released propagation only; use "
+                "pruning='invalid', or propagation='first_seen_rewards'"
+            )
+
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         return self.assign_batch([group])[0]
@@ -79,41 +90,49 @@ class RewardFlow(OutcomeScheme):
 
     def _assign(self, group: Group, longest: int) -> Credit:
         states = group.states(self.key)
-        pruned = self._pruned(group)
+        graph = StateGraph.from_group(group, key=self.key)
+        pruned = self._pruned(group, graph)
         if self.propagation == "success_hops":
-            graph = StateGraph.from_group(group, key=self.key, kept=~pruned)
+            graph = replace(graph, kept=~pruned)
             hops = graph.distances("hops")
             value = np.where(np.isfinite(hops), self.discount ** np.where(np.isfinite(hops), hops, 0.0), 0.0)
-            rewards = value[graph.target] - value[graph.source]
+            after, before = value[graph.target], value[graph.source]
+            rewards = after - before
             names = graph.keys
         else:
-            value, rewards = released_rewards(group, self.key, self.pruning, self.discount, longest)
+            value, rewards = released_rewards(
+                group, self.key, self.discount, longest, kept=None if self.pruning == "alfworld" else ~pruned
+            )
+            after, before = value[states.next_state], value[states.state]
             names = states.keys
         if self.pruned_turns != "difference":
             rewards = np.where(pruned, 0.0, rewards)
         outcome, turn_part = self.outcome_part(group)
-        scores = rewards - self.turn_penalties(group) if self.penalty_at == "score" else rewards
+        penalties = self.score_penalties(group)
         compared = normalise(
-            scores,
+            rewards - penalties,
             states.state,
             len(states.keys),
             scale=self.step_scale,
             std_eps=self.std_eps,
             sample=~pruned if self.pruned_turns == "exclude" else None,
+            magnitude=np.abs(after) + np.abs(before) + penalties,
         )
         if self.pruned_turns == "exclude":
             compared = np.where(pruned, 0.0, compared)
         return Credit.of(
             group,
             outcome=self.trajectory_weight * outcome,
-            step=self.trajectory_weight * turn_part + self.action_weight * compared,
+            step=self.trajectory_weight * turn_part + self.action_weight * compared - self.advantage_penalties(group),
             rewards=rewards,
             aggregation="turn_mean" if self.propagation == "success_hops" else "token_mean",
             diagnostics={"step_advantage": compared, "node_value": value, "node_keys": names, "pruned": pruned},
         )
 
-    def _pruned(self, group: Group) -> NDArray[np.bool_]:
-        """bool (N,): turns whose own transition is not an edge."""
-        states = group.states(self.key)
-        still: NDArray[np.bool_] = states.state == states.next_state
+    def _pruned(self, group: Group, graph: StateGraph) -> NDArray[np.bool_]:
+        """bool (N,): turns whose own transition is not an edge.
+
+        A turn that ends the episode changes the state even if the key does not: an answer given is no open question.
+        """
+        still: NDArray[np.bool_] = graph.source == graph.target
         return still | ~group.arrays.valid if self.pruning == "invalid" else still

@@ -6,6 +6,7 @@ exists only for episodes shorter than the longest of the batch; on ALFWorld, run
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Literal
 
@@ -16,24 +17,25 @@ from creditflow.wrappers.records import Group, Trajectory
 
 __all__ = ["released_rewards"]
 
-MAX_SWEEPS = 1000  # as released; a fixed point is usually reached long before
+MAX_SWEEPS = 1000  # as released
 
 
 def released_rewards(
     group: Group,
     key: Literal["state", "text"],
-    pruning: str,
     discount: float,
     longest: int,
+    kept: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Node values and action rewards of the released code.
 
     Args:
         group: the rollouts.
         key: which key makes a state.
-        pruning: "alfworld" bridges skipped turns; anything else drops self-loops only.
         discount: γ.
         longest: turns of the longest episode in the whole batch.
+        kept: bool (N,), which turns may be edges (those that change the state are); None follows the ALFWorld manager,
+            which bridges skipped turns.
 
     Returns:
         V, float64 (K,), one value per state key (0 outside the pruned graph), and V(s′) − V(s), float64 (N,), with the
@@ -52,20 +54,20 @@ def released_rewards(
         recorded = b - a < longest
         unrecorded[b - 1] = not recorded
         steps = b - a if recorded else b - a - 1
-        walk = _bridged(trajectory, nodes, steps, states.keys) if pruning == "alfworld" else _moves(nodes, steps)
+        walk = _bridged(trajectory, nodes, steps, states.keys) if kept is None else _moves(nodes, steps, kept[a:b])
         for here, there in walk:
             seeds.setdefault(nodes[here], entering[here])
             seeds.setdefault(nodes[there], entering[there])
             edges.append((nodes[here], nodes[there]))
-    value = _sweep(len(states.keys), seeds, edges, discount)
+    value = _propagated(len(states.keys), seeds, edges, discount)
     rewards = np.where(unrecorded, arrays.reward, value[states.next_state] - value[states.state])
     return value, rewards
 
 
-def _moves(nodes: list[int], steps: int) -> Iterator[tuple[int, int]]:
-    """Positions (from, to) of the transitions that change the state."""
+def _moves(nodes: list[int], steps: int, kept: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Positions (from, to) of the kept transitions that change the state."""
     for t in range(steps):
-        if nodes[t] != nodes[t + 1]:
+        if kept[t] and nodes[t] != nodes[t + 1]:
             yield t, t + 1
 
 
@@ -89,18 +91,67 @@ def _bridged(trajectory: Trajectory, nodes: list[int], steps: int, keys: tuple[s
             start = None
 
 
-def _sweep(n: int, seeds: dict[int, float], edges: list[tuple[int, int]], discount: float) -> NDArray[np.float64]:
-    """V ← max(V, γ max over successors), synchronously, until nothing changes."""
+def _propagated(n: int, seeds: dict[int, float], edges: list[tuple[int, int]], discount: float) -> NDArray[np.float64]:
+    """Where synchronous sweeps V ← max(V, γ max over successors) from the seeds end; linear, but for the last step.
+
+    Positive values flow back along shortest ways, best first. A node that meets only seeds of 0 or less takes 0 if it
+    can reach a 0. What remains reaches negative seeds alone, and there a longer way is a better one: without cycles
+    one pass from the leaves is exact, cycles are swept as released.
+    """
     value = np.zeros(n)
     if not edges:
         return value
     inside = np.fromiter(seeds, np.int64, len(seeds))
     value[inside] = np.fromiter(seeds.values(), np.float64, len(seeds))
     source, target = np.unique(np.array(edges, np.int64), axis=0).T
-    for _ in range(MAX_SWEEPS):
-        swept = value.copy()
-        np.maximum.at(swept, source, discount * value[target])
-        if np.array_equal(swept, value):
-            break
-        value = swept
+    before: list[list[int]] = [[] for _ in range(n)]
+    for here, there in zip(source.tolist(), target.tolist(), strict=True):
+        before[there].append(here)
+    best = value.tolist()
+    # larger first; a zero only frees nodes below zero, so the same search settles both
+    queue = [(-v, node) for node, v in enumerate(best) if v >= 0.0 and node in seeds]
+    heapq.heapify(queue)
+    while queue:
+        v, node = heapq.heappop(queue)
+        if -v < best[node]:
+            continue
+        flowed = discount * best[node]
+        for here in before[node]:
+            if flowed > best[here]:
+                best[here] = flowed
+                heapq.heappush(queue, (-flowed, here))
+    return _below_zero(np.array(best), source, target, before, discount)
+
+
+def _below_zero(
+    value: NDArray[np.float64],
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    before: list[list[int]],
+    discount: float,
+) -> NDArray[np.float64]:
+    """Finish the nodes whose value is negative: all their ways lead to negative seeds."""
+    negative = value < 0.0
+    if not negative.any():
+        return value
+    waits = np.bincount(source[negative[source]], minlength=len(value)).tolist()  # successors not yet final
+    best = value.tolist()
+    ready = [node for node in np.flatnonzero(negative).tolist() if not waits[node]]
+    while ready:
+        node = ready.pop()
+        negative[node] = False
+        for here in before[node]:
+            best[here] = max(best[here], discount * best[node])
+            waits[here] -= 1
+            if not waits[here]:
+                ready.append(here)
+    value = np.array(best)
+    if negative.any():  # cycles, and what leads to them
+        source, target = source[negative[source]], target[negative[source]]
+        for _ in range(MAX_SWEEPS):
+            swept = value.copy()
+            np.maximum.at(swept, source, discount * value[target])
+            if np.array_equal(swept, value):
+                break
+            value = swept
     return value

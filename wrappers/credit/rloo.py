@@ -28,6 +28,6 @@ class RLOO(OutcomeScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part,
+            step=turn_part - self.advantage_penalties(group),
             aggregation="trajectory_mean" if self.stats_over == "trajectories" else "token_mean",
         )

@@ -1,0 +1,188 @@
+"use strict";
+// ASCII only: the page escapes other characters, which would change the script its policy allows by hash.
+// Text from logs reaches the page through textContent only; attributes are numbers and our own words.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const SVG = "http://www.w3.org/2000/svg";
+  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const view = { group: 0, count: 1, rollout: 0, turn: 0 };
+  const text = (number) => data.texts[number];
+
+  const make = (tag, content, className) => {
+    const element = document.createElement(tag);
+    if (content !== undefined) element.textContent = content;
+    if (className) element.className = className;
+    return element;
+  };
+  const draw = (tag, attributes) => {
+    const element = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+  const signed = (x) => {
+    const digits = Math.abs(x).toFixed(2);
+    return x !== 0 && digits === "0.00" ? "~0" : (x > 0 ? "+" : x < 0 ? "\u2212" : "") + digits;
+  };
+
+  // Hops to success on the transitions of the first `count` rollouts; Infinity where no way was seen.
+  const distances = (group, count) => {
+    const before = group.nodes.map(() => []);
+    for (const rollout of group.rollouts.slice(0, count))
+      for (const turn of rollout.turns) before[turn[TO]].push(turn[FROM]);
+    const hops = group.nodes.map(() => Infinity);
+    const seen = new Set();
+    for (const rollout of group.rollouts.slice(0, count))
+      for (const turn of rollout.turns) { seen.add(turn[FROM]); seen.add(turn[TO]); }
+    const queue = [];
+    group.nodes.forEach((node, i) => { if (node[1] === "goal" && seen.has(i)) { hops[i] = 0; queue.push(i); } });
+    for (let head = 0; head < queue.length; head++)
+      for (const from of before[queue[head]])
+        if (hops[from] === Infinity) { hops[from] = hops[queue[head]] + 1; queue.push(from); }
+    return { hops, seen };
+  };
+
+  const shade = (hops, far) => {
+    if (hops === Infinity) return "#ffffff";
+    const near = far > 0 ? 1 - hops / (far + 1) : 1;
+    const mix = (a, b) => Math.round(a + (b - a) * near);
+    return `rgb(${mix(220, 29)},${mix(234, 78)},${mix(251, 216)})`;
+  };
+
+  const drawGraph = () => {
+    const group = data.groups[view.group], svg = $("graph");
+    const width = Math.max(svg.clientWidth, 300), height = Math.max(svg.clientHeight, 240), pad = 26;
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.replaceChildren();
+    const at = (i) => [pad + group.nodes[i][2] * (width - 2 * pad), pad + group.nodes[i][3] * (height - 2 * pad)];
+    const { hops, seen } = distances(group, view.count);
+    const far = Math.max(0, ...hops.filter((h) => h !== Infinity));
+    const radius = Math.max(3, Math.min(9, 160 / Math.sqrt(group.nodes.length + 1)));
+    const edges = new Map();
+    for (const rollout of group.rollouts.slice(0, view.count))
+      for (const turn of rollout.turns) {
+        const key = turn[FROM] + ">" + turn[TO];
+        const edge = edges.get(key) || { from: turn[FROM], to: turn[TO], seen: 0, actions: new Set() };
+        edge.seen++; edge.actions.add(text(turn[ACTION])); edges.set(key, edge);
+      }
+    const path = (a, b) => {
+      const [x1, y1] = at(a), [x2, y2] = at(b);
+      if (a === b) return `M${x1} ${y1 - radius} c -14 -18, 14 -18, 0 0`;
+      const bend = 0.12, mx = (x1 + x2) / 2 - (y2 - y1) * bend, my = (y1 + y2) / 2 + (x2 - x1) * bend;
+      return `M${x1} ${y1} Q${mx} ${my} ${x2} ${y2}`;
+    };
+    const chosen = group.rollouts[view.rollout];
+    for (const turn of chosen.turns)
+      svg.append(draw("path", { d: path(turn[FROM], turn[TO]), fill: "none", stroke: "#1d4ed8", "stroke-width": 7, "stroke-opacity": 0.22, "stroke-linecap": "round" }));
+    for (const edge of edges.values()) {
+      const a = hops[edge.from], b = hops[edge.to];
+      const change = a === b ? 0 : b < a ? 1 : -1;
+      const line = draw("path", {
+        d: path(edge.from, edge.to), fill: "none", "stroke-width": 1 + Math.min(3, Math.log2(edge.seen)),
+        stroke: change > 0 ? "#0a7f3f" : change < 0 ? "#c2410c" : "#aab3bc", "stroke-opacity": change ? 0.75 : 0.5,
+      });
+      const tip = draw("title", {});
+      tip.textContent = `${[...edge.actions].slice(0, 4).join(", ")} \u00b7 seen ${edge.seen}\u00d7`;
+      line.append(tip);
+      svg.append(line);
+    }
+    group.nodes.forEach((node, i) => {
+      if (!seen.has(i)) return;
+      const [x, y] = at(i), [key, kind] = node;
+      const mark = kind === "goal" ? "\u2605" : kind === "failed" ? "\u2715" : "";
+      const dot = draw("g", { "data-node": i });
+      dot.append(draw("circle", { cx: x, cy: y, r: mark ? radius + 2 : radius, fill: mark ? "#ffffff" : shade(hops[i], far), stroke: "#6b7580", "stroke-width": 1 }));
+      if (mark) {
+        const sign = draw("text", { x, y: y + radius * 0.7, "text-anchor": "middle", "font-size": radius * 2, fill: kind === "goal" ? "#b7791f" : "#c2410c" });
+        sign.textContent = mark;
+        dot.append(sign);
+      }
+      const tip = draw("title", {});
+      tip.textContent = `${key}\n${hops[i] === Infinity ? "no way to success seen" : hops[i] + " turns to success"}`;
+      dot.append(tip);
+      svg.append(dot);
+    });
+    const turn = chosen.turns[view.turn];
+    if (turn) {
+      const [x, y] = at(turn[FROM]);
+      svg.append(draw("circle", { cx: x, cy: y, r: radius + 5, fill: "none", stroke: "#1d4ed8", "stroke-width": 3 }));
+      svg.append(draw("path", { d: path(turn[FROM], turn[TO]), fill: "none", stroke: "#1d4ed8", "stroke-width": 3 }));
+    }
+  };
+
+  const drawSide = () => {
+    const group = data.groups[view.group];
+    $("rollouts").replaceChildren(...group.rollouts.map((rollout, i) => {
+      const button = make("button", `${i + 1} ${rollout.stop === "success" ? "\u2713" : "\u2717"} ${rollout.turns.length}`, rollout.stop === "success" ? "won" : "lost");
+      button.type = "button";
+      button.title = `${rollout.id}: ${rollout.stop}, score ${rollout.score}, ${rollout.turns.length} turns`;
+      button.disabled = i >= view.count;
+      button.setAttribute("role", "option");
+      button.setAttribute("aria-selected", String(i === view.rollout));
+      button.addEventListener("click", () => { view.rollout = i; view.turn = 0; refresh(); });
+      return button;
+    }));
+    const head = make("tr");
+    head.append(...["turn", "action", "reward", ...data.schemes].map((name) => make("th", name)));
+    $("head").replaceChildren(head);
+    $("turns").replaceChildren(...group.rollouts[view.rollout].turns.map((turn, t) => {
+      const row = make("tr");
+      row.setAttribute("aria-selected", String(t === view.turn));
+      const action = make("td", text(turn[ACTION]), turn[REASON] ? "refused" : "");
+      if (turn[REASON]) action.title = text(turn[REASON]);
+      row.append(make("td", String(t + 1)), action, make("td", turn[REWARD] ? signed(turn[REWARD]) : "\u00b7", turn[REWARD] > 0 ? "up" : turn[REWARD] < 0 ? "down" : "zero"));
+      for (const value of turn[CREDIT]) row.append(make("td", signed(value), value > 0 ? "up" : value < 0 ? "down" : "zero"));
+      row.addEventListener("click", () => { view.turn = t; refresh(); });
+      return row;
+    }));
+    const turn = group.rollouts[view.rollout].turns[view.turn];
+    $("observation").textContent = turn ? text(turn[OBSERVATION]) : "";
+    $("thought").textContent = turn ? [text(turn[THOUGHT]), text(turn[REASON]) && "refused: " + text(turn[REASON])].filter(Boolean).join("\n") : "";
+  };
+
+  const refresh = () => {
+    const group = data.groups[view.group];
+    const won = group.rollouts.filter((r) => r.stop === "success").length;
+    $("count").max = group.rollouts.length;
+    $("count").value = view.count;
+    $("shown").textContent = ` ${view.count} of ${group.rollouts.length}`;
+    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeed \u00b7 ${group.nodes.length} states \u00b7 credit is of the whole group`;
+    drawSide();
+    drawGraph();
+    document.body.dataset.ready = "yes";
+  };
+  const choose = (group) => {
+    Object.assign(view, { group, count: data.groups[group].rollouts.length, rollout: 0, turn: 0 });
+    refresh();
+  };
+
+  $("title").textContent = data.title;
+  $("group").append(...data.groups.map((group, i) => {
+    const option = make("option", `${i + 1}: ${group.id}`);
+    option.value = i;
+    return option;
+  }));
+  $("group").addEventListener("change", (event) => choose(Number(event.target.value)));
+  $("count").addEventListener("input", (event) => {
+    view.count = Number(event.target.value);
+    view.rollout = Math.min(view.rollout, view.count - 1);
+    view.turn = 0;
+    refresh();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.target.tagName === "SELECT" || event.target.tagName === "INPUT") return;
+    const turns = data.groups[view.group].rollouts[view.rollout].turns.length;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || !turns) return;
+    event.preventDefault();
+    view.turn = Math.max(0, Math.min(turns - 1, view.turn + step));
+    refresh();
+    document.querySelector("tr[aria-selected=true]").scrollIntoView({ block: "nearest" });
+  });
+  window.addEventListener("resize", drawGraph);
+  // begin where there is most to see: a group with both outcomes
+  const mixed = (group) => new Set(group.rollouts.map((r) => r.stop === "success")).size > 1;
+  const first = Math.max(0, data.groups.findIndex(mixed));
+  $("group").value = first;
+  choose(first);
+})();

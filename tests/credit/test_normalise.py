@@ -1,0 +1,74 @@
+"""The one place where credit is compared within groups: mean, spread, eps, ties, lone samples, units."""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import mean, stdev
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow import credit
+
+numbers = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=8)
+
+
+def one_group(x, **options):
+    return credit.normalise(np.array(x, float), np.zeros(len(x), np.int32), 1, **options).tolist()
+
+
+@settings(max_examples=50)
+@given(x=numbers, eps=st.sampled_from([0.0, 1e-6, 0.5]))
+def test_samples_are_measured_in_sample_deviations_plus_eps(x, eps):
+    tied = len(set(x)) == 1
+    expected = [0.0 if tied else (v - mean(x)) / (stdev(x) + eps) for v in x]
+    assert one_group(x, std_eps=eps) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_population_deviation_divides_by_n():
+    # deviations ±1, n = 2: sample deviation √2, population deviation 1
+    assert one_group([1.0, 3.0]) == pytest.approx([-1 / sqrt(2), 1 / sqrt(2)])
+    assert one_group([1.0, 3.0], spread="population") == [-1.0, 1.0]
+
+
+def test_a_lone_sample_gets_nothing_or_keeps_its_score():
+    assert one_group([7.0]) == [0.0]
+    assert one_group([7.0], single="raw") == [7.0]
+
+
+def test_groups_do_not_see_each_other():
+    x, labels = np.array([1.0, 100.0, 3.0, 300.0, 5.0]), np.array([0, 2, 0, 2, 1], np.int32)
+    out = credit.normalise(x, labels, 4, scale="none")
+    assert out.tolist() == [-1.0, -100.0, 1.0, 100.0, 0.0]
+
+
+def test_only_samples_make_the_statistics_but_all_are_scored():
+    # samples 0 and 2: mean 1, deviation √2
+    out = one_group([0.0, 2.0, 5.0], sample=np.array([True, True, False]))
+    assert out == pytest.approx([-1 / sqrt(2), 1 / sqrt(2), 4 / sqrt(2)])
+
+
+@pytest.mark.parametrize("exponent", [-1000, -200, 200, 1000])
+def test_the_unit_does_not_matter_however_huge_or_tiny(exponent):
+    x = np.array([1.0, 2.0, 4.0])
+    assert one_group(x * 2.0**exponent) == one_group(x)
+    assert one_group(x * 2.0**exponent, scale="none") == [v * 2.0**exponent for v in one_group(x, scale="none")]
+
+
+def test_differences_are_noise_relative_to_the_terms_they_come_from():
+    assert one_group([1e-17, 0.0]) == pytest.approx([1 / sqrt(2), -1 / sqrt(2)])
+    assert one_group([1e-17, 0.0], magnitude=np.array([1.0, 0.0])) == [0.0, 0.0]
+    assert one_group([1e-17, 0.0], magnitude=np.array([np.inf, 0.0])) == [0.0, 0.0]
+
+
+def test_no_samples_at_all_give_no_numbers():
+    assert credit.normalise(np.zeros(0), np.zeros(0, np.int32), 3).shape == (0,)
+    assert one_group([1.0, 2.0], sample=np.array([False, False])) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad):
+    with pytest.raises(credit.CreditError, match="not finite"):
+        one_group([1.0, bad])

@@ -1,0 +1,155 @@
+"""Snapshots: self-contained, exact, and distrusted."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.sokoban import SokobanEnv
+
+ROOM = "#######\n#  .  #\n# $ @ #\n#  $ .#\n#######"
+POCKET = "#########\n#@$ .##*#\n#########"
+GOOD = {"format": "sokoban/1", "level": ROOM, "player": 18, "boxes": [16, 24], "steps": 3}
+
+
+def make(**kwargs):
+    env = SokobanEnv(level=ROOM, **kwargs)
+    env.reset()
+    return env
+
+
+def test_the_snapshot_format_is_pinned():
+    env = make()
+    env.step("up")
+    assert json.loads(env.get_state()) == {**GOOD, "player": 11, "steps": 1}
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(["up", "down", "left", "right", "junk"]), max_size=30))
+def test_a_snapshot_restores_every_state_in_another_environment(actions):
+    env, other = make(), SokobanEnv()
+    obs, info = env.reset()
+    for action in actions:
+        obs, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            break
+    restored, info_restored = other.set_state(env.get_state())
+    assert restored == obs
+    assert other.get_state() == env.get_state()
+    for key in ("task_id", "state_key", "success", "score", "elapsed_steps", "boxes_on_target", "boxes"):
+        assert info_restored[key] == info[key]
+
+
+def test_a_solved_snapshot_is_over():
+    env = SokobanEnv(level="#####\n#@$.#\n#####")
+    env.reset()
+    env.step("right")
+    _, info = env.set_state(env.get_state())
+    assert info["success"]
+    assert info["admissible_actions"] == ()
+    with pytest.raises(EpisodeError):
+        env.step("left")
+
+
+def test_a_snapshot_at_the_limit_is_over_and_one_before_may_go_on():
+    env = make(max_steps=4)
+    _, info = env.set_state(json.dumps(GOOD))
+    assert info["admissible_actions"]
+    assert env.step("up")[3]
+    _, info = env.set_state(json.dumps({**GOOD, "steps": 4}))
+    assert info["admissible_actions"] == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "nan",
+        "[" * 100_000,
+        "9" * 5000,
+        "{" * 30_000,
+        "x" * 10**6,
+        None,
+        5,
+        b"{}",
+        "\ud800",
+        *(
+            json.dumps({**GOOD, **change})
+            for change in (
+                {"format": "sokoban/2"},
+                {"extra": 1},
+                {"level": 5},
+                {"level": "#####\n#@  #\n#####"},
+                {"level": "\n" * 30_000},
+                {"player": -1},
+                {"player": 10**9},
+                {"player": True},
+                {"player": 18.0},
+                {"player": 0},
+                {"player": 16},
+                {"boxes": [16]},
+                {"boxes": [16, 16]},
+                {"boxes": [16, 24, 25]},
+                {"boxes": [0, 16]},
+                {"boxes": "16"},
+                {"boxes": [16, None]},
+                {"boxes": [[16], 24]},
+                {"steps": -1},
+                {"steps": 2**60},
+                {"steps": "3"},
+                {"steps": False},
+            )
+        ),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_what_is_no_snapshot_is_a_data_error_and_changes_nothing(text):
+    env = make()
+    env.step("up")
+    before = env.get_state()
+    with pytest.raises(DataError) as caught:
+        env.set_state(text)
+    assert len(str(caught.value)) < 400
+    assert env.get_state() == before
+    env.step("down")
+
+
+def test_boxes_outside_the_room_cannot_have_moved():
+    env = SokobanEnv(level=POCKET)
+    env.reset()
+    good = json.loads(env.get_state())
+    assert good["boxes"] == [11, 16]
+    env.set_state(json.dumps({**good, "boxes": [12, 16]}))
+    with pytest.raises(DataError, match="outside the room"):
+        env.set_state(json.dumps({**good, "boxes": [11, 12]}))
+
+
+def test_a_snapshot_too_large_for_the_arrays_is_refused_and_changes_nothing():
+    env = make(obs_mode="grid", action_mode="discrete")
+    big = SokobanEnv(level="##########\n#@$.     #\n##########")
+    big.reset()
+    before = env.get_state()
+    with pytest.raises(ConfigError, match="grid_shape"):
+        env.set_state(big.get_state())
+    assert env.get_state() == before
+    assert np.array_equal(env.step(0)[0].shape, (5, 7))
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(list(GOOD)), inner),
+    )
+)
+def test_any_json_is_a_snapshot_or_a_data_error(value):
+    with pytest.raises(DataError):
+        make().set_state(json.dumps(value))

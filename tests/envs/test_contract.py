@@ -1,0 +1,73 @@
+"""Every registered environment keeps both contracts: Gymnasium's, and that of agent environments."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env
+
+import creditflow
+from creditflow.envs import ENVIRONMENTS, check_agent_env, env_id
+from creditflow.envs.check import EnvContractError
+from creditflow.envs.errors import ConfigError, EpisodeError
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_gymnasiums_checker_passes_without_a_warning(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(creditflow.make(name).unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_agent_checker_passes(name):
+    check_agent_env(creditflow.make(name))
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_ids_work_through_gymnasium_and_specs_round_trip(name):
+    env = gym.make(f"creditflow:{env_id(name)}")
+    assert env.spec is not None
+    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.reset(seed=11) == env.reset(seed=11)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_step_before_reset_is_an_episode_error(name):
+    with pytest.raises(EpisodeError, match="reset"):
+        creditflow.make(name).unwrapped.step("anything")
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_infos_are_json(name):
+    _, info = creditflow.make(name).reset(seed=0)
+    assert json.loads(json.dumps(info)) == {**info, "admissible_actions": list(info["admissible_actions"])}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_unknown_reset_options_are_refused(name):
+    env = creditflow.make(name)
+    with pytest.raises(ConfigError, match="task_idd"):
+        env.reset(options={"task_idd": "x"})
+    with pytest.raises(ConfigError, match="both"):
+        env.reset(options={"task_id": "x", "task": {}})
+
+
+def test_the_agent_checker_names_the_broken_rule():
+    class Broken(gym.ObservationWrapper):
+        def observation(self, observation):
+            return 7
+
+    with pytest.raises(EnvContractError, match="observation 7"):
+        check_agent_env(Broken(creditflow.make("sokoban")))
+    with pytest.raises(EnvContractError, match="AgentEnv"):
+        check_agent_env(gym.make("CartPole-v1"))
+
+
+def test_an_unknown_name_suggests_the_near_one():
+    with pytest.raises(ConfigError, match="did you mean 'sokoban'"):
+        creditflow.make("sokobam")

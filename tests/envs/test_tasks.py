@@ -1,0 +1,128 @@
+"""Tasks, ids and panels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import creditflow
+from creditflow.envs import ENVIRONMENTS, RowTasks, Task, content_id, load_panel, panel_names
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.tasks import PanelRow, draw_index, parse_panel, parse_panel_spec
+
+ROW = {"task_id": "demo1:a", "split": "train", "locator": {"x": 1}, "strata": {}}
+
+
+def panel_text(**changes):
+    return json.dumps({"format_version": 1, "rows": [ROW], **changes})
+
+
+def build(content):
+    return Task(content_id("demo1", content), content_id("demo1", content), content)
+
+
+def rows(n):
+    return [PanelRow(build({"i": i}).task_id, "train", {"i": i}, {}) for i in range(n)]
+
+
+def test_a_panel_is_read_in_order():
+    panel = parse_panel(panel_text(rows=[ROW, {**ROW, "task_id": "demo1:b", "split": "test"}]), "demo/p")
+    assert [row.task_id for row in panel.rows] == ["demo1:a", "demo1:b"]
+    assert [row.task_id for row in panel.split("test")] == ["demo1:b"]
+    assert panel.split("all") == panel.rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not in panel format"),
+        ("[]", "not in panel format"),
+        ("{}", "not in panel format"),
+        (panel_text(format_version=2), "format_version 2, expected 1"),
+        (panel_text(rows=3), "not in panel format"),
+        (panel_text(rows=[{"task_id": "demo1:a"}]), "split"),
+        (panel_text(rows=[ROW, ROW]), "occurs twice"),
+    ],
+)
+def test_panel_format_errors_say_what_is_wrong(text, message):
+    with pytest.raises(DataError, match=message):
+        parse_panel(text, "demo/p")
+
+
+def test_unknown_panels_and_splits_suggest_the_near_name():
+    with pytest.raises(ConfigError, match="did you mean 'standard-v1'"):
+        load_panel("sokoban", "standard-v2")
+    with pytest.raises(ConfigError, match="did you mean 'valid'"):
+        parse_panel_spec("sokoban", "standard-v1:vaild")
+    with pytest.raises(ConfigError, match="NAME:SPLIT"):
+        parse_panel_spec("sokoban", ":train")
+    assert panel_names("no-such-environment") == ()
+
+
+def test_a_changed_row_is_noticed_when_it_is_used():
+    source = RowTasks("demo", [PanelRow("demo1:0", "train", {"i": 0}, {})], build)
+    with pytest.raises(DataError, match="row 0 is published as demo1:0"):
+        source.get("demo1:0")
+
+
+def test_unknown_ids_and_empty_sources_are_explained():
+    with pytest.raises(UnknownTaskError, match="not among the 2 tasks"):
+        RowTasks("demo", rows(2), build).get("demo1:zzz")
+    with pytest.raises(ConfigError, match="empty"):
+        RowTasks("demo", [], build)
+
+
+def test_draws_cover_all_rows_and_follow_the_generator():
+    source = RowTasks("demo", rows(5), build)
+    drawn = [source.draw(np.random.default_rng(seed)).task_id for seed in range(60)]
+    assert set(drawn) == set(source.task_ids())
+    assert drawn == [source.draw(np.random.default_rng(seed)).task_id for seed in range(60)]
+
+
+def test_drawn_indices_are_uniform_and_pinned():
+    rng = np.random.Generator(np.random.PCG64(0))
+    assert [draw_index(rng, 10) for _ in range(10)] == [6, 2, 0, 0, 8, 9, 6, 7, 5, 9]
+    counts = np.bincount([draw_index(rng, 4) for _ in range(4000)], minlength=4)
+    assert counts.min() > 900
+
+
+def test_ids_do_not_depend_on_key_order():
+    assert content_id("x1", {"a": 1, "b": "é"}) == content_id("x1", {"b": "é", "a": 1})
+    assert content_id("x1", {"a": 1}) != content_id("x2", {"a": 1})
+
+
+def test_content_that_is_not_json_has_no_id():
+    with pytest.raises(ValueError, match="JSON"):
+        content_id("x1", {"a": float("nan")})
+
+
+PROBE = """
+import sys, creditflow
+env = creditflow.make(sys.argv[1])
+for seed in range(8):
+    _, info = env.reset(seed=seed)
+    print(info["task_id"], env.unwrapped.task.canonical_id, info["state_key"])
+"""
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_ids_are_equal_in_other_processes_under_other_hash_seeds(name):
+    env = creditflow.make(name)
+    here = ""
+    for seed in range(8):
+        _, info = env.reset(seed=seed)
+        here += f"{info['task_id']} {env.unwrapped.task.canonical_id} {info['state_key']}\n"  # type: ignore[attr-defined]  # AgentEnv
+    for hash_seed in ("1", "999"):
+        variables = {
+            **os.environ,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": str(Path(creditflow.__file__).parents[1]),
+        }
+        command = [sys.executable, "-c", PROBE, name]
+        assert subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout == here

@@ -1,0 +1,44 @@
+"""Show a trajectory log as one offline HTML page: rollouts beside their state graph, credit of several schemes.
+
+creditflow view rollouts.jsonl.gz --out view.html
+creditflow view rollouts.jsonl --schemes grpo,graphgpo --limit 20 --out view.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.commands.options import positive
+from creditflow.train.viewer.data import view_data
+from creditflow.train.viewer.page import render_page
+from creditflow.wrappers import credit
+from creditflow.wrappers.jsonl import atomic_writer, read_groups
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    parser.add_argument("--schemes", default="grpo,gigpo,graphgpo,rewardflow", help="whose credit to show")
+    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
+    parser.add_argument("--limit", type=positive, metavar="N", help="only the first N groups")
+    parser.add_argument("--out", required=True, metavar="FILE.html", help="where to write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    schemes = {name: credit.make(name) for name in args.schemes.split(",") if name}
+    if not schemes:
+        raise ConfigError(f"name at least one scheme: {', '.join(credit.names())}")
+    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)[: args.limit]
+    if not groups:
+        raise TrajectoryError(f"{args.input}: the log holds no trajectories")
+    page = render_page(view_data(groups, schemes, "creditflow view: " + Path(args.input).name))
+    with atomic_writer(args.out) as stream:
+        stream.write(page)
+    print(f"{args.out}: {len(groups)} groups, {sum(len(g.turns) for g in groups)} turns", file=sys.stderr)
+    return 0

@@ -1,0 +1,1 @@
+"""``creditflow view``: trajectories beside their state graph, on one offline page."""
