@@ -234,3 +234,35 @@ def test_every_variant_is_a_scheme_and_keeps_its_promises(name):
 def test_senseless_parameters_are_refused(wrong):
     with pytest.raises(ConfigError):
         credit.make("grouptd", **wrong)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_names_of_states_and_actions_do_not_matter(seed):
+    group = random_group(np.random.default_rng(seed))
+    renamed = Group(
+        tuple(
+            replace(
+                m,
+                turns=tuple(
+                    replace(
+                        t, state_key=f"~{t.state_key}", next_state_key=f"~{t.next_state_key}", action=f"~{t.action}"
+                    )
+                    for t in m.turns
+                ),
+                final_state_key=f"~{m.final_state_key}",
+            )
+            for m in group.trajectories
+        )
+    )
+    scheme = GroupTD(deterministic=True)
+    np.testing.assert_allclose(
+        scheme.assign(renamed).flat_advantages, scheme.assign(group).flat_advantages, atol=1e-12
+    )  # fmt: skip
+
+
+def test_a_rollout_that_never_began_counts_as_a_sample_of_the_outcome():
+    empty = Trajectory("w9", "g", "t", (), False, 0.0, "env_error", "a")
+    walks = (walk("w0", "abg", "success"), walk("w1", "abc"))
+    without, with_it = (GroupTD().assign(Group(members)) for members in (walks, (*walks, empty)))
+    assert len(with_it.advantages[2]) == 0
+    assert with_it.flat_advantages[0] != without.flat_advantages[0]  # ρ fell
