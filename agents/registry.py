@@ -20,7 +20,7 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
 
 
 def make_agent(spec: str) -> Agent:
-    """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "tabular:1.5").
+    """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "tabular:0.5").
 
     Raises:
         ConfigError: an unknown name (never a download) or a malformed argument.

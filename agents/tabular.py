@@ -31,8 +31,8 @@ class TabularAgent:
     """π(a | s) ∝ exp θ(s, a), one row per state key, made when the state is first met.
 
     Args:
-        guidance: added to the logits of the oracle's optimal actions when a row is made: 0 starts uniform, larger
-            values start nearer to the expert.
+        guidance: probability in [0, 1) that a fresh row gives to the oracle's optimal actions together; 0 (default)
+            starts uniform and never asks the oracle.
         step: "kl" or "rms": what ``step_size`` means.
         step_size: KL per update (nats, averaged over visited turns), or learning rate after dividing the advantages
             by their root mean square.
@@ -43,6 +43,8 @@ class TabularAgent:
     def __init__(self, *, guidance: float = 0.0, step: Literal["kl", "rms"] = "kl", step_size: float = 0.01) -> None:
         if step not in ("kl", "rms"):
             raise unknown_name("step matching", str(step), ["kl", "rms"])
+        if not 0.0 <= guidance < 1.0:
+            raise ConfigError(f"guidance is a probability in [0, 1), got {guidance!r}")
         if not step_size > 0.0:
             raise ConfigError(f"step_size must be positive, got {step_size!r}")
         self.guidance, self.step, self.step_size = guidance, step, step_size
@@ -119,8 +121,10 @@ class TabularAgent:
         actions = self._actions[key] = view.info["admissible_actions"]
         logits = np.zeros(len(actions))
         if self.guidance:
-            best = view.oracle.optimal_actions(view.snapshot)
-            logits[[action in best for action in actions]] = self.guidance
+            best = np.isin(actions, view.oracle.optimal_actions(view.snapshot))
+            if best.any() and not best.all():
+                logits[best] = np.log(self.guidance / best.sum())
+                logits[~best] = np.log((1.0 - self.guidance) / (~best).sum())
         self._logits[key] = logits
         return list(accumulate(_softmax(logits[None])[0].tolist()))
 

@@ -6,26 +6,42 @@ Gymnasium ≥ 1.0 has no entry-point plugins: ids exist once ``creditflow`` is i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from creditflow.envs.errors import ConfigError, unknown_name
 
-__all__ = ["ENVIRONMENTS", "env_id", "make", "make_vec", "register_envs"]
+__all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs"]
 
-# short name -> (Gymnasium id, entry point); the entry point is a string, so importing creditflow imports no env
-ENVIRONMENTS: dict[str, tuple[str, str]] = {
-    "sokoban": ("creditflow/Sokoban-v0", "creditflow.envs.sokoban.env:SokobanEnv"),
+
+class Entry(NamedTuple):
+    """One environment.
+
+    Attributes:
+        gym_id: its Gymnasium id.
+        entry_point: a string, so that importing creditflow imports no environment.
+        files: the argument that takes a path to a user's own tasks.
+    """
+
+    gym_id: str
+    entry_point: str
+    files: str
+
+
+ENVIRONMENTS: dict[str, Entry] = {
+    "sokoban": Entry("creditflow/Sokoban-v0", "creditflow.envs.sokoban.env:SokobanEnv", "levels"),
+    "alfworld": Entry("creditflow/ALFWorld-v0", "creditflow.envs.alfworld.env:ALFWorldEnv", "data_path"),
+    "webshop": Entry("creditflow/WebShop-v0", "creditflow.envs.webshop.env:WebShopEnv", "data"),
 }
 
 
 def register_envs() -> None:
     """Register every environment once; a second import path must not print "Overriding environment"."""
-    for gym_id, entry_point in ENVIRONMENTS.values():
-        if gym_id not in gym.registry:
-            gym.register(id=gym_id, entry_point=entry_point, nondeterministic=False)
+    for entry in ENVIRONMENTS.values():
+        if entry.gym_id not in gym.registry:
+            gym.register(id=entry.gym_id, entry_point=entry.entry_point, nondeterministic=False)
 
 
 def env_id(name: str) -> str:
@@ -35,10 +51,10 @@ def env_id(name: str) -> str:
         ConfigError: unknown name; suggests the near one.
     """
     if name in ENVIRONMENTS:
-        return ENVIRONMENTS[name][0]
+        return ENVIRONMENTS[name].gym_id
     if name in gym.registry:
         return name
-    raise unknown_name("environment", name, [*ENVIRONMENTS, *(gym_id for gym_id, _ in ENVIRONMENTS.values())])
+    raise unknown_name("environment", name, [*ENVIRONMENTS, *(entry.gym_id for entry in ENVIRONMENTS.values())])
 
 
 def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:

@@ -32,7 +32,8 @@ COMMANDS = {
     "audit": "say what a trajectory log can and cannot teach",
     "study": "measure credit schemes against exact values on tabular tasks",
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
-    "play": "play an environment yourself",
+    "play": "play an environment yourself, in the terminal; webshop on a local web page",
+    "data": "list, import and verify data of your own",
 }
 
 
@@ -83,6 +84,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"creditflow: {_said(error)}", file=sys.stderr)
         return _exit_code(error)
+    except Exception as error:  # noqa: BLE001 - the last line of defence; reported, never hidden
+        if top.traceback:
+            traceback.print_exc()
+        print(
+            f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
+            f"Please report it with the output of: creditflow --traceback {' '.join(arguments)}",
+            file=sys.stderr,
+        )
+        return 1
 
 
 def _said(error: Exception) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import signal
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 from shared_data import ROOT
@@ -173,12 +175,54 @@ def test_a_truncated_gzip_is_refused(log, tmp_path, capsys):
     assert "gzip" in capsys.readouterr().err
 
 
+def test_data_lists_and_imports_and_verifies(tmp_path, capsys):
+    assert main(["data", "list"]) == 0
+    assert "data_path=PATH" in capsys.readouterr().out
+    assert main(["data", "import", "webshp", "x", "--out", str(tmp_path / "s")]) == 2
+    assert main(["data", "import", "webshop", str(tmp_path), "--out", str(tmp_path / "s")]) == 3
+    assert "items" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+    assert main(["data", "verify", "webshop", str(tmp_path)]) == 3
+
+
+def test_play_serves_the_shop_until_interrupted():
+    command = [sys.executable, "-m", "creditflow.train", "play", "--env", "webshop"]
+    environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as played:
+        assert played.stdout is not None
+        url = played.stdout.readline().split()[0]
+        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
+            assert "<title>WebShop</title>" in page.read().decode()
+        played.send_signal(signal.SIGINT)
+        assert played.wait(timeout=30) == 130
+
+
+def test_play_shops_in_the_terminal_too(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("hint\nquit\n"))
+    assert main(["play", "--env", "webshop", "--terminal"]) == 0
+    assert "steps to go" in capsys.readouterr().out
+
+
 def test_play_takes_actions_hints_and_undo_from_standard_input(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("?\nhint\nup\nundo\nsideways\nquit\n"))
     assert main(["play", "--seed", "3"]) == 0
     shown = capsys.readouterr().out
     assert "steps to go" in shown
     assert "refused: 'sideways'" in shown
+
+
+def test_a_defect_is_reported_in_one_line_and_with_its_traceback_on_request(monkeypatch, capsys):
+    import creditflow.train.commands.envs as command
+
+    monkeypatch.setattr(command, "run", lambda args: 1 // 0)
+    assert main(["envs"]) == 1
+    shown = capsys.readouterr().err
+    assert "ZeroDivisionError" in shown
+    assert "Traceback" not in shown
+    assert main(["--traceback", "envs"]) == 1
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_an_interrupt_leaves_with_130():

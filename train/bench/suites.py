@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.registration import make
-from creditflow.envs.tasks import Task
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.registration import ENVIRONMENTS, make
+from creditflow.envs.tasks import Task, panel_names
 
 __all__ = ["PRESETS", "Preset", "Suite", "open_suite"]
+
+
+DEFAULT_PANEL = "standard-v1"
+GUIDANCE = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55}
+LONG_TASKS = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,8 @@ class Suite:
         env: short name of the environment.
         settings: its arguments.
         tasks: evenly spread over the source's order, which panels sort by difficulty within each stratum.
-        guidance: logit bonus of optimal actions in the initial policy, so that success begins between never and always.
+        guidance: probability of an optimal action in the initial policy, so that success begins between never and
+            always: lower for short tasks.
     """
 
     name: str
@@ -71,7 +77,11 @@ def open_suite(spec: str, limit: int) -> Suite:
     if at:
         if not Path(path).exists():
             raise DataError(f"suite {spec!r}: {path} does not exist")
-        settings["levels"] = path
+        if name not in ENVIRONMENTS:
+            raise unknown_name("environment", name, ENVIRONMENTS)
+        settings[ENVIRONMENTS[name].files] = path
+    elif DEFAULT_PANEL in panel_names(name):
+        settings["panel"] = f"{DEFAULT_PANEL}:train"
     try:
         env = make(name, **settings).unwrapped
     except TypeError as error:
@@ -79,9 +89,11 @@ def open_suite(spec: str, limit: int) -> Suite:
     if not isinstance(env, AgentEnv):
         raise ConfigError(f"suite {spec!r}: not a creditflow environment")
     ids = env.tasks.task_ids()
+    if not ids:
+        raise ConfigError(f"suite {spec!r}: its task source is endless and has no list to choose from")
     chosen = _spread(ids, limit)
     short = name if not at else f"{name}@{Path(path).parent.name}/{Path(path).stem}"
-    return Suite(short, name, settings, tuple(env.tasks.get(i) for i in chosen), guidance=3.0 if at else 1.0)
+    return Suite(short, name, settings, tuple(env.tasks.get(i) for i in chosen), GUIDANCE.get(spec, LONG_TASKS))
 
 
 def _spread(ids: Sequence[str], limit: int) -> list[str]:

@@ -20,11 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     rows = []
-    for name, (gym_id, _) in ENVIRONMENTS.items():
+    for name, entry in ENVIRONMENTS.items():
         panels = {}
         for panel in panel_names(name):
             panels[panel] = dict(Counter(row.split for row in load_panel(name, panel).rows))
-        rows.append({"name": name, "id": gym_id, "panels": panels})
+        rows.append({"name": name, "id": entry.gym_id, "files": entry.files, "panels": panels})
     if args.json:
         print(json.dumps(rows, indent=2))
         return 0

@@ -1,4 +1,4 @@
-"""Play an environment yourself, in the terminal.
+"""Play an environment yourself: in the terminal; webshop on a web page of this machine only.
 
 Besides the environment's actions: ? (actions), hint (an optimal action), undo, restart, quit.
 """
@@ -21,12 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_env_arguments(parser)
     parser.add_argument("--task", metavar="TASK_ID", help="play this task")
+    parser.add_argument("--terminal", action="store_true", help="webshop: play in the terminal too")
+    parser.add_argument("--port", type=int, default=0, help="webshop: of its page on 127.0.0.1 (default: a free one)")
     parser.add_argument("--seed", type=int, default=0, help="else the task that this seed draws (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     env = bare_env(args.env, env_arguments(args))
+    if args.env == "webshop" and not args.terminal:
+        return _serve(env, args)
     options = {"task_id": args.task} if args.task else None
     observation, info = env.reset(seed=args.seed, options=options)
     history: list[str] = []
@@ -62,6 +66,21 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{observation}\n")
     end = "success" if info["success"] else "the step limit" if truncated else "failure"
     print(f"over after {info['elapsed_steps']} steps: {end}, score {info['score']:g}")
+    return 0
+
+
+def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
+    """The shop as a web page, until interrupted."""
+    from creditflow.envs.webshop.env import WebShopEnv
+    from creditflow.envs.webshop.web import ShopServer
+
+    assert isinstance(env, WebShopEnv)  # noqa: S101 - its name was asked for
+    server = ShopServer(env, port=args.port, seed=args.seed)
+    print(f"{server.url}  (Ctrl-C ends)", flush=True)
+    try:
+        server.serve_forever()
+    finally:
+        server.close()
     return 0
 
 

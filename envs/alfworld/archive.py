@@ -1,0 +1,86 @@
+"""Archives of released games (``.tar``, ``.tar.gz``, ``.tar.xz``): read or unpacked with nothing taken on trust.
+
+Only regular files that lie where a game's files lie are looked at, under caps of number and size; links, devices,
+absolute paths and ``..`` never leave the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from creditflow.envs.errors import DataError
+
+__all__ = ["iter_archive", "unpack_archive"]
+
+MAX_MEMBERS: Final = 50_000
+MAX_MEMBER_BYTES: Final = 8_000_000
+MAX_TOTAL_BYTES: Final = 2_000_000_000  # the release unpacks to 345 MB
+_WANTED: Final = re.compile(
+    r"(?:\./)?(?:[\w.-]+/)*?((?:train|valid_seen|valid_unseen|valid_train)/[\w.-]+/[\w.-]+/(?:game\.tw-pddl|traj_data\.json))"
+)
+
+
+def iter_archive(path: str | Path) -> Iterator[tuple[str, bytes]]:
+    """The files of all games: (path below the split folders, content), in the archive's order.
+
+    Raises:
+        DataError: not a readable tar archive, or beyond a cap.
+    """
+    total = 0
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for count, member in enumerate(archive):
+                if count >= MAX_MEMBERS:
+                    raise DataError(f"{path}: more than {MAX_MEMBERS} members; this is no archive of ALFWorld games")
+                name = _wanted(member)
+                if name is None:
+                    continue
+                total += member.size
+                if member.size > MAX_MEMBER_BYTES or total > MAX_TOTAL_BYTES:
+                    raise DataError(
+                        f"{path}: member {member.name!r:.120} of {member.size} bytes goes beyond the caps "
+                        f"({MAX_MEMBER_BYTES} a file, {MAX_TOTAL_BYTES} in all)"
+                    )
+                stream = archive.extractfile(member)
+                if stream is None:
+                    raise DataError(f"{path}: member {member.name!r:.120} holds no data")
+                yield name, stream.read(MAX_MEMBER_BYTES + 1)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise DataError(f"{path}: not a readable tar archive ({error}); expected .tar, .tar.gz or .tar.xz") from error
+
+
+def _wanted(member: tarfile.TarInfo) -> str | None:
+    """The path below the split folders of a member that is a game's file, else None."""
+    if not member.isreg() or member.name.startswith("/") or ".." in Path(member.name).parts:
+        return None
+    match = _WANTED.fullmatch(member.name)
+    return match.group(1) if match else None
+
+
+def unpack_archive(path: str | Path, folder: str | Path) -> int:
+    """Write the games of an archive into ``folder/json_2.1.1``, which then serves as ``data_path``.
+
+    Returns:
+        How many game files were written.
+
+    Raises:
+        DataError: see ``iter_archive``; or the archive holds no game.
+    """
+    games = 0
+    for name, content in iter_archive(path):
+        target = Path(folder) / "json_2.1.1" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        temporary.write_bytes(content)
+        temporary.replace(target)
+        games += target.name == "game.tw-pddl"
+    if not games:
+        raise DataError(
+            f"{path}: holds no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen"
+        )
+    return games

@@ -1,0 +1,94 @@
+"""Who plays the game: our own rules, or TextWorld's engine behind the same four methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from creditflow.envs.alfworld.commands import Menu
+from creditflow.envs.alfworld.engine import NOTHING_HAPPENS, act, intro, menu
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.errors import DataError, unknown_name
+
+__all__ = ["BACKENDS", "Backend", "NativeBackend", "make_backend"]
+
+BACKENDS: Final = ("native", "textworld")
+
+
+class Backend(Protocol):
+    """Plays one game.
+
+    Attributes:
+        world: the true facts now.
+        past: the commands since the start, if this backend needs them to come back to a state; else ().
+    """
+
+    world: World
+    past: tuple[str, ...]
+
+    def intro(self) -> str:
+        """The introduction of the game that was begun."""
+        ...
+
+    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:
+        """Begin a game. ``fields`` are those of the file it was read from, for engines that read files."""
+        ...
+
+    def menu(self) -> Menu:
+        """The admissible commands."""
+        ...
+
+    def do(self, command: str) -> tuple[str, bool]:
+        """Send a command, admissible or not; returns the reply, and whether the state changed."""
+        ...
+
+    def restore(self, world: World, past: tuple[str, ...]) -> None:
+        """Come to a state of the game that ``start`` began."""
+        ...
+
+
+class NativeBackend:
+    """Our own rules."""
+
+    world: World
+    past: tuple[str, ...] = ()
+
+    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Begin a game."""
+        self.world = World(game)
+
+    def intro(self) -> str:
+        """The introduction."""
+        return intro(World(self.world.game))
+
+    def menu(self) -> Menu:
+        """The admissible commands."""
+        return menu(self.world)
+
+    def do(self, command: str) -> tuple[str, bool]:
+        """Send a command."""
+        op = menu(self.world).ops.get(command.strip())
+        return (NOTHING_HAPPENS, False) if op is None else act(self.world, op)
+
+    def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - a world says it all
+        """Come to a state."""
+        if world.game is not self.world.game:
+            raise DataError("the state belongs to another game")
+        self.world = world
+
+
+def make_backend(name: str) -> Backend:
+    """A backend by name.
+
+    Raises:
+        ConfigError: unknown name.
+        MissingExtraError: "textworld" without ALFWorld's packages.
+    """
+    if name == "native":
+        return NativeBackend()
+    if name == "textworld":
+        from creditflow.envs.alfworld.textworld_backend import TextWorldBackend
+
+        return TextWorldBackend()
+    raise unknown_name("backend", name, BACKENDS)

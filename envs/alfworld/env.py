@@ -1,0 +1,228 @@
+"""``creditflow/ALFWorld-v0``: household tasks in text, byte-exact with TextWorld's engine and a thousand times faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from creditflow.envs.alfworld.backends import make_backend
+from creditflow.envs.alfworld.dialect import DIALECTS
+from creditflow.envs.alfworld.engine import NOTHING_HAPPENS
+from creditflow.envs.alfworld.facts import true_facts
+from creditflow.envs.alfworld.files import fields_from_file
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.reasons import why_not
+from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
+from creditflow.envs.alfworld.sources import FolderTasks, open_tasks
+from creditflow.envs.alfworld.story import Story
+from creditflow.envs.alfworld.texts import OBSERVATIONS, TEXT_KEYS
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, unknown_name
+from creditflow.envs.tasks import Task
+
+__all__ = ["ALFWorldEnv"]
+
+REWARDS: Final[dict[str, float]] = {"sparse": 1.0, "ten": 10.0}
+
+
+class ALFWorldEnv(AgentEnv[str, str, str]):
+    """Find things in a house, treat them, put them where they belong.
+
+    All arguments are plain JSON values, so ``env.spec`` round-trips. Without arguments, every reset draws a new house
+    from the generator.
+
+    Args:
+        panel: "<panel>:<split>" of the embedded panels, such as "standard-v1:valid"; "released-v1" lists released games
+            by content and needs ``data_path`` too.
+        data_path: instead, a folder of released games, such as "$ALFWORLD_DATA" (expanded; never read unasked).
+        game: instead, one game: the path of a ``.tw-pddl`` file, its fields, or a game's content.
+        split: "train" (default), "valid_seen" or "valid_unseen", for the generator and ``data_path``.
+        task_types: only these of the six task types, for the same two.
+        observation: "raw" (the engine's reply, byte for byte) or "augmented" (with place, held object and its
+            properties, moved objects; costs no step).
+        text_key: "observation", "graphgpo", "rewardflow" or "rewardflow_paper": the state as that method sees it.
+        syntax: None plays each game in its own words; "move" or "put" (``put X in/on Y``, of ALFWorld ≤ 0.3) says it
+            in those.
+        reward: "sparse" (1 when won) or "ten" (10 when won).
+        max_steps: the episode's limit.
+        backend: "native" or "textworld" (the real engine; needs ``creditflow[alfworld]``).
+        oracle_nodes: cap of one search of the oracle.
+
+    Info has, beside the common keys, ``task_type: str``, ``won: bool`` and ``goal_condition_success_rate: float`` (see
+    ``World.conditions``). ``score`` is 1.0 when won, else 0.0, as in the original. Refused commands are answered
+    "Nothing happens." and explained in ``invalid_reason``.
+
+    Raises:
+        ConfigError: a wrong argument.
+        DataError: a malformed game file.
+        MissingExtraError: ``backend="textworld"`` without its packages.
+    """
+
+    env_name: ClassVar[str] = "alfworld"
+    replies: ClassVar[bool] = True
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
+
+    def __init__(
+        self,
+        *,
+        panel: str | None = None,
+        data_path: str | None = None,
+        game: str | Mapping[str, Any] | None = None,
+        split: str | None = None,
+        task_types: Sequence[str] | None = None,
+        observation: str = "raw",
+        text_key: str = "observation",
+        syntax: str | None = None,
+        reward: str = "sparse",
+        max_steps: int = 50,
+        backend: str = "native",
+        oracle_nodes: int = 50_000,
+        render_mode: str | None = None,
+    ) -> None:
+        if observation not in OBSERVATIONS:
+            raise unknown_name("observation", str(observation), OBSERVATIONS)
+        if text_key not in TEXT_KEYS:
+            raise unknown_name("text_key", str(text_key), TEXT_KEYS)
+        if syntax is not None and syntax not in DIALECTS:
+            raise unknown_name("syntax", str(syntax), DIALECTS)
+        if reward not in REWARDS:
+            raise unknown_name("reward", str(reward), REWARDS)
+        if render_mode not in (None, "ansi"):
+            raise ConfigError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+        self._backend = make_backend(backend)
+        self._real = backend == "textworld"
+        tasks = open_tasks(panel=panel, data_path=data_path, game=game, split=split, task_types=task_types)
+        super().__init__(tasks=tasks, max_steps=max_steps)
+        self.render_mode = render_mode
+        self.observation_space = TextSpace()
+        self.action_space = TextSpace(("look", "inventory", "help"))
+        self._view, self._key = OBSERVATIONS[observation], TEXT_KEYS[text_key]
+        self._syntax, self._win = syntax, REWARDS[reward]
+        self._game_file = game
+        self._oracle = ALFWorldOracle(oracle_nodes)
+        self._story = Story()
+        self._won = False
+
+    @property
+    def world(self) -> World:
+        """The true facts of the present state.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        if self._task is None:
+            raise EpisodeError("there is no state yet: call reset() first")
+        return self._backend.world
+
+    # -- AgentEnv ----------------------------------------------------------------------------------------------------
+    def _start(self, task: Task) -> None:
+        game = game_of_task(task, self._syntax)
+        self._backend.start(game, self._fields(task) if self._real else None)
+        self._story = Story()
+        if self._real:
+            self._story.reply = self._backend.intro()
+        self._won = self._backend.world.won()
+
+    def _parse(self, action: Any) -> tuple[str | None, str]:
+        if not isinstance(action, str):
+            return None, f"an action is a string, got {type(action).__name__}"
+        command = action.strip()
+        return (command, "") if command else (None, "the command is empty")
+
+    def _refusal(self, action: str) -> str:
+        return "" if action in self._backend.menu().ops else why_not(self._backend.world, action)
+
+    def _apply(self, action: str) -> Outcome:
+        op = self._backend.menu().ops[action]
+        reply, effective = self._backend.do(action)
+        self._story.tell(op, reply)
+        self._won = self._backend.world.won()
+        return Outcome(self._win if self._won else 0.0, self._won, effective)
+
+    def _wasted(self) -> float:
+        self._story.refuse(NOTHING_HAPPENS)
+        return 0.0
+
+    def _observe(self) -> str:
+        return self._view(self._backend.world, self._story)
+
+    def _keys(self) -> tuple[str, str]:
+        world = self._backend.world
+        return world.key(), (self._key or self._view)(world, self._story)
+
+    def _admissible(self) -> tuple[str, ...]:
+        return self._backend.menu().commands
+
+    def _progress(self) -> tuple[bool, float]:
+        return (True, 1.0) if self._won else (False, 0.0)
+
+    def _extra_info(self) -> dict[str, Any]:
+        met, every = self._backend.world.conditions()
+        return {
+            "task_type": self._backend.world.game.goal.task_type,
+            "won": self._won,
+            "goal_condition_success_rate": met / every,
+        }
+
+    # -- snapshots, oracle -------------------------------------------------------------------------------------------
+    def get_state(self) -> str:
+        """The snapshot of the present state: JSON text with the house, its changes, the history and the step count.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        return write_snapshot(self.world, self._story.to_json(), self._backend.past, self.elapsed_steps)
+
+    def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
+        """Restore a snapshot of any ``ALFWorldEnv`` with the same ``syntax``; returns what ``reset`` would.
+
+        Raises:
+            DataError: not a snapshot, not a state of its game, or (``backend="textworld"``) not made by that backend.
+        """
+        state = read_snapshot(snapshot)
+        story = Story.from_json(state.game, state.story)
+        if state.game.syntax != self._syntax:
+            raise DataError(
+                f"the snapshot was taken with syntax={state.game.syntax!r}, this environment has {self._syntax!r}: texts "
+                "and commands would not fit"
+            )
+        self._begin(state.game.task, elapsed=state.steps)
+        self._backend.restore(state.world, state.past)
+        self._story, self._won = story, self._backend.world.won()
+        self._over = self._won or state.steps >= self.max_steps
+        return self._observe(), self._info(True, True, False, "")
+
+    @property
+    def oracle(self) -> ALFWorldOracle:
+        """Exact distances, values and optimal actions; takes snapshots."""
+        return self._oracle
+
+    def walkthrough(self) -> tuple[str, ...]:
+        """A shortest solution from the present state; () if it is won or cannot be won."""
+        return self._oracle.solution(self.world) or ()
+
+    def facts(self) -> tuple[str, ...]:
+        """The true facts that can change, with the names players see, sorted."""
+        return true_facts(self.world)
+
+    def _fields(self, task: Task) -> Mapping[str, Any] | None:
+        """The original file of a task, for the engine that reads files; None if there is none, or it is reworded."""
+        if self._syntax is not None:
+            return None
+        if self._game_file is not None and self.tasks.task_ids() == (task.task_id,):  # not another game by option
+            if isinstance(self._game_file, str):
+                return fields_from_file(Path(self._game_file).expanduser())
+            return self._game_file if "pddl_problem" in self._game_file else None
+        path = self.tasks.path_of(task.task_id) if isinstance(self.tasks, FolderTasks) else None
+        return None if path is None else fields_from_file(path)
+
+    def source_file(self) -> str:
+        """The file that the present game was read from; "" if it was not read from a folder."""
+        path = self.tasks.path_of(self.task.task_id) if isinstance(self.tasks, FolderTasks) else None
+        return "" if path is None else str(path)
+
+    def render(self) -> str | None:
+        """The augmented observation, with ``render_mode="ansi"``."""
+        return OBSERVATIONS["augmented"](self.world, self._story) if self.render_mode == "ansi" else None

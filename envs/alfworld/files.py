@@ -1,0 +1,75 @@
+"""Game files: one ``.tw-pddl`` file or dictionary to a game's content, with errors that name the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.alfworld.content import content_from_problem
+from creditflow.envs.alfworld.domain import check_domain
+from creditflow.envs.alfworld.grammar import parse_grammar
+from creditflow.envs.alfworld.pddl import parse_problem
+from creditflow.envs.errors import DataError
+
+__all__ = ["FIELDS", "content_from_fields", "content_from_file", "fields_from_file"]
+
+FIELDS = ("pddl_domain", "grammar", "pddl_problem")
+MAX_BYTES = 8_000_000  # released files have at most 140,000
+_HOW = "games come from `alfworld-download`, or from an exported creditflow game"
+
+
+def fields_from_file(path: Path) -> dict[str, Any]:
+    """The JSON fields of a ``.tw-pddl`` file.
+
+    Raises:
+        DataError: unreadable, too large, not JSON, or a field is missing.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise DataError(f"{path}: {size} bytes, expected a game file of at most {MAX_BYTES}; {_HOW}")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); {_HOW}") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: not a JSON game file ({error}); {_HOW}") from error
+    return _checked(data, str(path))
+
+
+def _checked(data: Any, source: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise DataError(f"{source}: a game file holds one JSON object, got {type(data).__name__}; {_HOW}")
+    for name in FIELDS:
+        if not isinstance(data.get(name), str):
+            raise DataError(
+                f"{source}: the field {name!r} is missing or not a string; a .tw-pddl file has {FIELDS}; {_HOW}"
+            )
+    return dict(data)
+
+
+def content_from_fields(data: Any, source: str) -> dict[str, Any]:
+    """The content of a game given as the fields of a ``.tw-pddl`` file.
+
+    Raises:
+        DataError: a field is missing, or its text is not of a version this engine reproduces.
+    """
+    fields = _checked(data, source)
+    actions = check_domain(fields["pddl_domain"], source)
+    dialect, sentence = parse_grammar(fields["grammar"], source)
+    if "help" not in actions:
+        dialect = replace(dialect, help="")
+    return content_from_problem(parse_problem(fields["pddl_problem"], source), dialect, sentence, source)
+
+
+def content_from_file(path: Path) -> dict[str, Any]:
+    """The content of a ``.tw-pddl`` file.
+
+    Raises:
+        DataError: see ``content_from_fields``.
+    """
+    return content_from_fields(fields_from_file(path), str(path))

@@ -1,0 +1,96 @@
+"""A folder of released games: ``<path>[/json_2.1.1]/<split>/<task>-<things>-<scene>/<trial>/game.tw-pddl``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from creditflow.envs.alfworld.goals import TASK_TYPES
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+
+__all__ = ["FOLDER_SPLITS", "GAME_FILE", "find_root", "game_paths", "task_type_of"]
+
+GAME_FILE: Final = "game.tw-pddl"
+FOLDER_SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
+VERSION_FOLDER: Final = "json_2.1.1"
+MAX_GAMES: Final = 100_000  # the release has 4,027
+_SKIPPED: Final = ("movable", "Sliced")  # task kinds that ALFWorld's text games do not support
+_HOW: Final = (
+    "expected <data_path>/json_2.1.1/<train|valid_seen|valid_unseen>/<task>/<trial>/game.tw-pddl; get the games with "
+    "`pip install alfworld && alfworld-download` (they land in $ALFWORLD_DATA, default ~/.cache/alfworld)"
+)
+
+
+def find_root(data_path: str) -> Path:
+    """The folder that holds the splits; ``~`` and ``$ALFWORLD_DATA`` are expanded.
+
+    Raises:
+        ConfigError: there is no such folder, or it holds no split.
+    """
+    if not isinstance(data_path, str) or not data_path:
+        raise ConfigError(f"data_path must be the path of a folder, got {data_path!r:.80}; {_HOW}")
+    path = Path(os.path.expandvars(data_path)).expanduser()
+    if not path.is_dir():
+        raise ConfigError(f"data_path {str(path)!r} is not a folder; {_HOW}")
+    for root in (path / VERSION_FOLDER, path):
+        if any((root / split).is_dir() for split in FOLDER_SPLITS):
+            return root
+    raise ConfigError(f"data_path {str(path)!r} holds none of the folders {', '.join(FOLDER_SPLITS)}; {_HOW}")
+
+
+def game_paths(root: Path, split: str, task_types: Collection[str] = ()) -> tuple[Path, ...]:
+    """The game files of a split, sorted by path, so that an index means the same game everywhere.
+
+    Args:
+        root: as ``find_root`` returns it.
+        split: one of ``FOLDER_SPLITS``.
+        task_types: only these; () for all.
+
+    Raises:
+        ConfigError: no such split, or nothing left.
+        DataError: absurdly many files.
+    """
+    if split not in FOLDER_SPLITS:
+        raise unknown_name("split", split, FOLDER_SPLITS)
+    folder = root / split
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not there; {_HOW}")
+    paths = _listed(folder, folder.stat().st_mtime_ns)
+    if task_types:
+        paths = tuple(path for path in paths if task_type_of(path) in task_types)
+    if not paths:
+        wanted = f" of the types {', '.join(sorted(task_types))}" if task_types else ""
+        raise ConfigError(f"{folder} holds no game{wanted}; {_HOW}")
+    return paths
+
+
+@lru_cache(maxsize=16)  # shared by all environments of a process
+def _listed(folder: Path, _changed: int) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for task in sorted(folder.iterdir()):
+        if not task.is_dir() or any(word in task.name for word in _SKIPPED):
+            continue
+        found.extend(trial / GAME_FILE for trial in sorted(task.iterdir()) if (trial / GAME_FILE).is_file())
+        if len(found) > MAX_GAMES:
+            raise DataError(f"{folder}: more than {MAX_GAMES} games; is this the right folder? {_HOW}")
+    return tuple(found)
+
+
+def task_type_of(path: Path) -> str:
+    """The task type of a game file, from its folder's name, else from ``traj_data.json``; "" if neither tells."""
+    name = path.parent.parent.name.split("-", 1)[0]
+    if name in TASK_TYPES:
+        return name
+    notes = path.with_name("traj_data.json")
+    if not notes.is_file():
+        return ""
+    try:
+        data = json.loads(notes.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{notes}: not JSON ({error}); delete it (it is optional) or get it again") from error
+    kind = data.get("task_type", "") if isinstance(data, dict) else ""
+    return kind if isinstance(kind, str) else ""

@@ -1,0 +1,177 @@
+"""A compiled game: everything about a house that never changes, as integers and bit masks.
+
+Receptacles, objects and locations are numbered in the order of their sorted raw ids, which is the engine's listing
+order; sets of objects are bit masks over those numbers. One ``Game`` is shared by all environments that play it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from creditflow.envs.alfworld.commands import Op
+from creditflow.envs.alfworld.content import game_task, goal_of
+from creditflow.envs.alfworld.dialect import DIALECTS, Dialect, dialect_from_content
+from creditflow.envs.alfworld.names import human_names
+from creditflow.envs.tasks import Task, content_id
+
+__all__ = ["Game", "bits"]
+
+MENU_CACHE = 128  # command lists remembered per game
+TEXT_CACHE = 1024  # enumerations remembered per game
+
+
+def bits(mask: int) -> list[int]:
+    """The positions of the set bits, ascending.
+
+    >>> bits(0b1011)
+    [0, 1, 3]
+    """
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+class Game:
+    """A validated content, compiled.
+
+    Args:
+        content: as ``validate_content`` returns it.
+        syntax: play it in this dialect ("move" or "put") instead of its own; None keeps its own.
+
+    Attributes:
+        digest: 16 hex digits that tell games apart; part of every state key.
+        receptacle_names, object_names: str per number.
+        home: location number per receptacle, −1 if it stands nowhere (such receptacles exist and cannot be reached).
+        at_location: tuple of receptacle numbers per location.
+        fits: object mask per receptacle: what may be put there.
+        inner: object mask per object: what lies inside a container object, for ever.
+        openable, sinks, microwaves, fridges: receptacle masks.
+        targets, lamps, knives, pickupable, …: object masks.
+        goal_places: receptacle numbers of the goal's type.
+        start: the initial values of a ``World``.
+    """
+
+    def __init__(self, content: Mapping[str, Any], syntax: str | None = None) -> None:
+        self.content = content
+        self.goal = goal_of(content)
+        self.sentence: str = content["sentence"]
+        self.syntax = syntax
+        self.dialect: Dialect = DIALECTS[syntax] if syntax else dialect_from_content(content["dialect"], "game")
+        self.digest = content_id("", content)[1:17]
+        receptacles, objects = content["receptacles"], content["objects"]
+        agent, start, held = content["agent"]
+        self.receptacle_ids = tuple(row[0] for row in receptacles)
+        self.object_ids = tuple(row[0] for row in objects)
+        places = sorted({start, *(row[2] for row in receptacles if row[2]), *(p for row in objects for p in row[2])})
+        self.location_ids = tuple(places)
+        names = human_names([agent, *places, *self.receptacle_ids, *self.object_ids])
+        self.receptacle_names = tuple(names[r] for r in self.receptacle_ids)
+        self.object_names = tuple(names[o] for o in self.object_ids)
+        self.location_names = tuple(names[p] for p in places)
+        number = {p: i for i, p in enumerate(places)}
+        self.home = tuple(number[row[2]] if row[2] else -1 for row in receptacles)
+        self.at_location = tuple(tuple(r for r, home in enumerate(self.home) if home == p) for p in range(len(places)))
+        self.location_masks = tuple(sum(1 << r for r in here) for here in self.at_location)
+        self.receptacle_types = tuple(row[1] for row in receptacles)
+        self.object_types = tuple(row[1] for row in objects)
+        self.fits = tuple(
+            self._of_types(set(content["contain"].get(rtype, ())) if rtype else set())
+            for rtype in self.receptacle_types
+        )
+        at = {o: i for i, o in enumerate(self.object_ids)}
+        inner = [0] * len(objects)
+        for i, row in enumerate(objects):
+            for container in row[4]:
+                if at[container] != i:  # some pans contain themselves; the engine never lists a thing inside itself
+                    inner[at[container]] |= 1 << i
+        self.inner = tuple(inner)
+        self._affordances(objects)
+        self.openable = sum(1 << r for r, row in enumerate(receptacles) if row[3])
+        self.sinks = self._places("sinkbasintype", "sinktype")
+        self.microwaves = self._places("microwavetype")
+        self.fridges = self._places("fridgetype")
+        self.knives = self._of_types({"knifetype", "butterknifetype"})
+        self._goal()
+        self._start(content, number, at, start, held)
+        # memo tables of the engine; bounded there, and safe to share: entries are immutable and equal for equal keys
+        self._walks: dict[int, dict[str, Op]] = {}
+        self.menus: dict[Any, Any] = {}
+        self.enumerations: dict[int, str] = {}
+        self.distances: dict[Any, Any] = {}
+
+    def _of_types(self, types: set[str]) -> int:
+        return sum(1 << o for o, otype in enumerate(self.object_types) if otype and otype in types)
+
+    def _places(self, *types: str) -> int:
+        return sum(1 << r for r, rtype in enumerate(self.receptacle_types) if rtype in types)
+
+    def _affordances(self, objects: list[list[Any]]) -> None:
+        def having(name: str) -> int:
+            return sum(1 << i for i, row in enumerate(objects) if name in row[5])
+
+        self.pickupable = having("pickupable")
+        self.cleanable, self.heatable, self.coolable = having("cleanable"), having("heatable"), having("coolable")
+        self.toggleable, self.sliceable = having("toggleable"), having("sliceable")
+        self.containers = having("isreceptacleobject")
+        self.first_states = tuple(having(name) for name in ("isclean", "ishot", "iscool", "istoggled", "issliced"))
+
+    def _goal(self) -> None:
+        goal = self.goal
+        self.targets = self._of_types({goal.target})
+        self.lamps = self._of_types({goal.place}) & self.toggleable if goal.looks else 0
+        self.goal_places = () if goal.looks else tuple(bits(self._places(goal.place)))
+        need = {"clean": self.cleanable, "hot": self.heatable, "cool": self.coolable}
+        self.candidates = self.targets & need.get(goal.quality, -1)
+
+    def _start(
+        self, content: Mapping[str, Any], places: Mapping[str, int], at: Mapping[str, int], start: str, held: str
+    ) -> None:
+        inside = [0] * len(self.receptacle_ids)
+        around = [0] * len(self.location_ids)
+        number = {r: i for i, r in enumerate(self.receptacle_ids)}
+        for i, row in enumerate(content["objects"]):
+            for r in row[3]:
+                inside[number[r]] |= 1 << i
+            for p in row[2]:
+                around[places[p]] |= 1 << i
+        self.start_location = places[start]
+        self.start_held = at[held] if held else -1
+        self.start_opened = sum(1 << r for r, row in enumerate(content["receptacles"]) if row[3] == "opened")
+        self.start_inside = tuple(inside)
+        self.start_around = tuple(around)
+
+    def walks(self, place: int) -> dict[str, Op]:
+        """The commands that are admissible at a location whatever the state: walks elsewhere, inventory, look, help."""
+        ops = self._walks.get(place)
+        if ops is None:
+            ops = {
+                f"go to {name}": Op("go", -1, r)
+                for r, (home, name) in enumerate(zip(self.home, self.receptacle_names, strict=True))
+                if home not in (-1, place)
+            }
+            ops.update(
+                {verb: Op(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help}
+            )
+            self._walks[place] = ops = {command: ops[command] for command in sorted(ops)}
+        return ops
+
+    @cached_property
+    def content_text(self) -> str:
+        """The content as JSON text; snapshots carry it."""
+        return json.dumps(self.content, separators=(",", ":"))
+
+    @cached_property
+    def task(self) -> Task:
+        """The game as a task."""
+        return game_task(self.content)
+
+    @property
+    def task_line(self) -> str:
+        """The sentence that states the task."""
+        return f"Your task is to: {self.sentence}."

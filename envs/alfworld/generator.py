@@ -1,0 +1,288 @@
+"""An endless supply of houses: seeded, solvable, not trivial, of known optimal length.
+
+Only raw 64-bit draws are used, whose streams NumPy keeps stable, so a seed is the same house on every machine. Splits
+are disjoint by *content*: whether a house belongs to "valid_unseen" depends on its furniture alone (one layout in
+eight is held out), and among the others "valid_seen" takes one arrangement of things in eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.alfworld.content import FORMAT, validate_content
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.goals import PROPERTIES, TASK_TYPES
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.tables import ACCEPTS, FAMILIES, OPENABLE, ROOMS, THINGS
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.errors import ConfigError, unknown_name
+
+__all__ = ["GENERATION", "LEAST_STEPS", "ROOMS_FOR", "SPLITS", "generate"]
+
+GENERATION: Final = 1  # raise when the same seed gives another house
+SPLITS: Final = ("train", "valid_seen", "valid_unseen")
+HELD_OUT: Final = 8  # one layout, and one arrangement, in so many
+# the shortest solution a game must have: shorter ones are luck of placement
+LEAST_STEPS: Final[dict[str, int]] = {
+    "pick_and_place_simple": 4,
+    "look_at_obj_in_light": 3,
+    "pick_clean_then_place_in_recep": 5,
+    "pick_heat_then_place_in_recep": 5,
+    "pick_cool_then_place_in_recep": 5,
+    "pick_two_obj_and_place": 7,
+}
+ROOMS_FOR: Final[dict[str, tuple[str, ...]]] = {
+    "pick_and_place_simple": ("kitchen", "bathroom", "bedroom", "living"),
+    "look_at_obj_in_light": ("bedroom", "living"),
+    "pick_clean_then_place_in_recep": ("kitchen", "bathroom"),
+    "pick_heat_then_place_in_recep": ("kitchen",),
+    "pick_cool_then_place_in_recep": ("kitchen",),
+    "pick_two_obj_and_place": ("kitchen", "bathroom", "bedroom", "living"),
+}
+_SENTENCES: Final[dict[str, tuple[str, ...]]] = {
+    "pick_and_place_simple": ("put one {o} in the {r}", "bring any {o} to the {r}"),
+    "look_at_obj_in_light": ("look at one {o} by the light of the {r}", "hold any {o} under the {r}"),
+    "pick_clean_then_place_in_recep": ("put one clean {o} in the {r}", "wash any {o}, then leave it in the {r}"),
+    "pick_heat_then_place_in_recep": ("put one hot {o} in the {r}", "warm up any {o}, then leave it in the {r}"),
+    "pick_cool_then_place_in_recep": ("put one cold {o} in the {r}", "chill any {o}, then leave it in the {r}"),
+    "pick_two_obj_and_place": ("put two {o} in one {r}", "bring a pair of {o} to the same {r}"),
+}
+_SHARED_LOCATION: Final = 8  # of 100 receptacles stand where the one before stands
+_IN_TWO: Final = 25  # of 100 things at such a place lie in both
+_WITHIN: Final = 10  # of 100 small things lie inside a dish beside them
+_CHILLED: Final = 10  # of 100 things in a fridge start cold
+_SMALL: Final = frozenset({"cutlery", "pocket"})
+
+
+class _Draw:
+    """Raw draws with names."""
+
+    def __init__(self, seed: Sequence[int]) -> None:
+        self._raw: Callable[[], int] = np.random.PCG64(list(seed)).random_raw
+
+    def below(self, n: int) -> int:
+        """An integer in [0, n)."""
+        return (int(self._raw()) * n) >> 64
+
+    def between(self, low: int, high: int) -> int:
+        """An integer in [low, high]."""
+        return low + self.below(high - low + 1)
+
+    def chance(self, percent: int) -> bool:
+        """True in ``percent`` of 100 cases."""
+        return self.below(100) < percent
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        """One of the options."""
+        return options[self.below(len(options))]
+
+
+@dataclass(slots=True)
+class _House:
+    """A house in the making.
+
+    Attributes:
+        receptacles: rows as in the content, in any order.
+        objects: rows as in the content, in any order.
+        families: family per object id.
+    """
+
+    receptacles: list[list[Any]] = field(default_factory=list)
+    objects: list[list[Any]] = field(default_factory=list)
+    families: dict[str, str] = field(default_factory=dict)
+
+
+def generate(seed: int, split: str = "train", task_type: str = "", room: str = "") -> dict[str, Any]:
+    """The content of a game.
+
+    Args:
+        seed: a natural number.
+        split: one of ``SPLITS``.
+        task_type: one of ``TASK_TYPES``; "" draws one.
+        room: one of ``ROOMS`` that suits the task; "" draws one.
+
+    Raises:
+        ConfigError: an unknown name, or a room in which the task cannot be done.
+    """
+    if type(seed) is not int or seed < 0:
+        raise ConfigError(f"seed must be a natural number, got {seed!r:.40}")
+    if split not in SPLITS:
+        raise unknown_name("split", split, SPLITS)
+    if task_type and task_type not in TASK_TYPES:
+        raise unknown_name("task type", task_type, TASK_TYPES)
+    if room and (room not in ROOMS or (task_type and room not in ROOMS_FOR[task_type])):
+        raise unknown_name("room", room, ROOMS_FOR.get(task_type, ROOMS))
+    draw = _Draw((GENERATION, seed))
+    options = [name for name in TASK_TYPES if not room or room in ROOMS_FOR[name]]
+    task = task_type or draw.pick(options)
+    kind = room or draw.pick(ROOMS_FOR[task])
+    while True:
+        house = _furnish(draw, kind)
+        if (_share(_layout(house, kind)) == 0) != (split == "valid_unseen"):
+            continue
+        _fill(draw, house, kind)
+        if split != "valid_unseen" and (_share(_arrangement(house)) == 0) != (split == "valid_seen"):
+            continue
+        content = _pose(draw, house, task)
+        if content is not None:
+            return content
+
+
+# -- furniture -------------------------------------------------------------------------------------------------------
+def _furnish(draw: _Draw, kind: str) -> _House:
+    house = _House()
+    location = 0  # the agent starts at location 0, where nothing stands
+    for piece in ROOMS[kind].furniture:
+        if not draw.chance(piece.share):
+            continue
+        for number in range(1, draw.between(piece.low, piece.high) + 1):
+            if location == 0 or not draw.chance(_SHARED_LOCATION):
+                location += 1
+            openness = "openable" if draw.chance(OPENABLE.get(piece.type, 0)) else ""
+            house.receptacles.append(
+                [_place_id(piece.type, number), f"{piece.type}type", _location(location), openness]
+            )
+    return house
+
+
+def _place_id(kind: str, number: int) -> str:
+    """Basins are named after what they are part of: ``sink_bar_01_bar_sinkbasin``."""
+    if kind.endswith("basin"):
+        return f"{kind.removesuffix('basin')}_bar_{number:02d}_bar_{kind}"
+    return f"{kind}_bar_{number:02d}"
+
+
+def _location(number: int) -> str:
+    return f"loc_bar_{number:02d}"
+
+
+def _layout(house: _House, kind: str) -> str:
+    """What tells layouts apart: the furniture at each location, in whatever order."""
+    stands: dict[str, list[str]] = {}
+    for _, rtype, home, openness in house.receptacles:
+        stands.setdefault(home, []).append(f"{rtype}{openness[:1]}")
+    return f"{kind}:{sorted(sorted(stand) for stand in stands.values())}"
+
+
+def _arrangement(house: _House) -> str:
+    return repr(sorted((row[1], row[3]) for row in house.objects))
+
+
+def _share(text: str) -> int:
+    """A class below ``HELD_OUT``, from a stable hash."""
+    return int.from_bytes(blake2b(f"{GENERATION}/{text}".encode(), digest_size=4).digest(), "big") % HELD_OUT
+
+
+# -- things ----------------------------------------------------------------------------------------------------------
+def _fill(draw: _Draw, house: _House, kind: str) -> None:
+    counts: dict[str, int] = {}
+    for family, low, high in ROOMS[kind].things:
+        options = tuple(FAMILIES[family])
+        spots = [row for row in house.receptacles if family in ACCEPTS[row[1].removesuffix("type")]]
+        for _ in range(draw.between(low, high)):
+            if spots:
+                _drop(draw, house, counts, draw.pick(options), family, draw.pick(spots))
+    homes = sorted({row[2] for row in house.receptacles})
+    for fixture in ROOMS[kind].fixtures:
+        counts[fixture] = counts.get(fixture, 0) + 1
+        row = [f"{fixture}_bar_{counts[fixture]:02d}", f"{fixture}type", [draw.pick(homes)], [], [], []]
+        house.objects.append(row)
+    _nest(draw, house)
+
+
+def _drop(draw: _Draw, house: _House, counts: dict[str, int], thing: str, family: str, spot: list[Any]) -> None:
+    counts[thing] = counts.get(thing, 0) + 1
+    name = f"{thing}_bar_{counts[thing]:02d}"
+    inside = [spot[0]]
+    beside = [
+        row[0]
+        for row in house.receptacles
+        if row[2] == spot[2] and row[0] != spot[0] and family in ACCEPTS[row[1].removesuffix("type")]
+    ]
+    if beside and draw.chance(_IN_TWO):
+        inside.append(draw.pick(beside))
+    properties = list(THINGS[thing])
+    if spot[1] == "fridgetype" and "coolable" in properties and draw.chance(_CHILLED):
+        properties.append("iscool")
+    house.objects.append([name, f"{thing}type", [spot[2]], sorted(inside), [], sorted(properties)])
+    house.families[name] = family
+
+
+def _nest(draw: _Draw, house: _House) -> None:
+    """Some small things lie inside a dish that stands in the same receptacle."""
+    for row in house.objects:
+        if house.families.get(row[0]) in _SMALL and draw.chance(_WITHIN):
+            dishes = [other[0] for other in house.objects if "isreceptacleobject" in other[5] and other[3] == row[3]]
+            if dishes:
+                row[4] = [draw.pick(dishes)]
+
+
+# -- tasks -----------------------------------------------------------------------------------------------------------
+def _pose(draw: _Draw, house: _House, task: str) -> dict[str, Any] | None:
+    """A task for the house, or None if it offers none that is worth playing."""
+    choices = _looks(house) if task == "look_at_obj_in_light" else _placings(house, task)
+    if not choices:
+        return None
+    target, place = draw.pick(choices)
+    words = {"o": target.removesuffix("type"), "r": place.removesuffix("type")}
+    content = _content(house, [task, target, place], draw.pick(_SENTENCES[task]).format(**words))
+    distance = ALFWorldOracle().world_distance(World(Game(content))).distance
+    return content if LEAST_STEPS[task] <= distance < 50 else None
+
+
+def _looks(house: _House) -> list[tuple[str, str]]:
+    lamps = sorted({row[1] for row in house.objects if "toggleable" in row[5] and row[3]})
+    targets = sorted({row[1] for row in house.objects if "pickupable" in row[5]})
+    return [(target, lamp) for lamp in lamps for target in targets]
+
+
+def _placings(house: _House, task: str) -> list[tuple[str, str]]:
+    """(object type, receptacle type) pairs that fit, with enough copies and none of them in place already."""
+    affordance = PROPERTIES[TASK_TYPES[task]][1] if TASK_TYPES[task] else "pickupable"
+    need = 2 if task == "pick_two_obj_and_place" else 1
+    spots: dict[str, list[list[str]]] = {}
+    for row in house.objects:
+        if affordance in row[5] and "pickupable" in row[5]:
+            spots.setdefault(row[1], []).append(row[3])
+    kinds = {row[0]: row[1] for row in house.receptacles}
+    return [
+        (target, place)
+        for target in sorted(spots)
+        for place in sorted(set(kinds.values()))
+        if len(spots[target]) >= need
+        and _family(target) in ACCEPTS[place.removesuffix("type")]
+        and not any(kinds[r] == place for inside in spots[target] for r in inside)
+    ]
+
+
+_FAMILY_OF: Final = {thing: family for family, things in FAMILIES.items() for thing in things}
+
+
+def _family(otype: str) -> str:
+    return _FAMILY_OF[otype.removesuffix("type")]
+
+
+def _content(house: _House, goal: list[str], sentence: str) -> dict[str, Any]:
+    otypes = sorted({row[1] for row in house.objects if row[0] in house.families})
+    rtypes = sorted({row[1] for row in house.receptacles})
+    accepted = {
+        rtype: [otype for otype in otypes if _family(otype) in ACCEPTS[rtype.removesuffix("type")]] for rtype in rtypes
+    }
+    return validate_content(
+        {
+            "format": FORMAT,
+            "dialect": "move",
+            "sentence": sentence,
+            "goal": goal,
+            "agent": ["agent1", _location(0), ""],
+            "receptacles": sorted(house.receptacles),
+            "objects": sorted(house.objects),
+            "contain": {rtype: things for rtype, things in accepted.items() if things},
+        },
+        "generated game",
+    )

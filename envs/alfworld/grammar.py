@@ -1,0 +1,258 @@
+"""What the engine says: a game file's grammar, read into a ``Dialect``.
+
+Every ``.tw-pddl`` file carries the texts of its commands and replies. Three generations are in circulation ("move …
+to …", "put … in/on …", and an early one without articles), so the engine takes its wording from the file. Only the
+rule *structure* is fixed here; a grammar of another structure is refused rather than played wrongly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+from creditflow.envs.alfworld.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
+from creditflow.envs.errors import DataError
+
+__all__ = ["parse_grammar"]
+
+# -- reading a grammar -----------------------------------------------------------------------------------------------
+_BLOCK = re.compile(r'grammar\s*::\s*"""(.*?)"""', re.DOTALL)
+_ACTION = re.compile(
+    r'action\s+([\w/-]+)\s*\{\s*template\s*::\s*"([^"]*)"\s*;\s*feedback\s*::\s*"([^"]*)"\s*;', re.DOTALL
+)
+_LIST = re.compile(r"\[\{([^|{}]*)\|([^{}]*)\}\]")
+_NAME = re.compile(r"\{(\w+)\.name(?: or \w+\.id)?\}")
+_TASK_RULE = re.compile(r'("task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*)("(?:[^"\\]|\\.)*")')
+MAX_GRAMMAR = 400_000  # characters; released grammars have 14,000
+
+# command templates that all generations share; put and the list in go are read separately
+_COMMANDS = {
+    "openobject": "open {r}",
+    "closeobject": "close {r}",
+    "pickupobject": "take {o} from {r}",
+    "inventory": "inventory",
+    "examinereceptacle": "examine {r}",
+    "examineobject": "examine {o}",
+    "toggleobject": "use {o}",
+    "heatobject": "heat {o} with {r}",
+    "cleanobject": "clean {o} with {r}",
+    "coolobject": "cool {o} with {r}",
+    "sliceobject": "slice {co} with {ko}",
+    "look": "look",
+}
+_HERE = "atlocation(a:agent,l:location)&receptacleatlocation(r:receptacle,l:location)"
+_FLOOR = (
+    "atlocation(a:agent,l:location)&objectatlocation(o:object,l:location)"
+    "&receptacleatlocation(r:receptacle,l:location)&not_inreceptacle(o:object,r:receptacle)"
+)
+
+
+def parse_grammar(text: str, source: str) -> tuple[Dialect, str]:
+    """The dialect of a grammar and its task sentence (without "Your task is to: " and the full stop).
+
+    Raises:
+        DataError: the grammar is malformed, or of a structure whose texts this engine does not know.
+    """
+    if len(text) > MAX_GRAMMAR:
+        raise DataError(f"{source}: a grammar of {len(text)} characters, expected at most {MAX_GRAMMAR}")
+    match = _TASK_RULE.search(text)
+    if match is None:
+        raise DataError(f'{source}: the grammar has no rule "task" with the sentence "{TASK_PREFIX}…"')
+    sentence = _loads(match.group(2), source)
+    if not sentence.startswith(TASK_PREFIX) or not sentence.endswith(TASK_SUFFIX):
+        raise DataError(f'{source}: the task sentence must read "{TASK_PREFIX}….", got {sentence!r:.120}')
+    try:
+        dialect = _dialect(text[: match.start(2)] + '"TASK"' + text[match.end(2) :])
+    except _ForeignError as problem:
+        raise DataError(
+            f"{source}: this grammar is of a version that the native engine does not know ({problem}); known are the "
+            "'move … to …', 'put … in/on …' and article-free generations. backend='textworld' plays any grammar"
+        ) from None
+    return dialect, sentence[len(TASK_PREFIX) : len(sentence) - len(TASK_SUFFIX)]
+
+
+class _ForeignError(Exception):
+    """The grammar's structure is not known."""
+
+
+def _loads(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{source}: malformed JSON inside the grammar: {error}") from error
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+class _Rules:
+    """The rules and actions of a grammar text."""
+
+    def __init__(self, text: str) -> None:
+        self.rules: dict[str, list[tuple[str, str]]] = {}
+        for block in _BLOCK.findall(text):
+            lines = "\n".join(line for line in block.split("\n") if not line.lstrip().startswith("#"))
+            try:
+                data = json.loads(lines)
+                for name, options in data.items():
+                    self.rules[name] = [(_squeeze(option.get("condition", "")), option["rhs"]) for option in options]
+            except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
+                raise _ForeignError(f"a grammar block is not JSON of the expected shape: {error}") from error
+        self.actions = {name.lower(): (template, reply) for name, template, reply in _ACTION.findall(text)}
+
+    def options(self, name: str) -> list[tuple[str, str]]:
+        """The (condition, text) alternatives of a rule."""
+        if name not in self.rules:
+            raise _ForeignError(f"rule {name!r} is missing")
+        return self.rules[name]
+
+    def reply(self, action: str, conditions: tuple[str, ...] = ("",)) -> list[str]:
+        """The reply texts of an action, whose conditions must be these."""
+        if action not in self.actions:
+            raise _ForeignError(f"action {action!r} is missing")
+        feedback = self.actions[action][1]
+        if re.fullmatch(r"#[^#]+#", feedback) is None:
+            return [feedback]
+        return self.texts(feedback[1:-1], conditions)
+
+    def texts(self, name: str, conditions: tuple[str, ...] = ("",)) -> list[str]:
+        """The texts of a rule, whose conditions must be these."""
+        options = self.options(name)
+        if tuple(condition for condition, _ in options) != conditions:
+            raise _ForeignError(f"the conditions of rule {name!r} differ")
+        return [text for _, text in options]
+
+
+def _template(text: str, lists: str = "", **rename: str) -> str:
+    """A grammar text as a ``str.format`` template; ``lists`` is the condition its enumeration must have."""
+
+    def enumeration(match: re.Match[str]) -> str:
+        if _squeeze(match.group(2)) != lists:
+            raise _ForeignError(f"the enumeration {match.group(0)!r} differs")
+        return "\x00list\x01"
+
+    text = _LIST.sub(enumeration, text)
+    text = _NAME.sub(lambda match: f"\x00{rename.get(match.group(1), match.group(1))}\x01", text)
+    if any(mark in text for mark in "{}[]#"):
+        raise _ForeignError(f"the text {text!r:.80} has other placeholders")
+    return text.replace("\x00", "{").replace("\x01", "}")
+
+
+def _ends(text: str, suffix: str) -> str:
+    if not text.endswith(suffix):
+        raise _ForeignError(f"the text {text!r:.80} does not end with {suffix}")
+    return text[: len(text) - len(suffix)]
+
+
+@lru_cache(maxsize=16)
+def _dialect(text: str) -> Dialect:
+    rules = _Rules(text)
+    for name, template in _COMMANDS.items():
+        if rules.actions.get(name, ("",))[0] != template:
+            raise _ForeignError(f"the command of action {name!r} is not {template!r}")
+    go = rules.actions.get("gotolocation", ("",))[0]
+    if _squeeze(go) != "goto[{r.name|receptacleatlocation(r:receptacle,lend:location)}]":
+        raise _ForeignError("the command of action 'gotolocation' differs")
+    examine = "#examineReceptacle.feedback#"
+    openable = "openable(r:receptacle)"
+    is_open = f"{openable}&opened(r:receptacle)"
+    inside = "inreceptacle(o:object,r:receptacle)"
+    seen = rules.reply("examinereceptacle", (is_open, openable, ""))
+    carried = rules.reply("inventory", ("holdsany(a:agent)", ""))
+    toggled = rules.reply("toggleobject", ("toggleable(o:object)&istoggled(o:object)", "toggleable(o:object)", ""))
+    looks = rules.reply("look", (_HERE, ""))
+    facing, state_open, state_closed = _facing(rules, is_open, openable)
+    if rules.texts("list_objects_on_the_floor", (_FLOOR, ""))[1] != "nothing":
+        raise _ForeignError("the empty floor list differs")
+    _check_lists(rules)
+    article = _article(rules, [*seen[:1], *seen[2:], carried[0]])
+    beside = looks[0].replace("#look-variations#", "", 1).replace("#list_objects_on_the_floor#", "\x00list\x01", 1)
+    intro = rules.texts("intro")[0].replace("#look.feedback#", "\x00look\x01", 1).replace("#task#", "\x00task\x01", 1)
+    return Dialect(
+        put=_put_command(rules.actions.get("putobject", ("",))[0]),
+        welcome=_template(intro),
+        arrived=_template(_ends(rules.reply("gotolocation")[0], examine), lend="l"),
+        opened=_template(_ends(rules.reply("openobject")[0], examine)),
+        closed=_template(rules.reply("closeobject")[0]),
+        taken=_template(rules.reply("pickupobject")[0]),
+        moved=_template(rules.reply("putobject")[0]),
+        carrying=_template(carried[0], "holds(a:agent,o:object)"),
+        empty_handed=_template(carried[1]),
+        seen_open=_template(seen[0], inside),
+        seen_closed=_template(seen[1]),
+        seen_on=_template(seen[2], inside),
+        toggled=_template(toggled[0]),
+        heated=_template(rules.reply("heatobject")[0]),
+        cleaned=_template(rules.reply("cleanobject")[0]),
+        cooled=_template(rules.reply("coolobject")[0]),
+        sliced=_template(rules.reply("sliceobject")[0], co="o", ko="k"),
+        facing=facing,
+        beside=_template(beside),
+        middle=_template(looks[1].replace("#list_appliances#", "\x00list\x01", 1)),
+        article=article,
+        state_open=state_open,
+        state_closed=state_closed,
+        properties=_properties(rules),
+        help=rules.reply("help")[0].lstrip("\n") if "help" in rules.actions else "",
+    )
+
+
+def _put_command(template: str) -> str:
+    if template not in ("move {o} to {r}", "put {o} in/on {r}"):
+        raise _ForeignError(f"the command of action 'putobject' is {template!r:.40}")
+    return template
+
+
+def _facing(rules: _Rules, is_open: str, openable: str) -> tuple[str, str, str]:
+    """How "You are facing …" is said, and what follows the name of an open and of a closed receptacle."""
+    text = rules.texts("look-variations")[0]
+    if "#overview_with_state(r)#" not in text:
+        return _template(text, _HERE), "", ""
+    if rules.texts("overview_with_state(r)")[0] != "{r.name or r.id}#overview_state(r)#":
+        raise _ForeignError("rule 'overview_with_state(r)' differs")
+    states = rules.texts("overview_state(r)", (is_open, openable, ""))
+    plain = text.replace("#overview_with_state(r)#", "r.name")
+    return _template(plain, _HERE), _template(states[0]), _template(states[1])
+
+
+def _check_lists(rules: _Rules) -> None:
+    appliances = rules.texts("list_appliances", ("receptacleatlocation(r:receptacle,l:location)", ""))
+    floor = rules.texts("list_objects_on_the_floor", (_FLOOR, ""))
+    expected = {
+        "list_appliances": _squeeze(appliances[0]) == "[{#overview(r)#|receptacleatlocation(r:receptacle,l:location)}]",
+        "list_objects_on_the_floor": _squeeze(floor[0]) == f"[{{#overview(o)#|{_FLOOR}}}]",
+        "list_empty": rules.texts("list_empty") == ["nothing"] and appliances[1] == "nothing",
+        "list_separator": rules.texts("list_separator") == [", "],
+        "list_last_separator": rules.texts("list_last_separator") == [", and "],
+    }
+    for name, same in expected.items():
+        if not same:
+            raise _ForeignError(f"rule {name!r} differs")
+
+
+def _article(rules: _Rules, enumerations: list[str]) -> str:
+    """What stands before listed names: "a " if every list says "a apple 1", "" if none does."""
+    plain = [
+        rules.texts("overview(o)")[0] == "{o.name}",
+        rules.texts("overview(r)")[0] == "{r.name or r.id}",
+        *("indefinite" not in text for text in enumerations),
+    ]
+    marked = [
+        rules.texts("overview(o)")[0] == "{o.indefinite} {o.name}",
+        rules.texts("overview(r)")[0] == "{r.indefinite} {r.name or r.id}",
+        *("{o.indefinite + ' ' + o.name |" in text for text in enumerations),
+    ]
+    if all(plain):
+        return ""
+    if all(marked):
+        return "a "
+    raise _ForeignError("articles are used in some lists only")
+
+
+def _properties(rules: _Rules) -> tuple[str, ...]:
+    conditions = tuple("&".join(f"{name}(o:object)" for name in names) for names in EXAMINE_CONDITIONS)
+    texts = rules.reply("examineobject", conditions)
+    return tuple(_template(text, "inreceptacleobject(o2:object,o:object)") for text in texts)

@@ -1,0 +1,96 @@
+"""How the embedded panels were made, so that anybody can make them again.
+
+``standard-v1``: 480 generated houses, rows name seeds: 40 of each task type for training, 20 for validation (known
+layouts), 20 for testing (held-out layouts), rooms taken in turn, no two equal up to renaming.
+
+``released-v1``: released games by content, rows name files below the folder of released games: all validation games
+that the archive at hand holds ("valid" is valid_seen, "test" is valid_unseen) and 100 training games of each task type.
+Playing it needs the games themselves; an id that does not match names the changed file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.envs.alfworld.archive import iter_archive
+from creditflow.envs.alfworld.content import game_task
+from creditflow.envs.alfworld.files import content_from_fields
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.generator import ROOMS_FOR, SPLITS
+from creditflow.envs.alfworld.goals import TASK_TYPES
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.sources import build_task
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.tasks import PANEL_FORMAT, PanelRow, Task
+
+__all__ = ["released_rows", "standard_rows", "write_panel"]
+
+PER_TYPE: Final = {"train": 40, "valid_seen": 20, "valid_unseen": 20}
+PANEL_SPLITS: Final = dict(zip(SPLITS, ("train", "valid", "test"), strict=True))
+RELEASED_TRAIN: Final = 100
+
+
+def standard_rows() -> Iterator[PanelRow]:
+    """The rows of ``standard-v1``."""
+    seen: set[str] = set()
+    for split in SPLITS:
+        for kind in TASK_TYPES:
+            rooms, seed, found = ROOMS_FOR[kind], 0, 0
+            while found < PER_TYPE[split]:
+                locator: dict[str, Any] = {
+                    "seed": seed,
+                    "split": split,
+                    "task_type": kind,
+                    "room": rooms[found % len(rooms)],
+                }
+                seed += 1
+                task = build_task(locator)
+                if task.canonical_id not in seen:
+                    seen.add(task.canonical_id)
+                    found += 1
+                    yield PanelRow(task.task_id, PANEL_SPLITS[split], locator, _strata(task, locator["room"]))
+
+
+def released_rows(archive: Path) -> Iterator[PanelRow]:
+    """The rows of ``released-v1``, sorted by path.
+
+    Raises:
+        DataError: a malformed archive or game.
+    """
+    games = sorted((name, data) for name, data in iter_archive(archive) if name.endswith("game.tw-pddl"))
+    taken: Counter[str] = Counter()
+    seen: set[str] = set()
+    for name, data in games:
+        split = name.split("/", 1)[0]
+        kind = name.split("/")[1].split("-", 1)[0]
+        if split not in PANEL_SPLITS or (split == "train" and taken[kind] >= RELEASED_TRAIN):
+            continue
+        task = game_task(content_from_fields(json.loads(data), name))
+        if task.task_id in seen:  # trials of one scene can agree in everything that matters
+            continue
+        seen.add(task.task_id)
+        taken[kind] += split == "train"
+        yield PanelRow(task.task_id, PANEL_SPLITS[split], {"path": name}, _strata(task, ""))
+
+
+def _strata(task: Task, room: str) -> dict[str, Any]:
+    answer = ALFWorldOracle().world_distance(World(Game(task.content)))
+    strata = {"task_type": task.content["goal"][0], "steps": int(answer.distance)}
+    return {**strata, "room": room} if room else strata
+
+
+def write_panel(rows: Iterable[PanelRow], path: Path) -> None:
+    """Write a panel, one row a line."""
+    lines = [
+        json.dumps({"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata})
+        for row in rows
+    ]
+    text = f'{{"format_version": {PANEL_FORMAT}, "rows": [\n' + ",\n".join(lines) + "\n]}\n"
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="ascii")
+    temporary.replace(path)

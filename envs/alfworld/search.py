@@ -1,0 +1,224 @@
+"""Shortest ways in a reduced game: A* over deeds, each with its walk and its opening."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from creditflow.envs.alfworld.reduction import EMPTY, OTHER, Reduced
+
+__all__ = ["Answer", "shortest"]
+
+GREED = 5  # how much a cut search trusts its estimate
+
+
+class Answer(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        distance: fewest commands to the goal; inf if it cannot be reached.
+        exact: False if the search was cut: then ``distance`` is the length of some way, maybe not the shortest.
+    """
+
+    distance: float
+    exact: bool
+
+
+class _Node(NamedTuple):
+    """A state of the search. ``lies`` is a receptacle mask per object; ``doors`` the closed receptacles."""
+
+    at: int
+    held: int
+    doors: int
+    lies: tuple[int, ...]
+    treated: int
+    lit: int
+
+
+class _Board:
+    """The fixed part of a reduced game, with receptacles numbered through."""
+
+    def __init__(self, reduced: Reduced) -> None:
+        places = [(stand, place) for stand, here in enumerate(reduced.stands) for place in here]
+        self.stand = [stand for stand, _ in places]
+        reach = len(reduced.stands) - reduced.unreachable
+        self.reachable = [stand < reach for stand in self.stand]
+        self.goals = self._mask(place.goal for _, place in places)
+        self.goal_list = [r for r, (_, place) in enumerate(places) if place.goal]
+        self.treats = [r for r, (_, place) in enumerate(places) if place.treats and self.reachable[r]]
+        self.fits = [r for r, (_, place) in enumerate(places) if place.fits and self.reachable[r]]
+        self.fits_other = [r for r, (_, place) in enumerate(places) if place.fits_other and self.reachable[r]]
+        self.lamps = [(r, place.lamps) for r, (_, place) in enumerate(places) if place.lamps and self.reachable[r]]
+        self.stand_mask = [self._mask(s == stand for s, _ in places) for stand in range(len(reduced.stands))]
+        self.goal_stands = {self.stand[r] for r in self.goal_list}
+        self.treat_stands = {self.stand[r] for r in self.treats}
+        self.count, self.loose = reduced.needed, reduced.loose
+        # putting an object elsewhere than at its goal only helps to take another one, and only if that one is better
+        every = (1 << max(1, reduced.treated.bit_length(), reduced.loose.bit_length())) - 1
+        self.swap = self.count == 2 or (self.count == 1 and reduced.treated != every)
+        size = max((place.items.bit_length() for _, place in places), default=0)
+        size = max(size, reduced.held + 1)
+        lies = tuple(self._mask(place.items >> o & 1 for _, place in places) for o in range(size))
+        doors = self._mask(place.closed for _, place in places)
+        self.start = _Node(0, reduced.held, doors, lies, reduced.treated, reduced.lit)
+
+    @staticmethod
+    def _mask(flags: Iterator[int] | Iterator[bool]) -> int:
+        return sum(1 << i for i, flag in enumerate(flags) if flag)
+
+    # -- the goal ----------------------------------------------------------------------------------------------------
+    def done(self, node: _Node) -> bool:
+        if self.count == 0:
+            return node.held >= 0 and any(self.stand[r] == node.at and lamps & node.lit for r, lamps in self.lamps)
+        ready = [lies & self.goals for o, lies in enumerate(node.lies) if node.treated >> o & 1]
+        if self.count == 1:
+            return any(ready)
+        return any(a & b for i, a in enumerate(ready) for b in ready[:i])
+
+    def estimate(self, node: _Node) -> float:
+        """A lower bound of the remaining distance."""
+        free = 1 if node.held == OTHER else 0
+        if self.count == 0:
+            return self._estimate_look(node, free)
+        if self.count == 1:
+            return min((self._estimate_one(node, o) for o in range(len(node.lies))), default=math.inf) + free
+        best = math.inf
+        for g in self.goal_list:
+            costs = sorted(self._cost_into(node, o, g) for o in range(len(node.lies)))
+            if len(costs) > 1:
+                best = min(best, costs[0] + costs[1])
+        return best + free
+
+    def _estimate_look(self, node: _Node, free: int) -> float:
+        if not self.lamps:
+            return math.inf
+        lit = [r for r, lamps in self.lamps if lamps & node.lit]
+        lamp = 0 if lit else 1
+        if node.held >= 0:
+            stands = {self.stand[r] for r in lit} if lit else {self.stand[r] for r, _ in self.lamps}
+            return lamp + (node.at not in stands)
+        return lamp + free + 1
+
+    def _estimate_one(self, node: _Node, o: int) -> float:
+        lies, treated = node.lies[o], node.treated >> o & 1
+        if node.held == o:
+            steps = 0 if treated else 1 + (node.at not in self.treat_stands)
+            if lies & self.goals:
+                return steps
+            return steps + 1 + (treated and node.at not in self.goal_stands)
+        if treated and lies & self.goals:
+            return 0
+        if not self.loose >> o & 1 or not lies:
+            return math.inf
+        placed = lies & self.goals and lies.bit_count() > 1
+        walk = not lies & self.stand_mask[node.at]
+        return walk + 1 + (0 if treated else 1) + (0 if placed else 1)
+
+    def _cost_into(self, node: _Node, o: int, g: int) -> float:
+        if node.lies[o] >> g & 1:
+            return 0
+        if node.held == o:
+            return 1 + (self.stand[g] != node.at)
+        if not self.loose >> o & 1 or not node.lies[o]:
+            return math.inf
+        return 2 + (not node.lies[o] & self.stand_mask[self.stand[g]])
+
+    # -- deeds -------------------------------------------------------------------------------------------------------
+    def deeds(self, node: _Node) -> Iterator[tuple[int, _Node]]:
+        """Every deed that may begin a shortest way: its cost in commands and what it leads to."""
+        at, held, doors, lies, treated, lit = node
+        if held == OTHER:
+            for r in self.fits_other:
+                yield self._cost(node, r), _Node(self.stand[r], EMPTY, doors & ~(1 << r), lies, treated, lit)
+        elif held == EMPTY:
+            yield from self._takes(node)
+        else:
+            if not treated >> held & 1:
+                for r in self.treats:  # appliances work closed
+                    yield 1 + (self.stand[r] != at), _Node(self.stand[r], held, doors, lies, treated | 1 << held, lit)
+            yield from self._puts(node)
+        for r, lamps in self.lamps:
+            away = int(self.stand[r] != at)
+            dark = lamps & ~lit
+            while dark:
+                low = dark & -dark
+                yield away + 1, _Node(self.stand[r], held, doors, lies, treated, lit | low)
+                dark ^= low
+            if away and held >= 0 and lamps & lit:
+                yield 1, _Node(self.stand[r], held, doors, lies, treated, lit)
+
+    def _cost(self, node: _Node, r: int) -> int:
+        return 1 + (self.stand[r] != node.at) + (node.doors >> r & 1)
+
+    def _takes(self, node: _Node) -> Iterator[tuple[int, _Node]]:
+        for o, where in enumerate(node.lies):
+            if not self.loose >> o & 1:
+                continue
+            rest = where
+            while rest:
+                low = rest & -rest
+                rest ^= low
+                r = low.bit_length() - 1
+                if self.reachable[r]:
+                    lies = (*node.lies[:o], where ^ low, *node.lies[o + 1 :])
+                    yield self._cost(node, r), _Node(self.stand[r], o, node.doors & ~low, lies, node.treated, node.lit)
+
+    def _puts(self, node: _Node) -> Iterator[tuple[int, _Node]]:
+        o = node.held
+        swap = self.swap and len(node.lies) > 1
+        for r in self.fits:
+            if swap or self.goals >> r & 1:
+                lies = (*node.lies[:o], node.lies[o] | 1 << r, *node.lies[o + 1 :])
+                yield (
+                    self._cost(node, r),
+                    _Node(self.stand[r], EMPTY, node.doors & ~(1 << r), lies, node.treated, node.lit),
+                )
+
+
+def shortest(reduced: Reduced, limit: int) -> Answer | None:
+    """The distance to the goal.
+
+    Args:
+        reduced: the problem.
+        limit: most nodes to expand, first exactly and, should that not do, once more greedily.
+
+    Returns:
+        The answer, or None if even the greedy search found no way within the limit.
+    """
+    board = _Board(reduced)
+    exact = _search(board, limit, 1)
+    if exact is not None:
+        return Answer(exact, True)
+    greedy = _search(board, limit, GREED)
+    return None if greedy is None else Answer(greedy, False)
+
+
+def _search(board: _Board, limit: int, weight: int) -> float | None:
+    """A*: the length of the way found, inf if there is none, None if ``limit`` was reached."""
+    best = {board.start: 0}
+    estimate = board.estimate(board.start)
+    if math.isinf(estimate):
+        return math.inf
+    heap: list[tuple[float, int, int, _Node]] = [(weight * estimate, 0, 0, board.start)]
+    pushed, expanded = 0, 0
+    while heap:  # among equal sums the deeper node first
+        _, negative, _, node = heappop(heap)
+        steps = -negative
+        if steps > best[node]:
+            continue
+        if board.done(node):
+            return steps
+        expanded += 1
+        if expanded > limit:
+            return None
+        for cost, reached in board.deeds(node):
+            total = steps + cost
+            if total < best.get(reached, math.inf):
+                best[reached] = total
+                estimate = board.estimate(reached)
+                if estimate < math.inf:
+                    pushed += 1
+                    heappush(heap, (total + weight * estimate, -total, pushed, reached))
+    return math.inf

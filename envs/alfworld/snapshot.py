@@ -1,0 +1,118 @@
+"""Snapshots of an episode: self-contained JSON text, and its strict reader.
+
+``{"format":"alfworld/1","steps":n,"world":[…],"story":[…],"past":[…],"syntax":"…","game":{…}}``: the house comes last, so that the
+reader can recognise a house it has compiled before by its text alone and parse only the few hundred characters ahead.
+Snapshots travel, so nothing in one is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from functools import lru_cache
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from creditflow.envs.alfworld.content import validate_content
+from creditflow.envs.alfworld.dialect import DIALECTS
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.errors import DataError
+from creditflow.envs.tasks import Task
+
+__all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
+
+FORMAT: Final = "alfworld/1"
+MAX_CHARACTERS: Final = 8_000_000
+MAX_STEPS: Final = 2**53
+_SEAM: Final = ',"game":'
+_KEYS: Final = {"format", "steps", "world", "story", "past", "syntax", "game"}
+
+
+class Snapshot(NamedTuple):
+    """A state of an episode.
+
+    Attributes:
+        game: the compiled house.
+        world: its true facts.
+        story: JSON of the episode's ``Story``.
+        past: the commands so far, if the writing backend needs them to come back here; else empty.
+        steps: steps taken.
+    """
+
+    game: Game
+    world: World
+    story: Any
+    past: tuple[str, ...]
+    steps: int
+
+
+_GAMES: Final[OrderedDict[tuple[str, str | None], Game]] = OrderedDict()
+_LOCK: Final = Lock()
+KEPT: Final = 256  # compiled games
+
+
+def game_of_task(task: Task, syntax: str | None) -> Game:
+    """The compiled game of a task; equal tasks give the same object while it is remembered."""
+    key = (task.task_id, syntax)
+    game = _GAMES.get(key)
+    if game is None:
+        game = compiled(json.dumps(task.content, separators=(",", ":")), syntax)
+        with _LOCK:
+            _GAMES[key] = game
+            if len(_GAMES) > KEPT:
+                _GAMES.popitem(last=False)
+    return game
+
+
+@lru_cache(maxsize=256)
+def compiled(content_text: str, syntax: str | None) -> Game:
+    """The game of a content's JSON text; equal texts give the same object, so its tables are shared.
+
+    Raises:
+        DataError: not a game's content.
+    """
+    try:
+        content = json.loads(content_text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"game content is not JSON: {error!s:.120}") from error
+    return Game(validate_content(content, "game content"), syntax)
+
+
+def write_snapshot(world: World, story: list[Any], past: tuple[str, ...], steps: int) -> str:
+    """The snapshot's JSON text."""
+    head = {
+        "format": FORMAT,
+        "steps": steps,
+        "world": world.to_json(),
+        "story": story,
+        "past": list(past),
+        "syntax": world.game.syntax or "",
+    }
+    return json.dumps(head, separators=(",", ":"))[:-1] + _SEAM + world.game.content_text + "}"
+
+
+def read_snapshot(text: Any) -> Snapshot:
+    """The state in a snapshot.
+
+    Raises:
+        DataError: not a snapshot, or not a state of its game.
+    """
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
+        raise DataError(f"expected an ALFWorld snapshot (JSON text), got {type(text).__name__}: {text!r:.60}")
+    head, seam, rest = text.partition(_SEAM)
+    try:
+        data = json.loads(head + "}" if seam else text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"an ALFWorld snapshot must be the text that get_state() returned, got {text!r:.60}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT or {*data, "game"} != _KEYS or not seam:
+        raise DataError(f"an ALFWorld snapshot has format {FORMAT!r} and the keys {sorted(_KEYS)}, got {text!r:.60}")
+    syntax, steps, past = data["syntax"], data["steps"], data["past"]
+    if syntax not in ("", *DIALECTS):
+        raise DataError(f"snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {syntax!r:.40}")
+    if type(steps) is not int or not 0 <= steps < MAX_STEPS:
+        raise DataError(f"snapshot: steps must be a natural number, got {steps!r:.40}")
+    if not isinstance(past, list) or not all(isinstance(command, str) for command in past):
+        raise DataError("snapshot: past must be a list of commands")
+    game = compiled(rest[:-1], syntax or None)
+    return Snapshot(game, World.from_json(game, data["world"]), data["story"], tuple(past), steps)

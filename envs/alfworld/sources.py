@@ -1,0 +1,250 @@
+"""Where ALFWorld tasks come from: the generator, a folder of released games, one game, or a panel."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.alfworld.content import game_task, validate_content
+from creditflow.envs.alfworld.files import content_from_fields, fields_from_file
+from creditflow.envs.alfworld.folder import find_root, game_paths
+from creditflow.envs.alfworld.generator import SPLITS, generate
+from creditflow.envs.alfworld.goals import TASK_TYPES
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, draw_index, load_panel, parse_panel_spec
+
+__all__ = ["EMBEDDED_PANEL", "FolderTasks", "GeneratedTasks", "build_task", "open_tasks"]
+
+EMBEDDED_PANEL: Final = "standard-v1"
+REMEMBERED: Final = 4096  # locators of drawn games
+PARSED: Final = 512  # released games kept in memory per folder, some 100 KB each
+SEEDS: Final = 2**62  # how many houses a split has
+
+
+def build_task(content: Any, root: Path | None = None) -> Task:
+    """The task of whatever describes one game.
+
+    Args:
+        content: a game's content; the fields of a ``.tw-pddl`` file; the arguments of ``generate`` (a panel's locator);
+            ``{"path": …}`` relative to ``root``; or the path of a game file.
+        root: the folder of released games, for locators of released panels.
+
+    Raises:
+        DataError: malformed.
+        ConfigError: a released panel without ``data_path``.
+    """
+    if isinstance(content, str):
+        return game_task(_solvable(fields_from_file(Path(content).expanduser()), content))
+    if not isinstance(content, Mapping):
+        raise DataError(f"a game is a dictionary or the path of a .tw-pddl file, got {type(content).__name__}")
+    if "pddl_problem" in content or "grammar" in content:
+        return game_task(_solvable(content, "game"))
+    if "seed" in content:
+        return game_task(generate(**_checked_locator(content)))
+    if set(content) == {"path"}:
+        return game_task(_solvable(fields_from_file(_released(content["path"], root)), str(content["path"])))
+    return game_task(validate_content(content, "game"))
+
+
+class UnsolvableError(DataError):
+    """The file itself says that its game cannot be solved."""
+
+
+def _solvable(fields: Mapping[str, Any], source: str) -> dict[str, Any]:
+    if fields.get("solvable") is False:
+        raise UnsolvableError(f"{source}: the file itself says that this game cannot be solved ('solvable': false)")
+    return content_from_fields(fields, source)
+
+
+def _checked_locator(locator: Mapping[str, Any]) -> dict[str, Any]:
+    if not set(locator) <= {"seed", "split", "task_type", "room"}:
+        raise DataError(f"a generated game has the keys seed, split, task_type and room, got {sorted(locator)}")
+    return dict(locator)
+
+
+def _released(path: Any, root: Path | None) -> Path:
+    if root is None:
+        raise ConfigError("a panel of released games needs data_path, the folder of the released games")
+    if not isinstance(path, str) or Path(path).is_absolute() or ".." in Path(path).parts:
+        raise DataError(f"the path of a released game must be relative and stay inside its folder, got {path!r:.80}")
+    return root / path
+
+
+class GeneratedTasks:
+    """The generator as an endless source.
+
+    Args:
+        split: one of ``SPLITS``.
+        task_types: drawn from these, equally often; () for all.
+    """
+
+    def __init__(self, split: str, task_types: Sequence[str] = ()) -> None:
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+        self.split, self.task_types = split, tuple(task_types)
+        self._drawn: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """A new house, from one or two raw draws."""
+        kind = self.task_types[draw_index(rng, len(self.task_types))] if self.task_types else ""
+        locator = {"seed": draw_index(rng, SEEDS), "split": self.split, "task_type": kind}
+        task = build_task(locator)
+        self._drawn[task.task_id] = locator
+        if len(self._drawn) > REMEMBERED:
+            self._drawn.popitem(last=False)
+        return task
+
+    def get(self, task_id: str) -> Task:
+        """A task that this instance drew (the last 4,096), or one of the embedded panel.
+
+        Raises:
+            UnknownTaskError: any other; an id is a hash, the house cannot be rebuilt from it.
+        """
+        locator: Mapping[str, Any] | None = self._drawn.get(task_id)
+        if locator is None:
+            rows = load_panel("alfworld", EMBEDDED_PANEL).rows
+            locator = next((row.locator for row in rows if row.task_id == task_id), None)
+        if locator is None:
+            raise UnknownTaskError(
+                f"alfworld: the generator cannot look up task {task_id!r:.60}. Use a panel (panel='{EMBEDDED_PANEL}:train'), "
+                "repeat the seed that drew it (reset(seed=…)), or give its content: reset(options={'task': content})"
+            )
+        return build_task(locator)
+
+    def from_content(self, content: Any) -> Task:
+        """The task with this content, given in any of the ways ``build_task`` takes."""
+        return build_task(content)
+
+    def task_ids(self) -> tuple[str, ...]:
+        """(): the source is endless."""
+        return ()
+
+
+class FolderTasks:
+    """A split of a folder of released games, parsed on demand.
+
+    Args:
+        root: the folder that holds the splits.
+        paths: the game files, in their published order.
+    """
+
+    def __init__(self, root: Path, paths: Sequence[Path]) -> None:
+        self.root, self.paths = root, tuple(paths)
+        self._ids: dict[str, int] = {}
+        self._tasks: OrderedDict[int, Task] = OrderedDict()
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """A uniformly drawn game; one that its file calls unsolvable gives way to the next in order.
+
+        Raises:
+            DataError: a broken file, or no solvable game at all.
+        """
+        first = draw_index(rng, len(self.paths))
+        for offset in range(len(self.paths)):
+            try:
+                return self._task((first + offset) % len(self.paths))
+            except UnsolvableError:
+                continue
+        raise DataError(f"{self.paths[0].parent.parent.parent}: every game file says 'solvable': false")
+
+    def get(self, task_id: str) -> Task:
+        """The game with this id. The first call for an id not yet met parses the whole split (seconds).
+
+        Raises:
+            UnknownTaskError: no game of this split has it.
+        """
+        if task_id not in self._ids:
+            self.task_ids()
+        if task_id not in self._ids:
+            raise UnknownTaskError(
+                f"alfworld: none of the {len(self.paths)} games from {self.paths[0].parent.parent.parent} has the id "
+                f"{task_id!r:.60}; choose its split, or give its content: reset(options={{'task': …}})"
+            )
+        return self._task(self._ids[task_id])
+
+    def from_content(self, content: Any) -> Task:
+        """The task with this content, given in any of the ways ``build_task`` takes."""
+        return build_task(content, self.root)
+
+    def task_ids(self) -> tuple[str, ...]:
+        """The ids of all solvable games, in the order of the paths; parses every one."""
+        if len(self._ids) < len(self.paths):
+            for index in range(len(self.paths)):
+                with suppress(UnsolvableError):  # never drawn, so not listed
+                    self._task(index)
+        order = sorted(self._ids, key=lambda name: self._ids[name])
+        return tuple(order)
+
+    def path_of(self, task_id: str) -> Path | None:
+        """The file that a task of this source was read from."""
+        index = self._ids.get(task_id)
+        return None if index is None else self.paths[index]
+
+    def _task(self, index: int) -> Task:
+        task = self._tasks.get(index)
+        if task is None:
+            task = build_task(str(self.paths[index]))
+            self._ids.setdefault(task.task_id, index)
+            self._tasks[index] = task
+            if len(self._tasks) > PARSED:
+                self._tasks.popitem(last=False)
+        return task
+
+
+def open_tasks(
+    *,
+    panel: str | None = None,
+    data_path: str | None = None,
+    game: str | Mapping[str, Any] | None = None,
+    split: str | None = None,
+    task_types: Sequence[str] | None = None,
+) -> TaskSource:
+    """The source that is named; by default the generator.
+
+    Raises:
+        ConfigError: arguments that do not go together, unknown names, missing folders.
+        DataError: a malformed game.
+    """
+    kinds = _checked_types(task_types)
+    if game is not None:
+        if (panel, data_path, split, task_types) != (None, None, None, None):
+            raise ConfigError("game names one game: leave panel, data_path, split and task_types out")
+        task = build_task(game)
+        return RowTasks("alfworld", [PanelRow(task.task_id, "all", task.content, {})], build_task)
+    if panel is not None:
+        if split is not None or task_types is not None:
+            raise ConfigError("panel is written NAME:SPLIT; leave split and task_types out")
+        return _panel_tasks(panel, None if data_path is None else find_root(data_path))
+    split = "train" if split is None else split
+    if data_path is not None:
+        root = find_root(data_path)
+        return _folder_tasks(root, game_paths(root, split, kinds))
+    return GeneratedTasks(split, kinds)
+
+
+# A thousand environments of one process read the same panel or folder once: sources only ever add to their memory.
+@lru_cache(maxsize=16)
+def _panel_tasks(panel: str, root: Path | None) -> RowTasks:
+    return RowTasks("alfworld", parse_panel_spec("alfworld", panel), partial(build_task, root=root))
+
+
+@lru_cache(maxsize=16)
+def _folder_tasks(root: Path, paths: tuple[Path, ...]) -> FolderTasks:
+    return FolderTasks(root, paths)
+
+
+def _checked_types(task_types: Sequence[str] | None) -> tuple[str, ...]:
+    if task_types is None:
+        return ()
+    if isinstance(task_types, str) or not task_types:
+        raise ConfigError(f"task_types must be a non-empty list of names, got {task_types!r:.80}")
+    for name in task_types:
+        if name not in TASK_TYPES:
+            raise unknown_name("task type", str(name), TASK_TYPES)
+    return tuple(task_types)

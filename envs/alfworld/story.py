@@ -1,0 +1,70 @@
+"""What an episode has been so far, as far as texts show it: the last reply, where the agent went, what it moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from creditflow.envs.alfworld.commands import Op
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.errors import DataError
+
+__all__ = ["Story"]
+
+
+class Story:
+    """History of one episode. No fact of the game: two stories may lead to one ``World``.
+
+    Attributes:
+        reply: the engine's last words; None at the start, when they are the introduction.
+        verb: verb of the last admitted command, "" if the last one was refused (or none was given).
+        went_to: receptacle number that was last walked to, −1 at the start.
+        moves: object number -> (receptacle it was first taken from, receptacle it was last put into or −1 while held).
+    """
+
+    __slots__ = ("moves", "reply", "verb", "went_to")
+
+    def __init__(self) -> None:
+        self.reply: str | None = None
+        self.verb = ""
+        self.went_to = -1
+        self.moves: dict[int, tuple[int, int]] = {}
+
+    def tell(self, op: Op, reply: str) -> None:
+        """An admitted command and its reply."""
+        self.reply, self.verb = reply, op.verb
+        if op.verb == "go":
+            self.went_to = op.place
+        elif op.verb == "take":
+            self.moves[op.thing] = (self.moves.get(op.thing, (op.place,))[0], -1)
+        elif op.verb == "put":
+            self.moves[op.thing] = (self.moves.get(op.thing, (op.place,))[0], op.place)
+
+    def refuse(self, reply: str) -> None:
+        """A refused command."""
+        self.reply, self.verb = reply, ""
+
+    def to_json(self) -> list[Any]:
+        """For snapshots."""
+        return [self.reply, self.verb, self.went_to, [[o, *ends] for o, ends in self.moves.items()]]
+
+    @classmethod
+    def from_json(cls, game: Game, data: Any) -> Story:
+        """Inverse of ``to_json``.
+
+        Raises:
+            DataError: not a story of this game.
+        """
+        story = cls()
+        try:
+            reply, verb, went_to, moves = data
+            things, places = range(len(game.object_ids)), range(-1, len(game.receptacle_ids))
+            if not (reply is None or isinstance(reply, str)) or not isinstance(verb, str) or went_to not in places:
+                raise ValueError("reply, verb or place is wrong")
+            story.reply, story.verb, story.went_to = reply, verb, went_to
+            for o, taken, put in moves:
+                if o not in things or taken not in places[1:] or put not in places:
+                    raise ValueError(f"no such move: {o!r}, {taken!r}, {put!r}")
+                story.moves[o] = (taken, put)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"snapshot: not the story of an episode of this game ({error}): {data!r:.120}") from error
+        return story

@@ -1,0 +1,118 @@
+"""What players and text-only methods read: observations, and the state as published methods keyed it.
+
+``raw`` is the engine's reply, byte for byte. ``augmented`` adds what the engine hides (spec: place, held object with
+all its properties, moved objects) and costs no step. Keys:
+
+``observation``
+    the observation itself (GiGPO's anchor).
+``graphgpo``
+    reply, place and hand, moved objects, sorted commands: the anchor of GraphGPO's recipe.
+``rewardflow``
+    reply and inventory, a tag such as ``(cleaned)`` only in the very step that cleans, "You Won!" at success: what
+    RewardFlow's released code builds, with the inventory of the *same* moment (there it is one command late, and asking
+    for it costs a step).
+``rewardflow_paper``
+    the same with lasting tags such as ``[cleaned]``, as its paper describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from creditflow.envs.alfworld.engine import intro, inventory, menu
+from creditflow.envs.alfworld.story import Story
+from creditflow.envs.alfworld.world import World
+
+__all__ = ["OBSERVATIONS", "TEXT_KEYS", "augmented", "raw"]
+
+
+def raw(world: World, story: Story) -> str:
+    """The engine's reply."""
+    return intro(world) if story.reply is None else story.reply
+
+
+def states_of(world: World, o: int) -> list[str]:
+    """What was done to an object, in a fixed order."""
+    masks = (
+        ("cleaned", world.clean),
+        ("heated", world.hot),
+        ("cooled", world.cool),
+        ("sliced", world.sliced),
+        ("switched on", world.toggled),
+    )
+    return [name for name, mask in masks if mask >> o & 1]
+
+
+def augmented(world: World, story: Story) -> str:
+    """The reply, then where the agent is, what it holds, what it moved."""
+    game = world.game
+    here = " and ".join(game.receptacle_names[r] for r in game.at_location[world.place])
+    held = _tagged(world, world.held) if world.held >= 0 else "nothing"
+    lines = [raw(world, story), "", f"You are at: {here or 'the middle of the room'}.", f"In your hand: {held}."]
+    moved = [
+        f"{_tagged(world, o)} from {game.receptacle_names[first]} to {game.receptacle_names[last]}"
+        for o, (first, last) in story.moves.items()
+        if last not in (-1, first)
+    ]
+    if moved:
+        lines.append(f"You moved: {'; '.join(moved)}.")
+    return "\n".join(lines)
+
+
+def _tagged(world: World, o: int) -> str:
+    return " ".join([world.game.object_names[o], *(f"[{state}]" for state in states_of(world, o))])
+
+
+def _graphgpo(world: World, story: Story) -> str:
+    game = world.game
+    place = "middle of a room" if story.went_to < 0 else game.receptacle_names[story.went_to]
+    hand = f"{game.object_names[world.held]}({_status(world, world.held)})" if world.held >= 0 else "nothing"
+    parts = [raw(world, story), f"Location: {place}. Items in hand (status): {hand}."]
+    moved = "".join(
+        f"{game.object_names[o]}({_status(world, o)}) from {game.receptacle_names[first]} "
+        f"move to {game.receptacle_names[first if last < 0 else last]};"
+        for o, (first, last) in story.moves.items()
+        if o != world.held and (last not in (-1, first) or _status(world, o) != "unprocessed")
+    )
+    if moved:
+        parts.append(f"History moving list by you: {moved}")
+    parts.append(",".join(menu(world).commands))
+    return " ".join(parts)
+
+
+def _status(world: World, o: int) -> str:
+    masks = (("heated", world.hot), ("cooled", world.cool), ("cleaned", world.clean), ("sliced", world.sliced))
+    return " ".join(name for name, mask in masks if mask >> o & 1) or "unprocessed"
+
+
+_PASSING: Final = {"clean": " (cleaned)", "heat": " (heated)", "cool": " (cooled)"}
+
+
+def _rewardflow(world: World, story: Story) -> str:
+    return _with_inventory(world, story, _PASSING.get(story.verb, ""))
+
+
+def _rewardflow_paper(world: World, story: Story) -> str:
+    states = states_of(world, world.held)[:3] if world.held >= 0 else []
+    states = [state for state in states if state in ("cleaned", "heated", "cooled")]
+    return _with_inventory(world, story, "".join(f" [{state}]" for state in states))
+
+
+def _with_inventory(world: World, story: Story, tag: str) -> str:
+    if world.won():
+        return "You Won!"
+    carried = inventory(world)
+    if tag and world.held >= 0:
+        carried = f"{carried.removesuffix('.')}{tag}."
+    return f"{raw(world, story)} {carried}"
+
+
+OBSERVATIONS: Final[dict[str, Callable[[World, Story], str]]] = {"raw": raw, "augmented": augmented}
+# "observation" is whatever the chosen observation mode shows
+TEXT_KEYS: Final[dict[str, Callable[[World, Story], str] | None]] = {
+    "observation": None,
+    "graphgpo": _graphgpo,
+    "rewardflow": _rewardflow,
+    "rewardflow_paper": _rewardflow_paper,
+}

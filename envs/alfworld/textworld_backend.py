@@ -1,0 +1,170 @@
+"""TextWorld's own PDDL engine with ALFWorld's names, behind the interface of our rules.
+
+For sceptics and for the differential fuzzer. About a thousand times slower; needs ``pip install 'creditflow[alfworld]'``
+(a C++ compiler, and parts under the GPL, which is why it is no dependency).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from creditflow.envs.alfworld.commands import Menu, Op
+from creditflow.envs.alfworld.engine import menu
+from creditflow.envs.alfworld.export import game_fields
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.errors import DataError, MissingExtraError
+
+__all__ = ["RealEngine", "TextWorldBackend"]
+
+_LOADING = Lock()  # the engine's translator replaces sys.argv and sys.stdout while it loads
+
+
+class RealEngine:
+    """``PddlEnv`` in ALFWorld's un-mangling wrapper, without shuffled names.
+
+    One instance should be reused: every new one maps another copy of the planner library, for ever.
+
+    Raises:
+        MissingExtraError: textworld or alfworld is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import textworld
+            from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
+            from textworld.envs.pddl import PddlEnv
+        except ImportError as error:
+            raise MissingExtraError("the TextWorld engine (packages alfworld, textworld)", "alfworld") from error
+        wanted = textworld.EnvInfos(admissible_commands=True, won=True, facts=False)
+        self.env: Any = AlfredDemangler(PddlEnv(wanted), shuffle=False)
+        self.state: Any = None
+
+    def start(self, fields: Mapping[str, Any]) -> str:
+        """Load the fields of a ``.tw-pddl`` file; returns the introduction."""
+        with _LOADING:
+            argv = sys.argv
+            try:
+                self.env.load(dict(fields))
+                return self.restart()
+            finally:
+                sys.argv = argv
+
+    def restart(self) -> str:
+        """Play the loaded game from the start."""
+        argv = sys.argv
+        try:
+            self.state = self.env.reset()
+        finally:
+            sys.argv = argv
+        return str(self.state.feedback)
+
+    def step(self, command: str) -> str:
+        """Send a command; returns the reply."""
+        self.state, _, _ = self.env.step(command)
+        return str(self.state.feedback)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The admissible commands."""
+        return tuple(self.state["admissible_commands"])
+
+    @property
+    def won(self) -> bool:
+        """Whether the goal holds."""
+        return bool(self.state["won"])
+
+    def world(self, game: Game) -> World:
+        """The engine's facts as a ``World`` of the same game."""
+        facts: dict[str, list[tuple[str, ...]]] = {}
+        for fact in self.state["_facts"]:
+            facts.setdefault(fact.name, []).append(tuple(argument.name for argument in fact.arguments))
+        return world_of_facts(game, facts)
+
+
+def world_of_facts(game: Game, facts: Mapping[str, list[tuple[str, ...]]]) -> World:
+    """A ``World`` from true facts with raw ids (``not_inreceptacle`` are the explicit negative ones)."""
+    things = {o: i for i, o in enumerate(game.object_ids)}
+    places = {r: i for i, r in enumerate(game.receptacle_ids)}
+    locations = {p: i for i, p in enumerate(game.location_ids)}
+
+    def mask(name: str) -> int:
+        return sum(1 << things[o] for (o,) in set(facts.get(name, [])))
+
+    world = World(game)
+    world.place = locations[facts["atlocation"][0][1]]
+    held = facts.get("holds", [])
+    world.held = things[held[0][1]] if held else -1
+    world.opened = sum(1 << places[r] for (r,) in set(facts.get("opened", [])))
+    world.clean, world.hot, world.cool = mask("isclean"), mask("ishot"), mask("iscool")
+    world.toggled, world.sliced = mask("istoggled"), mask("issliced")
+    world.inside = [0] * len(places)
+    for o, r in facts.get("inreceptacle", []):
+        world.inside[places[r]] |= 1 << things[o]
+    world.around = [0] * len(locations)
+    for o, p in facts.get("objectatlocation", []):
+        world.around[locations[p]] |= 1 << things[o]
+    world.missing = {}
+    for o, r in facts.get("not_inreceptacle", []):
+        world.missing[places[r]] = world.missing.get(places[r], 0) | 1 << things[o]
+    return world
+
+
+class TextWorldBackend:
+    """The real engine as a ``Backend``. Coming back to a state replays its commands."""
+
+    world: World
+    past: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.engine = RealEngine()
+        self._game: Game | None = None
+        self._intro = ""
+
+    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:
+        """Begin a game, from its own file if it has one, else from an exported one."""
+        if game is self._game:
+            self._intro = self.engine.restart()
+        else:
+            self._intro = self.engine.start(game_fields(game) if fields is None else fields)
+            self._game = game
+        self.past = ()
+        self.world = self.engine.world(game)
+
+    def intro(self) -> str:
+        """The introduction."""
+        return self._intro
+
+    def menu(self) -> Menu:
+        """The real engine's commands, with what they mean."""
+        known = menu(self.world).ops
+        commands = self.engine.commands
+        return Menu(commands, {command: known.get(command, Op("help")) for command in commands})
+
+    def do(self, command: str) -> tuple[str, bool]:
+        """Send a command."""
+        before = self.world.key()
+        reply = self.engine.step(command)
+        self.past = (*self.past, command)
+        self.world = self.engine.world(self.world.game)
+        return reply, self.world.key() != before
+
+    def restore(self, world: World, past: tuple[str, ...]) -> None:
+        """Come to a state by replaying its commands.
+
+        Raises:
+            DataError: the snapshot holds no commands (the native backend needs none), or they lead elsewhere.
+        """
+        self.start(world.game)
+        for command in past:
+            self.engine.step(command)
+        self.past = past
+        self.world = self.engine.world(world.game)
+        if self.world.key() != world.key():
+            raise DataError(
+                "the snapshot's commands do not lead to its state in the TextWorld engine; backend='textworld' takes "
+                "only snapshots that it made itself"
+            )

@@ -1,0 +1,208 @@
+"""The shop's stock: products, their search index and the prices that count, immutable and shared by any number of envs.
+
+Everything a page needs besides the shopper's own few fields comes from here. Results are cached; the caches are bounded
+and safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.webshop.bm25 import build_index
+from creditflow.envs.webshop.products import Product
+
+__all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngine"]
+
+TOP = 50  # results of a free-text search
+CACHED_QUERIES = 4096
+CACHED_LENGTH = 4000  # characters: longer queries are searched anew, so that the cache stays small
+
+
+class Results(NamedTuple):
+    """What a query finds.
+
+    Attributes:
+        asins: product ids, best first.
+        digest: short hash of the list: queries with equal digests lead to the same pages.
+    """
+
+    asins: tuple[str, ...]
+    digest: str
+
+
+class ProductStore(Protocol):
+    """Products by row and by id, in memory or on disk."""
+
+    digest: str  # hash of all products and prices
+
+    def __len__(self) -> int: ...
+
+    def product(self, row: int) -> Product:
+        """The product in this row."""
+        ...
+
+    def row(self, asin: str) -> int | None:
+        """The row of a product id, or None."""
+        ...
+
+    def asin(self, row: int) -> str:
+        """The product id in this row."""
+        ...
+
+    def price(self, row: int) -> float:
+        """The price that counts, in dollars."""
+        ...
+
+    def rows_of_query(self, query: str) -> Sequence[int]:
+        """Rows collected under a search phrase, ascending."""
+        ...
+
+    def rows_of_category(self, category: str) -> Sequence[int]:
+        """Rows of a department, ascending."""
+        ...
+
+
+class SearchEngine(Protocol):
+    """Free-text search: rows and scores, best first (``BM25`` is the default)."""
+
+    def search(self, query: str, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """At most ``k`` rows, and their scores."""
+        ...
+
+
+class MemoryProducts:
+    """A ``ProductStore`` over lists.
+
+    Args:
+        products: in catalogue order, ids distinct.
+        prices: what each costs for the reward.
+    """
+
+    def __init__(self, products: Sequence[Product], prices: Sequence[float]) -> None:
+        self._products, self._prices = tuple(products), tuple(prices)
+        self._rows = {product.asin: row for row, product in enumerate(self._products)}
+        self._by_query: dict[str, list[int]] = {}
+        self._by_category: dict[str, list[int]] = {}
+        digest = hashlib.blake2b(digest_size=16)
+        for row, product in enumerate(self._products):
+            self._by_query.setdefault(product.query, []).append(row)
+            self._by_category.setdefault(product.category, []).append(row)
+            digest.update(repr((product, self._prices[row])).encode("utf-8", "surrogatepass"))
+        self.digest = digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._products)
+
+    def __iter__(self) -> Iterator[Product]:
+        return iter(self._products)
+
+    def product(self, row: int) -> Product:
+        """The product in this row."""
+        return self._products[row]
+
+    def row(self, asin: str) -> int | None:
+        """The row of a product id, or None."""
+        return self._rows.get(asin)
+
+    def asin(self, row: int) -> str:
+        """The product id in this row."""
+        return self._products[row].asin
+
+    def price(self, row: int) -> float:
+        """The price that counts, in dollars."""
+        return self._prices[row]
+
+    def rows_of_query(self, query: str) -> Sequence[int]:
+        """Rows collected under a search phrase."""
+        return self._by_query.get(query, ())
+
+    def rows_of_category(self, category: str) -> Sequence[int]:
+        """Rows of a department."""
+        return self._by_category.get(category, ())
+
+
+class Catalogue:
+    """Products with a search engine over them.
+
+    Args:
+        store: the products.
+        engine: free-text search; default: a BM25 index built here from the store.
+        random_seed: of the products that the query ``<r>`` shows.
+    """
+
+    def __init__(self, store: ProductStore, engine: SearchEngine | None = None, *, random_seed: int = 0) -> None:
+        self.store = store
+        self._random_seed = random_seed
+        self.engine: SearchEngine = engine if engine is not None else _index(store)
+        self._cached_search = lru_cache(maxsize=CACHED_QUERIES)(self._search)
+        self.product = lru_cache(maxsize=CACHED_QUERIES)(self._product)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def digest(self) -> str:
+        """Hash of all products and prices; part of every task's content."""
+        return self.store.digest
+
+    def _product(self, asin: str) -> Product:
+        row = self.store.row(asin)
+        if row is None:
+            raise KeyError(asin)
+        return self.store.product(row)
+
+    def price(self, asin: str) -> float:
+        """The price that counts for this product, in dollars."""
+        row = self.store.row(asin)
+        if row is None:
+            raise KeyError(asin)
+        return self.store.price(row)
+
+    def search(self, query: str) -> Results:
+        """Results of a lower-case query.
+
+        A first word ``<r>`` shows fifty products at random, ``<c> name`` all of a department, ``<q> phrase`` all that
+        were collected under a phrase. The original crashes on ``<a> …`` and on ``<c>`` alone; here they find nothing,
+        and ``<r>`` shows the same products whenever it is asked, so that a state determines its future.
+        """
+        return self._cached_search(query) if len(query) <= CACHED_LENGTH else self._search(query)
+
+    def clear_cache(self) -> None:
+        """Forget all results; they are found again when asked for."""
+        self._cached_search.cache_clear()
+
+    def _search(self, query: str) -> Results:
+        first, _, rest = query.partition(" ")
+        rows: Sequence[int]
+        if first == "<r>":
+            rows = self._random_rows()
+        elif first == "<c>":
+            rows = self.store.rows_of_category(rest.split(" ")[0].strip()) if rest else ()
+        elif first == "<q>":
+            rows = self.store.rows_of_query(rest.strip())
+        elif first == "<a>":
+            rows = ()
+        else:
+            rows = self.engine.search(query, TOP)[0].tolist()
+        asins = tuple(self.store.asin(row) for row in rows)
+        return Results(
+            asins, hashlib.blake2b("\n".join(asins).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        )
+
+    def _random_rows(self) -> list[int]:
+        keyed = (
+            (hashlib.blake2b(f"{self._random_seed}:{row}".encode(), digest_size=8).digest(), row)
+            for row in range(min(len(self.store), 10_000))
+        )
+        return [row for _, row in sorted(keyed)[:TOP]]
+
+
+def _index(store: ProductStore) -> SearchEngine:
+    rows = range(len(store))
+    return build_index((store.product(row).document() for row in rows), [store.asin(row) for row in rows])

@@ -1,0 +1,70 @@
+"""What other code makes of the shop's pages before a model sees them: verl-agent's and RewardFlow's text forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["rewardflow_state", "upstream_history", "verl_actions", "verl_page"]
+
+SEPARATOR = " [SEP] "
+
+
+def verl_page(text: str, instruction: str) -> str:
+    """A text page as verl-agent shows it: the parts after the instruction, each in single quotes.
+
+    The page after a purchase does not hold the instruction and stays as it is.
+
+    >>> verl_page("WebShop [SEP] Instruction: [SEP] buy tea [SEP] Search", "buy tea")
+    "'Search'"
+    """
+    parts = text.split(SEPARATOR)
+    wanted = instruction.strip()
+    if wanted not in parts:
+        return text
+    return SEPARATOR.join(f"'{part}'" for part in parts[parts.index(wanted) + 1 :])
+
+
+def verl_actions(has_search_bar: bool, clickables: Iterable[str]) -> tuple[str, ...]:
+    """The actions that verl-agent lists in a prompt; on the first page ``click[search]`` is among them.
+
+    >>> verl_actions(True, ["search"])
+    ('search[<your query>]', 'click[search]')
+    """
+    return (*(("search[<your query>]",) if has_search_bar else ()), *(f"click[{text}]" for text in clickables))
+
+
+def rewardflow_state(page: str, clicked: Iterable[str]) -> str:
+    """RewardFlow's state: verl-agent's page, and the option values clicked, in the order of the clicks.
+
+    Clicking ``a`` then ``b`` and ``b`` then ``a`` are two states, a replaced value stays in the list, and a visit to a
+    sub page empties it although the shop keeps the choice: that is the published form.
+
+    >>> rewardflow_state("'Buy Now'", ["navy", "large"])
+    "'Buy Now' clicked attributes: [navy, large]"
+    """
+    values = list(clicked)
+    return f"{page} clicked attributes: [{', '.join(values)}]" if values else page
+
+
+def upstream_history(
+    page: str, pages: Sequence[str], actions: Sequence[str], num_prev_obs: int = 0, num_prev_actions: int = 0
+) -> str:
+    """A page with earlier pages and actions in front, oldest first, as the original's ``num_prev_*`` options give it.
+
+    Args:
+        page: the present page.
+        pages: the pages before it, oldest first.
+        actions: the actions so far, oldest first; the last one led to ``page``.
+        num_prev_obs: how many earlier pages to show.
+        num_prev_actions: how many actions to show.
+
+    >>> upstream_history("C", ["A", "B"], ["a", "b"], num_prev_obs=1, num_prev_actions=2)
+    'a [SEP] B [SEP] b [SEP] C'
+    """
+    parts = [page]
+    for back in range(1, max(num_prev_obs, num_prev_actions) + 1):
+        if back <= min(num_prev_actions, len(actions)):
+            parts.append(actions[-back])
+        if back <= min(num_prev_obs, len(pages)):
+            parts.append(pages[-back])
+    return SEPARATOR.join(reversed(parts))

@@ -1,0 +1,181 @@
+"""The embedded shop: a thousand products and their goals, made from a seeded grammar whenever a process first asks.
+
+Types have between two and thirty products, which share attributes and option values, so that the first hit of a search
+is often the wrong one. The same seed gives the same shop everywhere: only raw integers are drawn. ``calibration``
+measures how hard it is; a test holds the figures to those of WebShop's thousand products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Final, TypeVar
+
+import numpy as np
+
+from creditflow.envs.tasks import draw_index
+from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.goals import Goal
+from creditflow.envs.webshop.grammar import DEPARTMENTS, FILLERS, NAME_ENDS, NAME_STARTS, Department
+from creditflow.envs.webshop.phrasing import phrase
+from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.stock import Stock
+
+__all__ = ["GENERATION", "SEED", "Draws", "embedded_stock", "make_products"]
+
+T = TypeVar("T")
+OptionPool = dict[str, list[str]]
+
+GENERATION: Final = 1
+SEED: Final = 20_261_121
+# products of a department's types, the largest first: 200 in all
+TYPE_SIZES: Final = (52, 34, 22, 14, 10, 8, 7, 6, 5, 5, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 1)
+TYPE_ATTRIBUTES: Final = 14
+STRAYS: Final = 4  # attributes that a product's texts may name although it is not listed under them
+NAMED: Final = 70  # per cent of goals whose options carry their group's name, as template goals do
+REWORDED: Final = 60  # per cent of the others that say sizes in other words than the shop
+TYPE_VALUES: Final = 20  # option values that the products of a type share, per group
+
+
+class Draws:
+    """Draws made of raw 64-bit integers, which NumPy keeps the same for ever."""
+
+    def __init__(self, *seed: int) -> None:
+        self._rng = np.random.Generator(np.random.PCG64(list(seed)))
+
+    def below(self, n: int) -> int:
+        """A uniform integer in 0..n-1."""
+        return draw_index(self._rng, n)
+
+    def one(self, items: Sequence[T]) -> T:
+        """One item."""
+        return items[self.below(len(items))]
+
+    def some(self, items: Sequence[T], k: int) -> list[T]:
+        """``k`` different items in random order."""
+        pool = list(items)
+        return [pool.pop(self.below(len(pool))) for _ in range(min(k, len(pool)))]
+
+    def chance(self, percent: int) -> bool:
+        """True in so many of a hundred cases."""
+        return self.below(100) < percent
+
+
+def _asin(number: int) -> str:
+    """A ten-character id that tells nothing about the product."""
+    digits, value = "", (number * 7_919_417 + 104_729) % 36**7
+    for _ in range(7):
+        value, digit = divmod(value, 36)
+        digits += "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit]
+    return f"C0{digits}X"
+
+
+def _capital(text: str) -> str:
+    return " ".join(word[:1].upper() + word[1:] for word in text.split())
+
+
+def _product(
+    number: int, department: Department, place: int, pool: Sequence[str], values: OptionPool, draws: Draws
+) -> Product:
+    plural, singular = (part.strip() for part in department.types[place].split("|"))
+    attributes = draws.some(pool, (2, 2, 3, 3, 3, 4, 5, 6)[draws.below(8)])
+    brand = draws.one(NAME_STARTS) + draws.one(NAME_ENDS)
+    strays = draws.some([a for a in pool if a not in attributes], STRAYS)
+    told = draws.some([*attributes, *strays], 7)  # what title and texts speak of
+    shown = told[: 1 + draws.below(2)]
+    lead = _capital(shown[0])
+    title = f"{brand} {lead} {_capital(singular)} {_capital(draws.one(department.uses))}"
+    if len(shown) > 1:
+        title += f", {_capital(shown[1])}"
+    if draws.chance(60):
+        title += f", {_capital(draws.one(FILLERS[:8]))}"
+    title += f", Model {draws.one('ABCDEFGHKLMNPRST')}{10 + draws.below(90)}"
+    sentences = [f"This {singular} {draws.one(department.uses)} comes from {brand}"]
+    sentences += [f"Buyers praise it: {attribute}" for attribute in told[2:4]]
+    sentences += draws.some(FILLERS, 3 + draws.below(8))
+    description = "" if draws.chance(30) else ". ".join(sentences) + "."
+    bullets = [f"{_capital(a)}: {draws.one(FILLERS).lower()}" for a in told[4:7]]
+    bullets += draws.some(FILLERS, 2)
+    low, high = department.prices
+    whole = low + draws.below(high - low) * (1 + draws.below(4)) // 4
+    prices: tuple[float, ...] = (round(whole + (0.99, 0.49, 0.0, 0.95)[draws.below(4)], 2),)
+    if draws.chance(9):
+        prices = (prices[0], round(prices[0] + 1 + draws.below(12), 2))
+    tag = " to ".join(f"${price}" for price in prices)
+    path = f"{department.title} › {department.shelves[place % len(department.shelves)]} › {_capital(plural)}"
+    return Product(
+        asin=_asin(number),
+        title=title,
+        description=description,
+        bullets=tuple(bullets),
+        prices=prices,
+        price_tag=tag,
+        options=_options(values, place, draws),
+        attributes=tuple(attributes),
+        category=department.name,
+        query=plural,
+        product_category=path,
+    )
+
+
+def _options(pools: OptionPool, place: int, draws: Draws) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """None for over half of the products, else one or two groups of the department, rarely three."""
+    groups = list(pools.items())
+    count = (
+        (0, 0, 0, 0, 0, 1, 1, 2, 2, 2)[draws.below(10)] if place else (0, 1, 1, 2, 2, 2, 2, 2, 2, 3)[draws.below(10)]
+    )
+    chosen = groups[:2] if count == 2 else draws.some(groups, count)
+    return tuple((name, tuple(draws.some(values, 3 + draws.below(6)))) for name, values in chosen)
+
+
+def make_products(seed: int = SEED) -> list[Product]:
+    """The thousand products, in catalogue order."""
+    made: list[Product] = []
+    for d, department in enumerate(DEPARTMENTS):
+        for place, size in enumerate(TYPE_SIZES):
+            draws = Draws(seed, GENERATION, d, place)
+            pool = draws.some(department.attributes, TYPE_ATTRIBUTES)
+            values = {name: draws.some(options, TYPE_VALUES) for name, options in department.options.items()}
+            made += [_product(len(made) + k, department, place, pool, values, draws) for k in range(size)]
+    return Draws(seed, GENERATION, 99).some(made, len(made))
+
+
+def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int = SEED) -> list[Goal]:
+    """Up to three goals for every product that has options, and one for a few that have none."""
+    goals: list[Goal] = []
+    for row, (product, price) in enumerate(zip(products, prices, strict=True)):
+        draws = Draws(seed, GENERATION, 100, row)
+        if not product.options and not draws.chance(3):
+            continue
+        for _ in range(3 if len(product.options) > 1 else 1):
+            options = tuple((name, draws.one(values)) for name, values in sorted(product.options))
+            attributes = tuple(draws.some(product.attributes, 1 + draws.below(len(product.attributes))))
+            cap = (int(price) // 10 + 1 + draws.below(3)) * 10.0
+            named = draws.chance(NAMED)
+            text = phrase(product, attributes, options, cap, draws, not named and draws.chance(REWORDED))
+            wanted = options if named else tuple(value for _, value in options)
+            goals.append(
+                Goal(
+                    product.asin,
+                    product.category,
+                    product.query,
+                    product.title,
+                    product.product_category,
+                    text,
+                    attributes,
+                    cap,
+                    wanted,
+                    named_options=named,
+                )
+            )
+    return list(dict.fromkeys(goals))
+
+
+@cache
+def embedded_stock() -> Stock:
+    """The embedded shop, made once a process (about half a second)."""
+    products = make_products()
+    draws = Draws(SEED, GENERATION, 98)
+    prices = [p.prices[0] if len(p.prices) == 1 else round(p.prices[0] + draws.below(100) / 100, 2) for p in products]
+    catalogue = Catalogue(MemoryProducts(products, prices))
+    return Stock(catalogue, make_goals(products, prices))

@@ -1,0 +1,307 @@
+"""``creditflow/WebShop-v0``: a shopper with an instruction searches, opens pages, chooses options and buys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from hashlib import blake2b
+from typing import Any, ClassVar, Final
+
+from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.tasks import Task
+from creditflow.envs.webshop.actions import ShopAction, parse_action
+from creditflow.envs.webshop.ads import insert_ads, next_key
+from creditflow.envs.webshop.compat import rewardflow_state, verl_page
+from creditflow.envs.webshop.goals import Goal
+from creditflow.envs.webshop.html import render_html
+from creditflow.envs.webshop.listing import listed_actions
+from creditflow.envs.webshop.nouns import named_tagger
+from creditflow.envs.webshop.oracle import ShopOracle
+from creditflow.envs.webshop.presets import resolve_preset
+from creditflow.envs.webshop.render import page_nodes, render_json, render_rich, render_text
+from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts
+from creditflow.envs.webshop.shop import INDEX, Shop, ShopState, address, page_kind
+from creditflow.envs.webshop.snapshot import Snapshot, read_snapshot, write_snapshot
+from creditflow.envs.webshop.sources import open_tasks, solvable
+from creditflow.envs.webshop.stock import Stock
+from creditflow.envs.webshop.tasks import goal_from_content
+
+__all__ = ["WebShopEnv"]
+
+PERFECT_REWARD: Final = 10.0
+_NO_VALUES: Final[tuple[str, ...]] = ()
+
+
+class WebShopEnv(AgentEnv[str, str, ShopAction]):
+    """Buy what the instruction asks for.
+
+    All arguments are plain JSON values, so ``env.spec`` round-trips; environments of a process that name the same data
+    share one catalogue.
+
+    Args:
+        panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
+        data: instead, a folder with WebShop's files, or one written by ``creditflow data import webshop``. A ``Stock``
+            is taken too.
+        goals: with ``data``, "synthetic" or "human".
+        split: with ``data``, a split of the preset: "val" and "train" (verl_agent, rewardflow, graphgpo), "test", "dev"
+            and "train" (upstream), "valid" and "train" (standard), or "all".
+        seed: with ``data``, of the draws of prices and price caps.
+        num_products: with ``data``, how many records to read.
+        solvable_only: with ``data``, leave out goals whose own product cannot be bought for a score of 1.
+        preset: see ``presets``; the next six override it.
+        obs_mode: "text", "text_rich", "json" or "html".
+        reward: "score" or "ten".
+        max_steps: the episode's limit.
+        show_attributes: whether item pages offer their attributes.
+        ads: advertisements inserted into every page.
+        ad_chance: of each of them to appear.
+        tagger: "rules" or "spacy": what names the nouns of a product for the reward.
+
+    Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if the task was given by content),
+    ``solvable``, and the parts of the score, zero before the purchase: ``r_type``, ``r_att``, ``w_att``, ``r_option``,
+    ``w_option``, ``r_price``, ``w_price``, ``query_match``, ``category_match``, ``title_score``. ``success`` is a score
+    of exactly 1.
+
+    Raises:
+        ConfigError: a wrong argument.
+        DataError: files that are missing or malformed.
+    """
+
+    env_name: ClassVar[str] = "webshop"
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
+
+    def __init__(
+        self,
+        *,
+        panel: str | None = None,
+        data: str | Stock | None = None,
+        goals: str = "synthetic",
+        split: str = "all",
+        seed: int = 42,
+        num_products: int | None = None,
+        solvable_only: bool = False,
+        preset: str = "standard",
+        obs_mode: str | None = None,
+        reward: str | None = None,
+        max_steps: int | None = None,
+        show_attributes: bool | None = None,
+        ads: int | None = None,
+        ad_chance: float | None = None,
+        tagger: str = "rules",
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, "ansi"):
+            raise ConfigError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+        self.preset = resolve_preset(
+            preset,
+            obs_mode=obs_mode,
+            reward=reward,
+            max_steps=max_steps,
+            show_attributes=show_attributes,
+            ads=ads,
+            ad_chance=ad_chance,
+        )
+        self.goal_tasks = open_tasks(
+            self.preset,
+            panel=panel,
+            data=data,
+            goals=goals,
+            split=split,
+            seed=seed,
+            num_products=num_products,
+            solvable_only=solvable_only,
+        )
+        super().__init__(tasks=self.goal_tasks, max_steps=self.preset.max_steps)
+        self.stock = self.goal_tasks.stock
+        self.render_mode = render_mode
+        self._tagger = named_tagger(tagger)
+        self._oracle = ShopOracle(self._open_snapshot, len(self.stock.catalogue))
+        self.action_space = TextSpace(("search[gift]", "click[back to search]", "click[next >]", "click[buy now]"))
+        self.observation_space = TextSpace()
+        self._shop: Shop | None = None
+        self._state, self._values = INDEX, _NO_VALUES
+        self._goal_index, self._solvable = -1, False
+        self._parts = NO_PURCHASE
+        self._noise = ""  # what the advertisements of the present page follow from
+        self._seen = ""
+
+    # -- AgentEnv -----------------------------------------------------------------------------------------------------
+    def _start(self, task: Task) -> None:
+        self._goal_index = self.goal_tasks.number_of(task.task_id)
+        session = str(self._goal_index) if self._goal_index >= 0 else "task"
+        goals = self.stock.goals
+        goal = goals[self._goal_index] if self._goal_index >= 0 else goal_from_content(task.content, self.stock)
+        self._shop = self._shop_for(goal, session)
+        self._solvable = solvable(self.stock.catalogue, self._shop.goal)
+        self._noise = str(self.np_random.bit_generator.random_raw()) if self.preset.ads else ""
+        self._place(INDEX, ())
+
+    def _shop_for(self, goal: Goal, session: str) -> Shop:
+        return Shop(self.stock.catalogue, goal, session, self.preset.show_attributes, self._tagger)
+
+    def _place(self, state: ShopState, values: tuple[str, ...]) -> None:
+        self._state, self._values = state, values
+        self._parts = self.shop.purchase(state) if state.page == "done" else NO_PURCHASE
+        self._seen = ""
+
+    @property
+    def shop(self) -> Shop:
+        """The rules with the present goal.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        if self._shop is None:
+            raise EpisodeError("there is no task yet: call reset() first")
+        return self._shop
+
+    @property
+    def shop_state(self) -> ShopState:
+        """Where the shopper stands."""
+        return self._state
+
+    def _parse(self, action: Any) -> tuple[ShopAction | None, str]:
+        if not isinstance(action, str):
+            return None, f"an action is a text such as search[words] or click[name], got {type(action).__name__}"
+        parsed = parse_action(action)
+        if parsed is None:
+            return None, "an action has the form search[words] or click[name]"
+        return parsed, ""
+
+    def _refusal(self, action: ShopAction) -> str:
+        return self.shop.refusal(self._state, action)
+
+    def _apply(self, action: ShopAction) -> Outcome:
+        before = self._state
+        after = self.shop.act(before, action)
+        if self.preset.ads:
+            self._noise = next_key(self._noise, str(action))
+        values = _NO_VALUES
+        if before.page == after.page == "item":
+            values = tuple(dict.fromkeys((*self._values, action.argument)))
+        self._place(after, values)
+        done = after.page == "done"
+        score = self._parts.score
+        reward = score if self.preset.reward == "score" else PERFECT_REWARD * (score == 1.0)
+        return Outcome(float(reward), done, self._true_state(after) != self._true_state(before))
+
+    def _wasted(self) -> float:
+        return 0.0
+
+    def _observe(self) -> str:
+        if not self._seen:
+            self._seen = self._render(self.preset.obs_mode)
+        return self._seen
+
+    def _render(self, mode: str) -> str:
+        shop, state = self.shop, self._state
+        if mode == "json":
+            return render_json(shop, state)
+        if mode == "html":
+            return render_html(shop, state)
+        nodes = page_nodes(shop, state)
+        if self.preset.ads:
+            nodes = insert_ads(nodes, self.preset.ads, self._noise, chance=self.preset.ad_chance)
+        return render_rich(nodes, state, shop.session) if mode == "text_rich" else render_text(nodes)
+
+    def _true_state(self, state: ShopState) -> tuple[Any, ...]:
+        """What the future depends on: not the words searched for but what they found, not the order of choices."""
+        found = self.stock.catalogue.search(state.query).digest if state.query else ""
+        kind = page_kind(state, "") if state.page in ("item", "sub") else ""  # where "< prev" leads
+        return state.page, found, state.number, state.asin, tuple(sorted(state.options)), state.sub, kind
+
+    def _keys(self) -> tuple[str, str]:
+        content = repr((self.task.task_id, *self._true_state(self._state))).encode("utf-8", "backslashreplace")
+        return f"{self._state.page}:{blake2b(content, digest_size=16).hexdigest()}", self._text_key()
+
+    def _text_key(self) -> str:
+        if self.preset.text_key == "page":
+            return self._observe()
+        text = self._observe() if self.preset.obs_mode == "text" else self._render("text")
+        page = verl_page(text, self.shop.goal.instruction)
+        return rewardflow_state(page, self._values) if self.preset.text_key == "clicked" else page
+
+    def _admissible(self) -> tuple[str, ...]:
+        return listed_actions(self.shop, self._state)
+
+    def _progress(self) -> tuple[bool, float]:
+        return self._parts.score == 1.0, self._parts.score
+
+    def _extra_info(self) -> dict[str, Any]:
+        parts = self._parts._asdict()
+        del parts["score"]
+        return {
+            "page": self._state.page,
+            "url": address(self._state, self.shop.session),
+            "asin": self._state.asin,
+            "goal_index": self._goal_index,
+            "solvable": self._solvable,
+            **parts,
+        }
+
+    # -- snapshots and oracle -----------------------------------------------------------------------------------------
+    def get_state(self) -> str:
+        """A self-contained snapshot of the episode; the catalogue is named by its digest."""
+        content = dict(self.task.content)
+        return write_snapshot(
+            Snapshot(content, self.shop.session, self.elapsed_steps, self._state, self._values, self._noise)
+        )
+
+    def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
+        """Restore a snapshot; returns what ``reset`` would.
+
+        Raises:
+            DataError: no snapshot of this environment, or of another catalogue.
+        """
+        read = read_snapshot(snapshot)
+        task = self.goal_tasks.from_content(read.task)
+        self._check_choices(read.state)
+        self._begin(task, read.steps)
+        self._shop = self._shop_for(self.shop.goal, read.session)
+        self._noise = read.noise
+        self._place(read.state, read.values)
+        self._over = read.state.page == "done" or read.steps >= self.max_steps
+        return self._observe(), self._info(True, True, False, "")
+
+    def _check_choices(self, state: ShopState) -> None:
+        """Refuse a product that the catalogue has not, and options that the product has not."""
+        if not state.asin:
+            return
+        if self.stock.catalogue.store.row(state.asin) is None:
+            raise DataError(f"webshop: the snapshot is about product {state.asin[:40]!r}, which the catalogue has not")
+        offered = dict(self.stock.catalogue.product(state.asin).options)
+        for name, value in state.options:
+            if value not in offered.get(name, ()):
+                raise DataError(
+                    f"webshop: the snapshot's option {name[:40]!r}: {value[:40]!r} is not one of the product's"
+                )
+
+    def _open_snapshot(self, snapshot: str) -> tuple[Shop, ShopState]:
+        read = read_snapshot(snapshot)
+        self._check_choices(read.state)
+        return self._shop_for(goal_from_content(read.task, self.stock), read.session), read.state
+
+    @property
+    def oracle(self) -> ShopOracle:
+        """Best score, distance and optimal actions; takes snapshots."""
+        return self._oracle
+
+    @property
+    def reward_parts(self) -> RewardParts:
+        """The parts of the score; zeros before the purchase."""
+        return self._parts
+
+    def render(self) -> str | None:
+        """The page with marked buttons, in render mode "ansi"."""
+        return self._render("text_rich") if self.render_mode == "ansi" else None
+
+    def describe(self) -> Mapping[str, Any]:
+        """What a result should be reported with: catalogue, search engine, number of goals, the preset's options."""
+        return {
+            "products": len(self.stock.catalogue),
+            "catalogue": self.stock.catalogue.digest,
+            "search_engine": type(self.stock.catalogue.engine).__name__,
+            "goals": len(self.goal_tasks.numbers),
+            **asdict(self.preset),
+        }

@@ -1,0 +1,255 @@
+"""Goals: what a shopper is asked to buy, made from products the way WebShop makes them.
+
+Synthetic goals come from a product's instruction and every combination of its options; human goals from people's
+texts. Price caps, order and weights follow one random stream, so that goal ``i`` is the original's goal ``i``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from itertools import product as combinations
+from typing import Any
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.webshop.mersenne import Mersenne
+from creditflow.envs.webshop.products import LoadReport, Product, wanted_attributes
+
+__all__ = [
+    "NO_CAP",
+    "AutoSessions",
+    "Goal",
+    "attribute_weight",
+    "goals_as_records",
+    "human_goal",
+    "human_goals",
+    "price_cap",
+    "price_table",
+    "shuffled",
+    "synthetic_goal",
+    "synthetic_goals",
+    "usable_human_entries",
+]
+
+NO_CAP = 1000000.0
+CAPS = range(10, 1000, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One instruction and what counts as fulfilling it.
+
+    Attributes:
+        asin: the product it was made from.
+        category, query, name, product_category: of that product.
+        instruction: the text the shopper reads.
+        attributes: wanted attributes.
+        price_cap: highest acceptable price in dollars.
+        options: wanted options: (group, value) pairs, or plain values when ``named_options`` is False (human goals).
+        weight: chance of being drawn, relative to the others.
+        named_options: whether options carry their group's name.
+    """
+
+    asin: str
+    category: str
+    query: str
+    name: str
+    product_category: str
+    instruction: str
+    attributes: tuple[str, ...]
+    price_cap: float
+    options: tuple[tuple[str, str], ...] | tuple[str, ...]
+    weight: float = 1.0
+    named_options: bool = True
+
+    @property
+    def option_values(self) -> tuple[str, ...]:
+        """The wanted values, without their groups' names."""
+        return tuple(option if isinstance(option, str) else option[1] for option in self.options)
+
+
+def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:
+    """The price that counts for each product, in order: its price, or a draw from its range."""
+    return [p.prices[0] if len(p.prices) == 1 else rng.uniform(p.prices[0], p.prices[1]) for p in products]
+
+
+def price_cap(price: float, rng: Mersenne) -> float:
+    """A cap above ``price``, or ``NO_CAP`` if the price leaves no room for one."""
+    above = [cap for cap in CAPS if cap > price][:4]
+    return float(max(rng.sample(above, 2))) if len(above) >= 2 else NO_CAP
+
+
+def _cap_words(cap: float) -> str:
+    return "" if cap == NO_CAP else f", and price lower than {cap:.2f} dollars"
+
+
+def _goal(product: Product, **fields: Any) -> Goal:
+    return Goal(product.asin, product.category, product.query, product.title, product.product_category, **fields)
+
+
+def synthetic_goal(
+    product: Product, entry: Mapping[str, Any], values: Sequence[str], cap: float, weight: float
+) -> Goal:
+    """The goal for one choice of option values, given in sorted order of their groups' names."""
+    pairs = tuple(zip((name for name, _ in sorted(product.options)), values, strict=True))
+    wish = ", and ".join(f"{name}: {value}" for name, value in pairs)
+    text = entry["instruction"] + (f" with {wish}" if wish else "") + _cap_words(cap)
+    attributes = tuple(entry["instruction_attributes"])
+    return _goal(product, instruction=text, attributes=attributes, price_cap=cap, options=pairs, weight=weight)
+
+
+def human_goal(product: Product, entry: Mapping[str, Any], cap: float) -> Goal:
+    """The goal of one human instruction."""
+    return _goal(
+        product,
+        instruction=entry["instruction"].strip(".") + _cap_words(cap),
+        attributes=tuple(entry["instruction_attributes"]),
+        price_cap=cap,
+        options=tuple(entry["instruction_options"]),
+        named_options=False,
+    )
+
+
+def usable_human_entries(
+    texts: Iterable[tuple[str, Any]], report: LoadReport, *, strict: bool = False
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Human instructions by product id: those that name at least one attribute.
+
+    Args:
+        texts: (asin, list of {"instruction", "instruction_attributes", "instruction_options"}) pairs.
+        report: counts the malformed ones, which are left out.
+        strict: refuse them instead.
+
+    Raises:
+        DataError: with ``strict``, an instruction is malformed.
+    """
+    usable: dict[str, list[Mapping[str, Any]]] = {}
+    for asin, entries in texts:
+        for entry in entries if isinstance(entries, list) else [entries]:
+            problem = _human_problem(entry)
+            if problem and strict:
+                raise DataError(f"human instruction of {asin[:20]!r}: {problem}")
+            if problem:
+                report.skip(f"human instruction: {problem}", repr(asin[:20]))
+            elif entry["instruction_attributes"]:
+                usable.setdefault(asin, []).append(entry)
+    return usable
+
+
+def _human_problem(entry: Any) -> str:
+    """What is wrong with a human instruction; "" if nothing."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("instruction"), str):
+        return "no 'instruction' text"
+    for key in ("instruction_attributes", "instruction_options"):
+        texts = entry.get(key)
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            return f"{key!r} is not a list of strings"
+    return ""
+
+
+def attribute_weight(attributes: Sequence[str], carriers: Mapping[str, int]) -> float:
+    """Weight of a synthetic goal: rare attributes count more.
+
+    Args:
+        attributes: wanted by the goal.
+        carriers: attribute -> number of goals that want it.
+    """
+    return sum(1 / carriers[attribute] for attribute in attributes) / len(attributes)
+
+
+def synthetic_goals(
+    products: Iterable[Product], prices: Sequence[float], entries: Mapping[str, Any], rng: Mersenne
+) -> list[Goal]:
+    """One goal for every combination of options of every product that has an instruction.
+
+    Args:
+        products: in catalogue order.
+        prices: of the products, in the same order.
+        entries: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are not read).
+        rng: draws one price cap a product.
+    """
+    found: list[tuple[Product, Mapping[str, Any], float, list[tuple[str, ...]]]] = []
+    carriers: Counter[str] = Counter()
+    for product, price in zip(products, prices, strict=True):
+        entry = entries.get(product.asin, {})
+        attributes = wanted_attributes(entry)
+        if attributes:
+            choices = list(combinations(*(values for _, values in sorted(product.options))))
+            found.append((product, entry, price_cap(price, rng), choices))
+            for attribute in attributes:
+                carriers[attribute] += len(choices)
+    goals: list[Goal] = []
+    for product, entry, cap, choices in found:
+        weight = attribute_weight(entry["instruction_attributes"], carriers)
+        goals += [synthetic_goal(product, entry, values, cap, weight) for values in choices]
+    return goals
+
+
+def human_goals(
+    products: Iterable[Product],
+    prices: Sequence[float],
+    texts: Mapping[str, Sequence[Mapping[str, Any]]],
+    rng: Mersenne,
+) -> list[Goal]:
+    """One goal for every usable human instruction.
+
+    Args:
+        products: in catalogue order.
+        prices: of the products.
+        texts: what ``usable_human_entries`` returned.
+        rng: draws one price cap an instruction.
+    """
+    return [
+        human_goal(product, entry, price_cap(price, rng))
+        for product, price in zip(products, prices, strict=True)
+        for entry in texts.get(product.asin, ())
+    ]
+
+
+def shuffled(goals: Sequence[Goal], seed: int) -> tuple[list[Goal], Mersenne]:
+    """The goals in the order of a fresh stream, and the stream after it."""
+    rng, order = Mersenne(seed), list(goals)
+    rng.shuffle(order)
+    return order, rng
+
+
+class AutoSessions:
+    """Session names and goal numbers of resets that name neither, as the original draws them.
+
+    The draw is the original's, off by one: goal 0 never comes up and goal ``i`` has the weight of goal ``i - 1``.
+
+    Args:
+        goals: in their final order.
+        rng: the stream that ``shuffled`` returned; it is consumed.
+    """
+
+    def __init__(self, goals: Sequence[Goal], rng: Mersenne) -> None:
+        self._bounds = [0.0, *accumulate(goal.weight for goal in goals)]
+        self._rng = rng
+
+    def draw(self) -> tuple[str, int]:
+        """The next session's name (ten letters) and goal number."""
+        name = "".join(self._rng.choices("abcdefghijklmnopqrstuvwxyz", k=10))
+        return name, min(bisect(self._bounds, self._rng.uniform(0, self._bounds[-1])), len(self._bounds) - 2)
+
+
+def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
+    """The goals as the original's dictionaries, keys in its order."""
+    return [
+        {
+            "asin": goal.asin,
+            "category": goal.category,
+            "query": goal.query,
+            "name": goal.name,
+            "product_category": goal.product_category,
+            "instruction_text": goal.instruction,
+            "attributes": list(goal.attributes),
+            "price_upper": goal.price_cap if goal.price_cap < NO_CAP else int(NO_CAP),
+            "goal_options": dict(goal.options) if goal.named_options else list(goal.options),  # type: ignore[arg-type]
+            "weight": goal.weight if goal.named_options else 1,
+        }
+        for goal in goals
+    ]

@@ -1,0 +1,46 @@
+"""Which products of a catalogue have a wanted attribute: the reward's test, for all products at once.
+
+The oracle asks it for every goal; answers are kept per attribute.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.webshop.catalogue import Catalogue
+from creditflow.envs.webshop.fuzz import token_set_ratio
+from creditflow.envs.webshop.reward import ALIKE
+
+__all__ = ["AttributeMatcher"]
+
+
+class AttributeMatcher:
+    """Attribute tests over the rows of a catalogue, vectorised by its distinct attributes.
+
+    Args:
+        catalogue: whose products are tested.
+        rows: which ones.
+    """
+
+    def __init__(self, catalogue: Catalogue, rows: tuple[int, ...]) -> None:
+        carriers: dict[str, list[int]] = {}
+        self._texts: list[tuple[str, str, str]] = []
+        for place, row in enumerate(rows):
+            product = catalogue.store.product(row)
+            bullets = " ".join(product.bullets).lower()
+            self._texts.append((product.title.lower(), bullets, product.description.lower()))
+            for attribute in product.attributes:
+                carriers.setdefault(attribute, []).append(place)
+        self._carriers = {attribute: np.array(places) for attribute, places in carriers.items()}
+        self.met = lru_cache(maxsize=2048)(self._met)
+
+    def _met(self, wanted: str) -> NDArray[np.bool_]:
+        """bool (rows,): whether each product counts as having ``wanted``. Treat as read-only."""
+        found = np.fromiter((any(wanted in text for text in texts) for texts in self._texts), bool, len(self._texts))
+        for attribute, places in self._carriers.items():
+            if not found[places].all() and token_set_ratio(attribute, wanted) > ALIKE:
+                found[places] = True
+        return found

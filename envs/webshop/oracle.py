@@ -1,0 +1,137 @@
+"""The oracle: what can still be scored, how many steps it takes, and which actions begin a shortest way.
+
+Any search is allowed on any page, so a product that some search lists on its first results page is two steps away from
+everywhere; ``find_product`` looks for that search. Scores of all products of the catalogue are known, not only that of
+the product the goal was made from. Catalogues above ``EXACT_LIMIT`` products are not searched through: there only the
+products collected under the goal's query are looked at, and ``exact`` is False.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from creditflow.envs.webshop.actions import ShopAction, parse_action
+from creditflow.envs.webshop.listing import listed_actions
+from creditflow.envs.webshop.planning import EXACT_LIMIT, GoalPlan, find_product
+from creditflow.envs.webshop.shop import PAGE_SIZE, Shop, ShopState, page_kind
+
+__all__ = ["GoalOracle", "ShopOracle"]
+
+
+class GoalOracle:
+    """The oracle of one goal, over ``ShopState``.
+
+    Args:
+        shop: rules, catalogue and goal.
+    """
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop, self.plan = shop, GoalPlan(shop)
+
+    def value(self, state: ShopState, steps_left: int | None = None) -> float:
+        """Best reachable score, within ``steps_left`` steps when given."""
+        if state.page == "done":
+            return self.shop.purchase(state).score
+        if self.distance(state) <= (math.inf if steps_left is None else steps_left):
+            return 1.0
+        budget = 64 if steps_left is None else steps_left
+        best = 0.0
+        for asin, steps in self._near(state):
+            clicks = budget - steps - 1
+            chosen = dict(state.options) if asin == state.asin else {}
+            if clicks >= 0:
+                product = self.shop.catalogue.product(asin)
+                costs = self.plan.costs(product, chosen).items()
+                best = max(best, *(self.plan.score(product, met) for met, cost in costs if cost <= clicks))
+        if budget >= 3:  # search, open, buy
+            best = max(best, self.plan.best(budget - 3))
+        return best
+
+    def distance(self, state: ShopState) -> float:
+        """Fewest steps to a purchase that scores 1; inf if there is none."""
+        if state.page == "done":
+            return 0.0 if self.shop.purchase(state).score == 1.0 else math.inf
+        best = math.inf
+        perfect = self.plan.perfect()
+        if state.asin and state.options:
+            for asin, steps in self._near(state):
+                if asin == state.asin:
+                    clicks = self.plan.clicks_to_perfect(self.shop.product(state), dict(state.options))
+                    best = steps + clicks + 1 if clicks >= 0 else best
+        for asin, steps in self._near(state):
+            if asin in perfect and not (asin == state.asin and state.options):
+                best = min(best, steps + perfect[asin] + 1)
+        for asin, clicks in perfect.items():
+            if clicks + 3 < best:
+                _, page = find_product(self.shop.catalogue, asin)
+                if page:
+                    best = min(best, 2 + (page - 1) + clicks + 1)
+        return float(best)
+
+    def _near(self, state: ShopState) -> Iterator[tuple[str, int]]:
+        """(product, steps to its page) without a new search."""
+        kind = page_kind(state, self.shop.session)
+        back = {"results": 0, "item": 1, "sub": 2}.get(state.page)
+        if state.page == "item" or (state.page == "sub" and kind == "item_sub_page"):
+            yield state.asin, 0 if state.page == "item" else 1
+        if back is None or (state.page != "results" and kind == "search_results"):
+            return
+        for place, asin in enumerate(self.shop.catalogue.search(state.query).asins):
+            turns = abs(place // PAGE_SIZE + 1 - state.number)
+            if asin != state.asin:
+                yield asin, back + turns + 1
+
+    def optimal_actions(self, state: ShopState) -> tuple[str, ...]:
+        """Listed actions that begin a shortest way, or if there is none a search that does; sorted."""
+        distance = self.distance(state)
+        if state.page == "done" or math.isinf(distance):
+            return ()
+        found = {text for text in listed_actions(self.shop, state) if self._leads(state, text, distance - 1)}
+        return tuple(sorted(found or self._searches(distance)))
+
+    def _searches(self, distance: float) -> Iterator[str]:
+        """A search for the product that a shortest way through a search would buy, the goal's own if it is one."""
+        perfect, own = self.plan.perfect(), self.shop.goal.asin
+        for asin in sorted(perfect, key=lambda asin: (asin != own, asin)):
+            query, page = find_product(self.shop.catalogue, asin)
+            if page and 2 + page - 1 + perfect[asin] + 1 == distance:
+                yield str(ShopAction("search", query))
+                return
+
+    def _leads(self, state: ShopState, text: str, distance: float) -> bool:
+        action = parse_action(text)
+        return action is not None and self.distance(self.shop.act(state, action)) == distance
+
+
+class ShopOracle:
+    """The environment's oracle: takes snapshots.
+
+    Args:
+        read: rules and state of a snapshot.
+        products: size of the catalogue.
+    """
+
+    CACHED_GOALS: Final = 256
+
+    def __init__(self, read: Callable[[str], tuple[Shop, ShopState]], products: int) -> None:
+        self.exact = products <= EXACT_LIMIT
+        self._read = read
+        self.of_goal = lru_cache(maxsize=self.CACHED_GOALS)(GoalOracle)
+
+    def value(self, state: str, *, steps_left: int | None = None) -> float:
+        """Best reachable score in [0, 1], within ``steps_left`` steps when given."""
+        shop, place = self._read(state)
+        return self.of_goal(shop).value(place, steps_left)
+
+    def distance(self, state: str) -> float:
+        """Fewest steps to a purchase that scores 1; inf if there is none."""
+        shop, place = self._read(state)
+        return self.of_goal(shop).distance(place)
+
+    def optimal_actions(self, state: str) -> tuple[str, ...]:
+        """Sorted texts of actions that begin a shortest way; () if there is none, or nothing is left to do."""
+        shop, place = self._read(state)
+        return self.of_goal(shop).optimal_actions(place)

@@ -1,0 +1,56 @@
+"""How the embedded panel ``standard-v1`` was made, so that anybody can make it again.
+
+All goals of the embedded shop, in three splits that share no product; rows name goals by their number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from creditflow.envs.tasks import PANEL_FORMAT, PanelRow
+from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.tasks import GoalTasks
+
+__all__ = ["panel_rows", "write_panel"]
+
+SPLITS: Final = ("train", "train", "train", "valid", "train", "train", "test")  # by product, modulo 7
+
+
+def panel_rows() -> Iterator[PanelRow]:
+    """All rows in published order: train, valid, test; within a split in order of the goals."""
+    stock = embedded_stock()
+    tasks = GoalTasks(stock, range(len(stock.goals)))
+    products = {asin: place for place, asin in enumerate(dict.fromkeys(goal.asin for goal in stock.goals))}
+    rows = []
+    for number, goal in enumerate(stock.goals):
+        found = stock.catalogue.search(goal.instruction.lower()).asins
+        rank = found.index(goal.asin) + 1 if goal.asin in found else 0
+        strata = {
+            "department": goal.category,
+            "attributes": len(goal.attributes),
+            "options": len(goal.options),
+            "rank": "1" if rank == 1 else "2-10" if 1 < rank <= 10 else "11-50" if rank else "none",
+        }
+        split = SPLITS[products[goal.asin] % len(SPLITS)]
+        rows.append(PanelRow(tasks.task(number).task_id, split, {"goal": number}, strata))
+    for split in dict.fromkeys(SPLITS):
+        yield from (row for row in rows if row.split == split)
+
+
+def write_panel(path: str | Path) -> None:
+    """Make the panel and write it: one row a line."""
+    lines = [
+        json.dumps(
+            {"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata},
+            separators=(",", ":"),
+        )
+        for row in panel_rows()
+    ]
+    text = f'{{"format_version":{PANEL_FORMAT},"rows":[\n' + ",\n".join(lines) + "\n]}\n"
+    path = Path(path)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="ascii", newline="\n")
+    temporary.replace(path)

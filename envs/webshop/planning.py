@@ -1,0 +1,205 @@
+"""What can be reached with one goal: scores of purchases by number of option clicks, and where products are found.
+
+A product's score depends on the chosen options only through *which wanted options are met*, a small set; so the best
+choice is found by going through the option groups once and keeping, for every such set, the fewest clicks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.webshop.actions import ShopAction, parse_action, searchable
+from creditflow.envs.webshop.catalogue import Catalogue
+from creditflow.envs.webshop.matching import AttributeMatcher
+from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.reward import attributes_met, option_met, type_factor
+from creditflow.envs.webshop.shop import PAGE_SIZE, SUB_PAGES, Shop
+
+__all__ = ["EXACT_LIMIT", "GoalPlan", "click_costs", "find_product"]
+
+EXACT_LIMIT: Final = 20_000  # larger catalogues are not searched through for other products that fit
+_NOT_OPTIONS: Final = {"buy now", "back to search", "next >", "< prev", "search", *SUB_PAGES}
+
+
+@lru_cache(maxsize=8)
+def _matcher(catalogue: Catalogue, rows: tuple[int, ...]) -> AttributeMatcher:
+    return AttributeMatcher(catalogue, rows)
+
+
+@lru_cache(maxsize=4096)
+def find_product(catalogue: Catalogue, asin: str) -> tuple[str, int]:
+    """A search that lists the product on the earliest results page, and that page's number; ("", 0) if none does."""
+    product = catalogue.product(asin)
+    best, best_page = "", 0
+    for text in (product.title, f"<q> {product.query}", f"{product.title} {product.description}", product.document()):
+        query = searchable(text)
+        found = catalogue.search(query).asins if query else ()
+        if asin in found:
+            page = found.index(asin) // PAGE_SIZE + 1
+            if not best or page < best_page:
+                best, best_page = query, page
+        if best_page == 1:
+            break
+    return best, best_page
+
+
+def click_costs(groups: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+    """Fewest clicks for every reachable set of met options.
+
+    Args:
+        groups: option group -> {set met by a value (as bits): clicks it costs}; 0 clicks is the present value.
+
+    Returns:
+        set met -> fewest clicks.
+
+    >>> click_costs({"color": {0: 0, 1: 1}, "size": {2: 0}})
+    {2: 0, 3: 1}
+    """
+    costs = {0: 0}
+    for choices in groups.values():
+        merged: dict[int, int] = {}
+        for met, clicks in costs.items():
+            for more, extra in choices.items():
+                key = met | more
+                merged[key] = min(merged.get(key, clicks + extra), clicks + extra)
+        costs = merged
+    return costs
+
+
+class GoalPlan:
+    """Everything about one goal that does not depend on where the shopper stands. Filled as it is asked for.
+
+    Args:
+        shop: rules, catalogue and goal.
+    """
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop, self.goal, self.catalogue = shop, shop.goal, shop.catalogue
+        self.exact = len(self.catalogue) <= EXACT_LIMIT
+        self._total = len(self.goal.attributes) + len(self.goal.options) + 1
+        self._base: dict[str, tuple[int, bool, float]] = {}
+        self._choices: dict[str, dict[str, dict[str, int]]] = {}
+        self._covers: dict[str, int] = {}
+        self._fresh: dict[str, dict[int, int]] = {}
+        self._perfect: dict[str, int] | None = None
+        self._best: list[tuple[float, str]] | None = None
+
+    # -- one product --------------------------------------------------------------------------------------------------
+    def _base_of(self, product: Product) -> tuple[int, bool, float]:
+        found = self._base.get(product.asin)
+        if found is None:
+            factor = type_factor(product, self.goal, self.shop.tagger)[0]
+            cheap = self.catalogue.price(product.asin) <= self.goal.price_cap
+            found = self._base[product.asin] = (attributes_met(product, self.goal), cheap, factor)
+        return found
+
+    def cover(self, value: str) -> int:
+        """Which wanted options a chosen value meets, as bits."""
+        found = self._covers.get(value)
+        if found is None:
+            found = 0
+            options: tuple[str | tuple[str, str], ...] = self.goal.options
+            for i, wanted in enumerate(options):
+                found |= option_met(wanted, (value,)) << i
+            self._covers[value] = found
+        return found
+
+    def choices(self, product: Product) -> dict[str, dict[str, int]]:
+        """Option group -> {value that can be clicked: what it meets}; of equal values the last group's counts."""
+        found = self._choices.get(product.asin)
+        if found is None:
+            owner = {value: name for name, values in product.options for value in values}
+            found = {name: {} for name, _ in product.options}
+            for value, name in owner.items():
+                click = ShopAction("click", value)
+                if value not in _NOT_OPTIONS and parse_action(str(click)) == click:
+                    found[name][value] = self.cover(value)
+            self._choices[product.asin] = found
+        return found
+
+    def costs(self, product: Product, chosen: Mapping[str, str]) -> dict[int, int]:
+        """Set of met options -> fewest clicks from the ``chosen`` options."""
+        if not chosen and product.asin in self._fresh:
+            return self._fresh[product.asin]
+        groups = {}
+        for name, values in self.choices(product).items():
+            options = dict.fromkeys(values.values(), 1)
+            options[self.cover(chosen[name]) if name in chosen else 0] = 0
+            groups[name] = options
+        found = click_costs(groups)
+        if not chosen:
+            self._fresh[product.asin] = found
+        return found
+
+    def score(self, product: Product, met: int) -> float:
+        """Score of buying the product with these options met."""
+        attributes, cheap, factor = self._base_of(product)
+        return (attributes + met.bit_count() + cheap) / self._total * factor
+
+    def clicks_to_perfect(self, product: Product, chosen: Mapping[str, str]) -> int:
+        """Fewest option clicks to a purchase that scores 1; -1 if there is none."""
+        everything = (1 << len(self.goal.options)) - 1
+        if self.score(product, everything) < 1.0:
+            return -1
+        return self.costs(product, chosen).get(everything, -1)
+
+    # -- all products -------------------------------------------------------------------------------------------------
+    def rows(self) -> tuple[int, ...]:
+        """The products looked through: all, or in a large catalogue those collected under the goal's query."""
+        store = self.catalogue.store
+        if self.exact:
+            return tuple(range(len(store)))
+        own = store.row(self.goal.asin)
+        return tuple(
+            sorted({*(int(row) for row in store.rows_of_query(self.goal.query)), *([] if own is None else [own])})
+        )
+
+    def _met(self, rows: tuple[int, ...]) -> NDArray[np.int64]:
+        """int64 (rows,): how many wanted attributes each product has."""
+        matcher, met = _matcher(self.catalogue, rows), np.zeros(len(rows), np.int64)
+        for wanted in self.goal.attributes:
+            met += matcher.met(wanted)
+        return met
+
+    def perfect(self) -> Mapping[str, int]:
+        """Products that can be bought for a score of 1 -> option clicks it takes, by id."""
+        if self._perfect is None:
+            rows, store = self.rows(), self.catalogue.store
+            complete = np.flatnonzero(self._met(rows) == len(self.goal.attributes))
+            found = {}
+            for row in (rows[place] for place in complete):
+                if store.price(row) <= self.goal.price_cap:
+                    product = self.catalogue.product(store.asin(row))
+                    clicks = self.clicks_to_perfect(product, {})
+                    if clicks >= 0:
+                        found[product.asin] = clicks
+            self._perfect = dict(sorted(found.items()))
+        return self._perfect
+
+    def best(self, clicks: int) -> float:
+        """Best score of any product bought with at most so many option clicks."""
+        if self._best is None:
+            self._best = self._scan()
+        return self._best[min(clicks, len(self._best) - 1)][0]
+
+    def _scan(self) -> list[tuple[float, str]]:
+        """(best score, product) by number of clicks, 0 to the number of wanted options."""
+        rows, store = self.rows(), self.catalogue.store
+        cheap = np.array([store.price(row) <= self.goal.price_cap for row in rows])
+        bound = (self._met(rows) + len(self.goal.options) + cheap) / self._total
+        best = [(0.0, "")] * (len(self.goal.options) + 1)
+        for place in np.argsort(-bound, kind="stable"):
+            if bound[place] <= best[0][0]:
+                break
+            product = self.catalogue.product(store.asin(rows[place]))
+            for met, clicks in self.costs(product, {}).items():
+                score = self.score(product, met)
+                for k in range(clicks, len(best)):
+                    if score > best[k][0]:
+                        best[k] = (score, product.asin)
+        return best

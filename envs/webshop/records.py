@@ -1,0 +1,144 @@
+"""Records out of JSON files too large to hold: one pass, one element at a time, plain or gzip.
+
+A file that ends in the middle is told apart from one that is malformed, since half-finished downloads are the usual
+trouble with WebShop's 5 GB file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from creditflow.envs.errors import DataError
+
+__all__ = ["stream_items", "stream_records"]
+
+CHUNK = 1 << 20
+MAX_RECORD = 1 << 25  # characters; a longer element means that the JSON is broken, not that a product is long
+LONGEST_TOKEN = 32  # characters of a literal, number or escape that may be cut
+_SPACE = " \t\n\r"
+
+
+class _Reader:
+    """A window over a text file with a JSON decoder at its front."""
+
+    def __init__(self, stream: TextIO, path: Path) -> None:
+        self._stream, self._path = stream, path
+        self._buffer, self._at, self._ended = "", 0, False
+        self._decoder = json.JSONDecoder()
+
+    def _fill(self) -> bool:
+        """Read one more chunk; False at the end of the file."""
+        try:
+            chunk = self._stream.read(CHUNK)
+        except EOFError as error:
+            raise self.cut_short() from error
+        except (OSError, zlib.error) as error:
+            raise DataError(f"{self._path}: cannot be unpacked ({error}); download it again") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self._path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        self._buffer, self._at = self._buffer[self._at :] + chunk, 0
+        self._ended = not chunk
+        return bool(chunk)
+
+    def cut_short(self) -> DataError:
+        return DataError(f"{self._path}: ends in the middle; the download was cut short, fetch the file again")
+
+    def peek(self) -> str:
+        """The next character that is not white space; "" at the end of the file."""
+        while True:
+            while self._at < len(self._buffer):
+                char = self._buffer[self._at]
+                if char not in _SPACE:
+                    return char
+                self._at += 1
+            if not self._fill():
+                return ""
+
+    def expect(self, chars: str, where: str) -> str:
+        """Consume the next character, one of ``chars``."""
+        char = self.peek()
+        if not char:
+            raise self.cut_short()
+        if char not in chars:
+            wanted = " or ".join(repr(c) for c in chars)
+            raise DataError(f"{self._path}: expected {wanted} {where}, got {char!r}; the file is not the JSON expected")
+        self._at += 1
+        return char
+
+    def value(self, where: str) -> Any:
+        """Consume one JSON value."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._buffer, self._at)
+            except RecursionError as error:
+                raise DataError(f"{self._path}: {where} is nested too deeply") from error
+            except json.JSONDecodeError as error:
+                # an element that the window cuts fails inside a string, or at its very end
+                cut = error.msg.startswith("Unterminated string") or len(self._buffer) - error.pos < LONGEST_TOKEN
+                if not cut or len(self._buffer) - self._at > MAX_RECORD:
+                    raise DataError(f"{self._path}: {where} is not JSON: {error.msg}") from error
+                if not self._fill():
+                    raise self.cut_short() from error
+                continue
+            if type(value) in (int, float) and len(self._buffer) - end < LONGEST_TOKEN and not self._ended:
+                self._fill()  # the number may go on
+                continue
+            self._at = end
+            return value
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        return gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def stream_records(path: str | Path) -> Iterator[Any]:
+    """The elements of a JSON list, one after the other.
+
+    Raises:
+        DataError: the file cannot be read, is cut short, or is not a JSON list; says which.
+    """
+    path = Path(path)
+    with _open(path) as stream:
+        reader = _Reader(stream, path)
+        reader.expect("[", "at the start of a list")
+        if reader.peek() == "]":
+            return
+        number = 0
+        while True:
+            yield reader.value(f"record {number}")
+            number += 1
+            if reader.expect(",]", f"after record {number - 1}") == "]":
+                return
+
+
+def stream_items(path: str | Path) -> Iterator[tuple[str, Any]]:
+    """The (key, value) pairs of a JSON object, one after the other.
+
+    Raises:
+        DataError: as ``stream_records``.
+    """
+    path = Path(path)
+    with _open(path) as stream:
+        reader = _Reader(stream, path)
+        reader.expect("{", "at the start of an object")
+        if reader.peek() == "}":
+            return
+        while True:
+            key = reader.value("a key")
+            if not isinstance(key, str):
+                raise DataError(f"{path}: expected a key in quotes, got {key!r:.40}")
+            reader.expect(":", f"after the key {key[:40]!r}")
+            yield key, reader.value(f"the entry {key[:40]!r}")
+            if reader.expect(",}", f"after the entry {key[:40]!r}") == "}":
+                return

@@ -1,0 +1,112 @@
+"""The score of a purchase, with its parts.
+
+    score = (attributes met + options met + [price ≤ cap]) / (attributes + options + 1) · type factor
+
+The type factor punishes a purchase of another kind: see ``type_factor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from creditflow.envs.webshop.colours import reduce_colour
+from creditflow.envs.webshop.fuzz import token_set_ratio
+from creditflow.envs.webshop.goals import Goal
+from creditflow.envs.webshop.nouns import Tagger
+from creditflow.envs.webshop.products import Product
+
+__all__ = ["RewardParts", "attributes_met", "option_met", "score_purchase", "type_factor"]
+
+ALIKE = 85  # per cent that two phrases must exceed to count as the same
+
+
+class RewardParts(NamedTuple):
+    """The score and what it is made of; every ``r_`` part lies in [0, 1], the ``w_`` weights sum to 1.
+
+    Attributes:
+        score: the reward.
+        r_type: the type factor.
+        r_att, w_att: share of the wanted attributes met, and its weight.
+        r_option, w_option: the same for options (0 and 0 if the goal has none).
+        r_price, w_price: 1 if the price does not exceed the cap, and its weight.
+        query_match, category_match, title_score: what the type factor was decided by.
+    """
+
+    score: float
+    r_type: float
+    r_att: float
+    w_att: float
+    r_option: float
+    w_option: float
+    r_price: float
+    w_price: float
+    query_match: bool
+    category_match: bool
+    title_score: float
+
+
+NO_PURCHASE = RewardParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False, False, 0.0)
+
+
+def _category_parts(path: str) -> set[str]:
+    return {part.strip() for part in path.split("›")}
+
+
+def type_factor(product: Product, goal: Goal, tagger: Tagger) -> tuple[float, bool, bool, float]:
+    """How far the purchase is of the wanted kind.
+
+    1 if the queries are equal, two parts of the category paths agree, or more than a fifth of the wanted name's nouns
+    occur; else 0.5. Below a tenth of the nouns it is 0.1, without any 0, whatever else agrees.
+
+    Returns:
+        the factor, query match, category match, share of nouns (0.2 if the wanted name has none).
+    """
+    query_match = product.query == goal.query
+    category_match = len(_category_parts(product.product_category) & _category_parts(goal.product_category)) >= 2
+    wanted = tagger(goal.name)
+    title_score = len(set(tagger(product.title)) & set(wanted)) / len(wanted) if wanted else 0.2
+    factor = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
+    if title_score < 0.1:
+        factor = 0.1 if title_score > 0 else 0.0
+    return factor, query_match, category_match, title_score
+
+
+def attributes_met(product: Product, goal: Goal) -> int:
+    """How many wanted attributes the product has: alike to one of its attributes, or found in its texts."""
+    texts = (product.title.lower(), " ".join(product.bullets).lower(), product.description.lower())
+    return sum(
+        any(token_set_ratio(own, wanted) > ALIKE for own in product.attributes) or any(wanted in text for text in texts)
+        for wanted in goal.attributes
+    )
+
+
+def option_met(wanted: str | tuple[str, str], chosen: Iterable[str]) -> bool:
+    """Whether one of the chosen values counts as the wanted option; a pair is compared as Python prints it."""
+    reduced = reduce_colour(wanted)
+    text = reduced if isinstance(reduced, str) else str(reduced)
+    return any(token_set_ratio(str(reduce_colour(value)), text) > ALIKE for value in chosen)
+
+
+def score_purchase(product: Product, price: float, chosen: Iterable[str], goal: Goal, tagger: Tagger) -> RewardParts:
+    """Score the purchase of ``product`` with the ``chosen`` option values at ``price`` dollars."""
+    factor, query_match, category_match, title_score = type_factor(product, goal, tagger)
+    values = tuple(chosen)
+    n_attributes, n_options = len(goal.attributes), len(goal.options)
+    attributes = attributes_met(product, goal)
+    options = sum(option_met(wanted, values) for wanted in goal.options)
+    cheap = price <= goal.price_cap
+    total = n_attributes + n_options + 1
+    return RewardParts(
+        score=(attributes + options + cheap) / total * factor,
+        r_type=factor,
+        r_att=attributes / n_attributes if n_attributes else 0.0,
+        w_att=n_attributes / total,
+        r_option=options / n_options if n_options else 0.0,
+        w_option=n_options / total,
+        r_price=float(cheap),
+        w_price=1 / total,
+        query_match=query_match,
+        category_match=category_match,
+        title_score=title_score,
+    )

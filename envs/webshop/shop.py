@@ -1,0 +1,190 @@
+"""The shop's rules: where a shopper stands, what can be clicked there, and where each action leads.
+
+A state is a small immutable value; everything else is the catalogue's. The rules follow the original to the letter,
+oddities included: every action but a purchase can be repeated for ever, a search works on any page, and which page
+"< prev" goes back to is decided by what is found in the page's address.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
+
+from creditflow.envs.webshop.actions import ShopAction
+from creditflow.envs.webshop.catalogue import Catalogue
+from creditflow.envs.webshop.goals import Goal
+from creditflow.envs.webshop.nouns import Tagger, rule_tagger
+from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts, score_purchase
+
+__all__ = ["INDEX", "Click", "Shop", "ShopState", "address", "page_kind"]
+
+PAGE_SIZE: Final = 10
+SUB_PAGES: Final = {name.lower(): name for name in ("Description", "Features", "Reviews", "Attributes")}
+BASE: Final = "http://127.0.0.1:3000"
+
+PageKind = Literal["index", "results", "item", "sub", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShopState:
+    """Where the shopper stands.
+
+    Attributes:
+        page: kind of page.
+        query: words searched for, "" on the index page.
+        number: number of the results page.
+        asin: product looked at or bought, "" elsewhere.
+        options: chosen (group, value) pairs, in order of first choice.
+        sub: which sub page, "" elsewhere.
+        clicked: products looked at since the last visit to the index page.
+    """
+
+    page: PageKind = "index"
+    query: str = ""
+    number: int = 0
+    asin: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    sub: str = ""
+    clicked: frozenset[str] = frozenset()
+
+
+INDEX: Final = ShopState()
+
+
+class Click(NamedTuple):
+    """What stands behind a clickable text: its kind, and the option group or the product id."""
+
+    kind: Literal["button", "link", "option"]
+    target: str
+
+
+def address(state: ShopState, session: str) -> str:
+    """The page's address, unescaped as the original builds it."""
+    words = state.query.replace(" ", "+")
+    options = dict(state.options)
+    match state.page:
+        case "index":
+            return f"{BASE}/{session}"
+        case "results":
+            return f"{BASE}/search_results/{session}/{words}/{state.number}"
+        case "item":
+            return f"{BASE}/item_page/{session}/{state.asin}/{words}/{state.number}/{json.dumps(options)}"
+        case "sub":
+            return f"{BASE}/item_sub_page/{session}/{state.asin}/{words}/{state.number}/{state.sub}/{options}"
+        case _:
+            return f"{BASE}/done/{session}/{state.asin}/{options}"
+
+
+def page_kind(state: ShopState, session: str) -> str:
+    """The page kind that the original reads off the address: the first of these names that occurs anywhere in it."""
+    url = address(state, session)
+    return next((name for name in ("search_results", "item_page", "item_sub_page", "done") if name in url), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """The rules for one shopper with one goal.
+
+    Attributes:
+        catalogue: the stock.
+        goal: what is to be bought.
+        session: name of the session, part of every address.
+        show_attributes: whether item pages have the "Attributes" button.
+        tagger: names the nouns of a product name, for the reward.
+    """
+
+    catalogue: Catalogue
+    goal: Goal
+    session: str
+    show_attributes: bool = False
+    tagger: Tagger = rule_tagger
+
+    def product(self, state: ShopState) -> Product:
+        """The product that an item, sub or done page is about."""
+        return self.catalogue.product(state.asin)
+
+    def listed(self, state: ShopState) -> tuple[str, ...]:
+        """The product ids on a results page."""
+        first = (state.number - 1) * PAGE_SIZE
+        return self.catalogue.search(state.query).asins[first : state.number * PAGE_SIZE] if first >= 0 else ()
+
+    def buttons(self, state: ShopState) -> tuple[str, ...]:
+        """The buttons of a page, in page order."""
+        match state.page:
+            case "index":
+                return ("Search",)
+            case "results":
+                return ("Back to Search", *(("< Prev",) if state.number > 1 else ()), "Next >")
+            case "item":
+                attributes = ("Attributes",) if self.show_attributes else ()
+                return ("Back to Search", "< Prev", "Description", "Features", "Reviews", *attributes, "Buy Now")
+            case "sub":
+                return ("Back to Search", "< Prev")
+            case _:
+                return ()
+
+    def clickables(self, state: ShopState) -> Mapping[str, Click]:
+        """Lower-case text -> what stands behind it, in the original's order; of equal texts the later one wins."""
+        found = {text.lower(): Click("button", text) for text in self.buttons(state)}
+        if state.page == "results":
+            found.update((asin.lower(), Click("link", asin)) for asin in self.listed(state))
+        elif state.page == "item":
+            for name, values in self.product(state).options:
+                found.update((value, Click("option", name)) for value in values)
+        return found
+
+    def refusal(self, state: ShopState, action: ShopAction) -> str:
+        """Why the action does nothing here; "" if it does something."""
+        if action.verb == "search":
+            return ""
+        if action.verb != "click":
+            return f"unknown verb {action.verb[:40]!r}: use search[words] or click[name]"
+        if action.argument == "search":
+            return "the search button is used by search[words]"
+        if action.argument not in self.clickables(state):
+            return f"there is nothing called {action.argument[:80]!r} to click on this page"
+        return ""
+
+    def act(self, state: ShopState, action: ShopAction) -> ShopState:
+        """The state after an action that is not refused."""
+        if action.verb == "search":
+            return self._results(state, action.argument, 1)
+        return self._click(state, action.argument)
+
+    def purchase(self, state: ShopState) -> RewardParts:
+        """The score of a done page; zeros elsewhere."""
+        if state.page != "done":
+            return NO_PURCHASE
+        chosen = (value for _, value in state.options)
+        return score_purchase(self.product(state), self.catalogue.price(state.asin), chosen, self.goal, self.tagger)
+
+    def _results(self, state: ShopState, query: str, number: int) -> ShopState:
+        return ShopState("results", query, number, clicked=state.clicked)
+
+    def _click(self, state: ShopState, name: str) -> ShopState:
+        if name == "buy now":
+            return replace(state, page="done", sub="")
+        if name == "back to search":
+            return INDEX
+        if name in ("next >", "< prev"):
+            kind = page_kind(state, self.session)
+            if kind == "search_results":
+                return self._results(state, state.query, state.number + (1 if name == "next >" else -1))
+            if name == "< prev" and kind == "item_sub_page":
+                return replace(state, page="item", sub="")
+            if name == "< prev" and kind == "item_page":
+                return self._results(state, state.query, state.number)
+        if name in SUB_PAGES:
+            return replace(state, page="sub", sub=SUB_PAGES[name])
+        return self._item(state, name)
+
+    def _item(self, state: ShopState, name: str) -> ShopState:
+        kind, target = self.clickables(state)[name]
+        if kind == "link":
+            return replace(state, page="item", asin=target, clicked=state.clicked | {target})
+        if kind == "option":
+            return replace(state, page="item", options=tuple((dict(state.options) | {target: name}).items()))
+        return replace(state, page="item", sub="")

@@ -1,0 +1,108 @@
+"""Snapshots of an episode as self-contained JSON text, and their strict reader."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.webshop.shop import SUB_PAGES, ShopState
+
+__all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
+
+_FORMAT: Final = "webshop/1"
+_KEYS: Final = {
+    "format", "task", "session", "steps", "page", "query", "number", "asin", "options", "sub", "clicked", "values", "noise",
+}  # fmt: skip
+_MAX_STEPS: Final = 2**53
+_PAGES: Final = ("index", "results", "item", "sub", "done")
+
+
+class Snapshot(NamedTuple):
+    """An episode at one moment.
+
+    Attributes:
+        task: content of the task.
+        session: name of the session, part of page addresses.
+        steps: steps taken.
+        state: where the shopper stands.
+        values: option values clicked since the item page was last entered (RewardFlow's text key is made of them).
+        noise: what the advertisements of the page follow from; "" without them.
+    """
+
+    task: dict[str, Any]
+    session: str
+    steps: int
+    state: ShopState
+    values: tuple[str, ...]
+    noise: str
+
+
+def write_snapshot(snapshot: Snapshot) -> str:
+    """The snapshot as JSON text."""
+    state = snapshot.state
+    return json.dumps(
+        {
+            "format": _FORMAT,
+            "task": snapshot.task,
+            "session": snapshot.session,
+            "steps": snapshot.steps,
+            "page": state.page,
+            "query": state.query,
+            "number": state.number,
+            "asin": state.asin,
+            "options": [list(option) for option in state.options],
+            "sub": state.sub,
+            "clicked": sorted(state.clicked),
+            "values": list(snapshot.values),
+            "noise": snapshot.noise,
+        },
+        separators=(",", ":"),
+    )
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def read_snapshot(text: str) -> Snapshot:
+    """The snapshot of a JSON text. That products exist is for the caller to check.
+
+    Raises:
+        DataError: the text is not a snapshot of this environment.
+    """
+    try:
+        data = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"webshop: a snapshot is the JSON text that get_state() returned, got {text!r:.80}") from error
+    if not isinstance(data, dict) or data.get("format") != _FORMAT or set(data) != _KEYS:
+        raise DataError(f"webshop: expected a snapshot of format {_FORMAT!r} with the keys {sorted(_KEYS)}")
+    options = data["options"]
+    good = (
+        isinstance(data["task"], dict)
+        and _strings([data["session"], data["query"], data["asin"], data["sub"], data["noise"]])
+        and type(data["steps"]) is int
+        and 0 <= data["steps"] <= _MAX_STEPS
+        and type(data["number"]) is int
+        and abs(data["number"]) <= _MAX_STEPS
+        and data["page"] in _PAGES
+        and isinstance(options, list)
+        and all(_strings(option) and len(option) == 2 for option in options)
+        and _strings(data["clicked"])
+        and _strings(data["values"])
+        and (data["sub"] in SUB_PAGES.values()) == (data["page"] == "sub")
+        and (data["asin"] != "") == (data["page"] in ("item", "sub", "done"))
+        and (not options or data["asin"] != "")
+    )
+    if not good:
+        raise DataError(f"webshop: a snapshot has a value out of place: {text[:300]}")
+    state = ShopState(
+        data["page"],
+        data["query"],
+        data["number"],
+        data["asin"],
+        tuple((name, value) for name, value in options),
+        data["sub"],
+        frozenset(data["clicked"]),
+    )
+    return Snapshot(data["task"], data["session"], data["steps"], state, tuple(data["values"]), data["noise"])

@@ -1,0 +1,99 @@
+"""Where the environment's goals come from: the embedded catalogue's panels, or WebShop's own files.
+
+Stocks are loaded once a process and shared by all environments over the same data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.tasks import parse_panel_spec
+from creditflow.envs.webshop.catalogue import Catalogue
+from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.goals import Goal
+from creditflow.envs.webshop.presets import Preset
+from creditflow.envs.webshop.reward import attributes_met, option_met
+from creditflow.envs.webshop.stock import Stock, load_stock
+from creditflow.envs.webshop.store import is_store
+from creditflow.envs.webshop.stored_goals import open_store
+from creditflow.envs.webshop.tasks import GoalTasks
+
+__all__ = ["DEFAULT_PANEL", "open_stock", "open_tasks", "solvable"]
+
+DEFAULT_PANEL = "standard-v1:train"
+
+
+@lru_cache(maxsize=1 << 15)
+def solvable(catalogue: Catalogue, goal: Goal) -> bool:
+    """Whether buying the goal's own product with exactly the wanted options scores 1.
+
+    The original's colour rule makes a few synthetic goals impossible: see ``colours.reduce_colour``.
+    """
+    try:
+        product = catalogue.product(goal.asin)
+    except KeyError:
+        return False
+    return (
+        catalogue.price(goal.asin) <= goal.price_cap
+        and attributes_met(product, goal) == len(goal.attributes)
+        and all(option_met(wanted, goal.option_values) for wanted in goal.options)
+    )
+
+
+@lru_cache(maxsize=16)
+def _panel_goals(spec: str) -> tuple[int, ...]:
+    """The goal numbers of "<panel>:<split>"."""
+    return tuple(row.locator["goal"] for row in parse_panel_spec("webshop", spec))
+
+
+@lru_cache(maxsize=4)
+def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
+    """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
+    if is_store(path):
+        if num_products is not None:
+            raise ConfigError("num_products does not go with a store; import fewer products instead")
+        return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)
+    return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)  # type: ignore[arg-type]
+
+
+def open_tasks(
+    preset: Preset,
+    *,
+    panel: str | None,
+    data: str | Path | Stock | None,
+    goals: str,
+    split: str,
+    seed: int,
+    num_products: int | None,
+    solvable_only: bool,
+) -> GoalTasks:
+    """The environment's goals.
+
+    Raises:
+        ConfigError: arguments that exclude each other, or an unknown name.
+        DataError: files that are missing or malformed.
+    """
+    if data is None:
+        if (goals, split, seed, num_products, solvable_only) != ("synthetic", "all", 42, None, False):
+            raise ConfigError(
+                "goals, split, seed, num_products and solvable_only go with data=…; the embedded shop takes "
+                f"panel='{DEFAULT_PANEL}' or another panel and split"
+            )
+        stock = embedded_stock()
+        return GoalTasks(stock, _panel_goals(panel or DEFAULT_PANEL))
+    if panel is not None:
+        raise ConfigError("panel and data exclude each other")
+    if goals not in ("synthetic", "human"):
+        raise ConfigError(f"goals must be 'synthetic' or 'human', got {goals!r}")
+    if isinstance(data, Stock):
+        stock = data
+    else:
+        goal_seed = seed if preset.goal_seed is None else preset.goal_seed
+        stock = open_stock(str(Path(data).resolve()), goals, seed, goal_seed, num_products)
+    numbers: Sequence[int] = range(len(stock.goals))[preset.goal_range(split)]
+    if solvable_only:
+        numbers = [number for number in numbers if solvable(stock.catalogue, stock.goals[number])]
+    return GoalTasks(stock, numbers)

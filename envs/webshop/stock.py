@@ -1,0 +1,135 @@
+"""A shop ready to be opened: a catalogue and the list of goals set in it, loaded from WebShop's files.
+
+``load_stock`` takes the three files by path, plain or gzip, of the thousand or any other number of products, and
+replays the original's draws, so that prices, price caps and goal numbers are the original's for the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.goals import (
+    Goal,
+    human_goals,
+    price_table,
+    shuffled,
+    synthetic_goals,
+    usable_human_entries,
+)
+from creditflow.envs.webshop.mersenne import Mersenne
+from creditflow.envs.webshop.products import LoadReport, read_products
+from creditflow.envs.webshop.records import stream_items, stream_records
+
+__all__ = ["GoalKind", "ShopFiles", "Stock", "find_files", "load_stock"]
+
+GoalKind = Literal["synthetic", "human"]
+
+
+@dataclass(frozen=True)
+class Stock:
+    """A catalogue with its goals, shared by every environment over it.
+
+    Attributes:
+        catalogue: the products.
+        goals: in their published order; goal ``i`` is ``goals[i]``.
+        report: what was left out on loading.
+    """
+
+    catalogue: Catalogue
+    goals: Sequence[Goal]
+    report: LoadReport = field(default_factory=LoadReport)
+
+
+@dataclass(frozen=True)
+class ShopFiles:
+    """Where WebShop's files lie.
+
+    Attributes:
+        items: ``items_shuffle*.json``: the products.
+        attributes: ``items_ins_v2*.json``: their attributes and synthetic instructions.
+        human: ``items_human_ins*.json``: people's instructions; needed for human goals only.
+    """
+
+    items: Path
+    attributes: Path
+    human: Path | None = None
+
+
+_PATTERNS = {"items": "items_shuffle*.json*", "attributes": "items_ins_v2*.json*", "human": "items_human_ins*.json*"}
+
+
+def find_files(folder: str | Path) -> ShopFiles:
+    """WebShop's files in a folder, by the names of its download script.
+
+    Raises:
+        DataError: a file is missing, or there are several; says which.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: is not a folder; expected the one that holds WebShop's {_PATTERNS['items']}")
+    found: dict[str, Path] = {}
+    for role, pattern in _PATTERNS.items():
+        paths = sorted(path for path in folder.glob(pattern) if path.name.endswith((".json", ".json.gz")))
+        if len(paths) > 1:
+            raise DataError(f"{folder}: several files match {pattern} ({', '.join(p.name for p in paths)}); keep one")
+        if paths:
+            found[role] = paths[0]
+        elif role != "human":
+            raise DataError(
+                f"{folder}: no {pattern}. WebShop's setup.sh fetches it from Google Drive: items_shuffle_1000.json and "
+                "items_ins_v2_1000.json (1,000 products), or items_shuffle.json and items_ins_v2.json (all)"
+            )
+    return ShopFiles(found["items"], found["attributes"], found.get("human"))
+
+
+def load_stock(
+    files: ShopFiles | str | Path,
+    *,
+    goals: GoalKind = "synthetic",
+    seed: int = 42,
+    goal_seed: int = 233,
+    num_products: int | None = None,
+    strict: bool = False,
+) -> Stock:
+    """Read WebShop's files into memory.
+
+    Args:
+        files: the files, or the folder that holds them.
+        goals: made from templates ("synthetic"), or written by people ("human").
+        seed: of the draws of prices and price caps.
+        goal_seed: of the order of the goals; the original uses 233.
+        num_products: read only so many records.
+        strict: refuse malformed records instead of leaving them out.
+
+    Raises:
+        DataError: a file is missing, cut short or malformed; with ``strict``, a record is malformed.
+    """
+    if not isinstance(files, ShopFiles):
+        files = find_files(files)
+    report = LoadReport()
+    entries: dict[str, Any] = dict(stream_items(files.attributes))
+    records = islice(stream_records(files.items), num_products)
+    products = list(read_products(records, entries, report, strict=strict))
+    if not products:
+        raise DataError(f"{files.items}: holds no product ({report})")
+    rng = Mersenne(seed)
+    prices = price_table(products, rng)
+    if goals == "synthetic":
+        unordered = synthetic_goals(products, prices, entries, rng)
+    elif goals == "human":
+        if files.human is None:
+            raise DataError(f"human goals need a file {_PATTERNS['human']} beside {files.items}")
+        texts = usable_human_entries(stream_items(files.human), report, strict=strict)
+        unordered = human_goals(products, prices, texts, rng)
+    else:
+        raise ConfigError(f"goals must be 'synthetic' or 'human', got {goals!r}")
+    if not unordered:
+        raise DataError(f"{files.items}: no product carries an instruction, so there is no {goals} goal")
+    ordered, _ = shuffled(unordered, goal_seed)
+    return Stock(Catalogue(MemoryProducts(products, prices)), ordered, report)

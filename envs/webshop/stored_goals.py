@@ -1,0 +1,109 @@
+"""Goals of a store, made when they are asked for: a million products carry too many to keep.
+
+Synthetic goals are numbered product by product; a number is split into the product and one combination of its options.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.webshop.catalogue import Catalogue
+from creditflow.envs.webshop.goals import Goal, human_goal, synthetic_goal
+from creditflow.envs.webshop.mersenne import Mersenne
+from creditflow.envs.webshop.stock import Stock
+from creditflow.envs.webshop.store import StoredProducts, StoreFiles, stored_index
+
+__all__ = ["StoredGoals", "open_store"]
+
+
+class StoredGoals(Sequence[Goal]):
+    """The goals of a store in their shuffled order.
+
+    Args:
+        files: the store.
+        products: its products.
+        kind: "synthetic" or "human".
+        goal_seed: orders them.
+    """
+
+    def __init__(self, files: StoreFiles, products: StoredProducts, kind: str, goal_seed: int) -> None:
+        self._products, self._human = products, kind == "human"
+        self._rows = files.array(f"{kind}_rows.i4", "<i4")
+        self._caps = files.array(f"{kind}_caps.f8", "<f8")
+        self._weights = files.array(f"{kind}_weights.f8", "<f8")
+        self._starts = files.array(f"{kind}_starts.i8", "<i8")
+        self._texts = files.blob("human_texts") if self._human else None
+        count = int(self._starts[-1]) if len(self._starts) else 0
+        self._order = _order(files, kind, goal_seed, count)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, i: int) -> Goal: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Goal]: ...
+    def __getitem__(self, i: int | slice) -> Goal | list[Goal]:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        number = int(self._order[i])
+        place = int(np.searchsorted(self._starts, number, side="right")) - 1
+        product, extra = self._products.packed(int(self._rows[place]))
+        cap = float(self._caps[place])
+        if self._texts is not None:
+            return human_goal(product, json.loads(self._texts[place]), cap)
+        values = _combination([choices for _, choices in sorted(product.options)], number - int(self._starts[place]))
+        return synthetic_goal(product, extra, values, cap, float(self._weights[place]))
+
+
+def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
+    """The ``number``-th element of the Cartesian product, the last group running fastest."""
+    values: list[str] = []
+    for choices in reversed(groups):
+        number, place = divmod(number, len(choices))
+        values.append(choices[place])
+    return tuple(reversed(values))
+
+
+def _order(files: StoreFiles, kind: str, goal_seed: int, count: int) -> NDArray[np.int32]:
+    name = f"{kind}_order_{goal_seed}.i4"
+    if name in files.header["files"]:
+        return files.array(name, "<i4")
+    return shuffled_numbers(count, goal_seed)
+
+
+def shuffled_numbers(count: int, seed: int) -> NDArray[np.int32]:
+    """int32 (count,): where the original's shuffle takes each goal from."""
+    numbers = list(range(count))
+    Mersenne(seed).shuffle(numbers)
+    return np.array(numbers, "<i4")
+
+
+def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, seed: int | None = None) -> Stock:
+    """Open a store: a matter of moments, whatever its size.
+
+    Args:
+        path: the folder.
+        goals: "synthetic" or "human".
+        goal_seed: orders the goals.
+        seed: what prices and caps must have been drawn with; None takes any.
+
+    Raises:
+        DataError: the store is damaged, or holds no such goals.
+        ConfigError: its prices were drawn with another seed.
+    """
+    files = StoreFiles(path)
+    if seed is not None and files.header["seed"] != seed:
+        raise ConfigError(
+            f"{path}: prices were drawn with seed {files.header['seed']}, not {seed}; import the data with --seed {seed}"
+        )
+    if goals not in files.header["goals"]:
+        raise DataError(f"{path}: holds no {goals} goals, only {', '.join(files.header['goals']) or 'none'}")
+    products = StoredProducts(files)
+    return Stock(Catalogue(products, stored_index(files)), StoredGoals(files, products, goals, goal_seed))

@@ -1,0 +1,122 @@
+"""Speed of the shop: recorded episodes replayed against the original's figures, the oracle, and many environments.
+
+The original cannot run here (Java, torch, spaCy). Its figures, measured on the recording machine, are given below as
+constants and the ratios are to those: 29 steps per CPU second in text mode, 34 ms a search, 28 ms a click.
+
+    python tests/benchmarks/bench_webshop.py [FOLDER WITH THE SHARED DATA]
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+
+from creditflow.envs.webshop.env import WebShopEnv
+
+ORIGINAL_STEPS = 29.0  # per CPU second
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+
+
+def cpu(function, *args):
+    start = time.process_time()
+    result = function(*args)
+    return time.process_time() - start, result
+
+
+def replay(env, episodes):
+    steps = 0
+    for episode in episodes:
+        if "goal" in episode and episode["session"] < len(env.stock.goals):
+            env.reset(options={"task": {"goal": episode["session"]}})
+            for step in episode["steps"]:
+                if env._over:
+                    break
+                env.step(step["action"])
+                steps += 1
+    return steps
+
+
+def wander(env, episodes):
+    steps = 0
+    for seed in range(episodes):
+        _, info = env.reset(seed=seed)
+        while info["admissible_actions"]:
+            actions = info["admissible_actions"]
+            _, _, _, _, info = env.step(actions[(seed * 31 + steps * 7) % len(actions)])
+            steps += 1
+    return steps
+
+
+def oracle(env, episodes):
+    calls = 0
+    for seed in range(episodes):
+        env.reset(seed=seed)
+        done = False
+        while not done:
+            snapshot = env.get_state()
+            env.oracle.value(snapshot, steps_left=env.max_steps - env.elapsed_steps)
+            best = env.oracle.optimal_actions(snapshot)
+            calls += 1
+            _, _, terminated, truncated, _ = env.step(best[0])
+            done = terminated or truncated
+    return calls
+
+
+def run_all(threads):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def main(shared: Path) -> None:
+    seconds, env = cpu(WebShopEnv)
+    print(f"embedded shop: made in {seconds:.2f} CPU s (import not counted)")
+    seconds, steps = cpu(wander, env, 2000)
+    print(f"embedded, random clicks: {steps / seconds:,.0f} steps per CPU second ({steps} steps)")
+    seconds, calls = cpu(oracle, env, 300)
+    print(
+        f"oracle, value and optimal actions: {1000 * seconds / calls:.2f} ms a state, first visits of 300 goals included"
+    )
+    folder = shared / "data" / "webshop"
+    if not folder.is_dir():
+        print(f"no real data at {folder}: the comparison with the original is left out")
+        return
+    seconds, env = cpu(lambda: WebShopEnv(data=str(folder), preset="upstream", max_steps=10_000))
+    print(f"real thousand: loaded and indexed in {seconds:.2f} CPU s")
+    episodes = []
+    for path in sorted((shared / "conformance" / "webshop").glob("transcripts*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            episodes += [episode for episode in map(json.loads, file) if not episode["human"]]
+    for mode in ("text", "text_rich"):
+        env = WebShopEnv(data=str(folder), preset="upstream", max_steps=10_000, obs_mode=mode)
+        env.stock.catalogue.clear_cache()
+        seconds, steps = cpu(replay, env, episodes)
+        rate = steps / seconds
+        print(
+            f"recorded episodes, {mode}: {rate:,.0f} steps per CPU second = {rate / ORIGINAL_STEPS:,.0f} x the original"
+        )
+    queries = list(dict.fromkeys(goal.instruction.lower() for goal in env.stock.goals[:2000]))
+    seconds, _ = cpu(lambda: [env.stock.catalogue.engine.search(query, 50) for query in queries])
+    print(f"search, never cached: {1000 * seconds / len(queries):.3f} ms a query")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    envs = [WebShopEnv(data=str(folder), preset="upstream") for _ in range(1000)]
+    for i, one in enumerate(envs):
+        one.reset(seed=i)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    same = len({id(one.stock.catalogue) for one in envs})
+    print(
+        f"1,000 environments share {same} catalogue; they add {(after - before) / 1000:.2f} MB to {before / 1024:.0f} MB"
+    )
+    threads = [threading.Thread(target=wander, args=(one, 20)) for one in envs[:8]]
+    seconds, _ = cpu(run_all, threads)
+    print(f"eight threads over one catalogue: done in {seconds:.2f} CPU s")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED)

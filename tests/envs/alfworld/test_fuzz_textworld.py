@@ -1,0 +1,104 @@
+"""The differential fuzzer against the real engine, and the evidence of its last full run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from shared_data import ROOT, shared_file
+
+from creditflow.envs.alfworld.env import ALFWorldEnv
+from creditflow.envs.alfworld.export import export_game
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.generator import generate
+from creditflow.envs.alfworld.goals import TASK_TYPES
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.textworld_backend import RealEngine
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.errors import DataError
+
+EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_fuzz.json"
+RARE = (
+    "verb slice",
+    "floor list shown",
+    "at co-located receptacles",
+    "object in two receptacles somewhere",
+    "container with contents examined",
+    "verb refused",
+    "won",
+    *(f"property sentence {i}" for i in range(15) if i != 12),  # 12 needs a fact that the engine never states
+)
+
+
+def test_the_committed_evidence_covers_every_rare_branch_without_a_disagreement() -> None:
+    report = json.loads(EVIDENCE.read_text())
+    assert report["disagreements"] == []
+    assert report["counts"]["games"] >= 200
+    assert report["counts"]["steps"] >= 10_000
+    assert [branch for branch in RARE if not report["counts"].get(branch)] == []
+    assert set(report["versions"]) >= {"alfworld", "textworld", "fast-downward-textworld", "python"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("alfworld") is None,
+    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+)
+def test_both_engines_agree_on_two_hundred_games(tmp_path) -> None:
+    archive = shared_file("data/alfworld/alfworld_games_full.tar.xz")
+    command = [sys.executable, str(ROOT / "tests" / "alfworld_fuzz.py"), "--archive", str(archive), "--games", "210"]
+    subprocess.run([*command, "--steps", "60", "--out", str(tmp_path / "fuzz.json")], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.skipif(
+    importlib.util.find_spec("alfworld") is None,
+    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+)
+def test_the_real_loader_finds_and_the_real_engine_wins_exported_games(tmp_path) -> None:
+    from alfworld.agents.environment.alfred_tw_env import AlfredTWEnv
+
+    real = RealEngine()
+    for seed, task in enumerate(TASK_TYPES):
+        game = Game(generate(seed, "valid_seen", task))
+        plan = ALFWorldOracle().solution(World(game))
+        assert plan is not None
+        path = export_game(game, tmp_path, "valid_seen", plan)
+        real.start(json.loads(path.read_text()))
+        for command in plan:
+            assert not real.won
+            real.step(command)
+        assert real.won
+    folder = str(tmp_path / "json_2.1.1" / "valid_seen")
+    config = {
+        "env": {"goal_desc_human_anns_prob": 0, "task_types": [1, 2, 3, 4, 5, 6]},
+        "dataset": {"eval_id_data_path": folder, "num_eval_games": -1},
+    }
+    assert len(AlfredTWEnv(config, train_eval="eval_in_distribution").game_files) == len(TASK_TYPES)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.skipif(
+    importlib.util.find_spec("alfworld") is None,
+    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+)
+def test_the_real_backend_keeps_the_contract_and_restores_its_own_snapshots() -> None:
+    content = generate(1, "train", "pick_and_place_simple", "bathroom")
+    env = ALFWorldEnv(game=content, backend="textworld", max_steps=8)
+    twin = ALFWorldEnv(game=content, max_steps=8)
+    assert env.reset()[0] == twin.reset()[0]
+    plan = twin.walkthrough()
+    for command in plan[:2]:
+        assert env.step(command)[4] == twin.step(command)[4]
+    snapshot = env.get_state()
+    rest = [env.step(command)[:4] for command in plan[2:]]
+    assert env.set_state(snapshot)[1]["state_key"] == twin.set_state(twin.get_state())[1]["state_key"]
+    assert [env.step(command)[:4] for command in plan[2:]] == rest
+    env.reset()
+    with pytest.raises(DataError, match="snapshots that it made itself"):
+        env.set_state(twin.get_state())

@@ -1,0 +1,93 @@
+"""Every released game parses, its shipped solution wins, and the oracle finds one just as short."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shared_data import ROOT, shared_file
+
+from creditflow.envs.alfworld.archive import iter_archive
+from creditflow.envs.alfworld.content import game_task
+from creditflow.envs.alfworld.engine import act, menu
+from creditflow.envs.alfworld.files import content_from_fields
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.panel import released_rows
+from creditflow.envs.alfworld.world import World
+from creditflow.envs.tasks import load_panel
+
+ARCHIVE = shared_file("data/alfworld/alfworld_games_full.tar.xz")
+GAMES, SAMPLE, ENOUGH = 3_807, 200, 800
+EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_games.json"
+
+
+@pytest.fixture(scope="module")
+def games() -> dict[str, bytes]:
+    return {name: data for name, data in iter_archive(ARCHIVE) if name.endswith("game.tw-pddl")}
+
+
+def solve(name: str, data: bytes) -> tuple[int, float, bool]:
+    """Play the walkthrough; returns its length, the oracle's distance, and whether that is exact."""
+    fields = json.loads(data)
+    game = Game(content_from_fields(fields, name))
+    answer = ALFWorldOracle().world_distance(World(game))
+    world = World(game)
+    for command in fields["walkthrough"]:
+        assert not world.won(), name
+        act(world, menu(world).ops[command])
+    assert world.won(), name
+    return len(fields["walkthrough"]), answer.distance, answer.exact
+
+
+def test_a_fixed_sample_of_released_games_parses_wins_and_has_the_shipped_length(games: dict[str, bytes]) -> None:
+    names = sorted(games)
+    order = np.argsort(np.random.PCG64(7).random_raw(len(names)), kind="stable")
+    for name in (names[i] for i in order[:SAMPLE]):
+        shipped, distance, exact = solve(name, games[name])
+        assert (distance, exact) == (shipped, True), name
+
+
+def test_the_panel_of_released_games_names_their_content(games: dict[str, bytes]) -> None:
+    rows = load_panel("alfworld", "released-v1").rows
+    for row in rows[::25]:
+        path = row.locator["path"]
+        assert game_task(content_from_fields(json.loads(games[path]), path)).task_id == row.task_id
+
+
+@pytest.mark.slow
+def test_all_released_games_parse_win_and_have_the_shipped_length(games: dict[str, bytes]) -> None:
+    began = time.perf_counter()
+    assert len(games) >= GAMES
+    exceptions: list[dict[str, Any]] = []
+    equal = 0
+    for name, data in sorted(games.items()):
+        shipped, distance, exact = solve(name, data)
+        if (distance, exact) == (shipped, True):
+            equal += 1
+        else:
+            exceptions.append({"game": name, "walkthrough": shipped, "distance": distance, "exact": exact})
+    report = {"games": len(games), "won_by_walkthrough": len(games), "oracle_equals_walkthrough": equal}
+    write_evidence({**report, "exceptions": exceptions, "seconds": round(time.perf_counter() - began, 1)})
+    assert equal >= ENOUGH
+    assert not exceptions
+
+
+@pytest.mark.slow
+def test_the_panel_of_released_games_can_be_made_again() -> None:
+    assert tuple(released_rows(ARCHIVE)) == load_panel("alfworld", "released-v1").rows
+
+
+def write_evidence(report: dict[str, Any]) -> None:
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    head = {"job": "alfworld_games", "commit": commit.stdout.strip(), "versions": {"python": platform.python_version()}}
+    EVIDENCE.parent.mkdir(exist_ok=True)
+    temporary = Path(f"{EVIDENCE}.tmp")
+    temporary.write_text(json.dumps({**head, **report}, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(EVIDENCE)

@@ -1,0 +1,333 @@
+"""The environment's contract, keys, snapshots and sharing."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import gymnasium as gym
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from webshop_small import small_stock
+
+import creditflow
+from creditflow.envs import check_agent_env, make_vec
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.webshop.ads import insert_ads
+from creditflow.envs.webshop.env import WebShopEnv
+from creditflow.envs.webshop.presets import OBSERVATION_MODES, PRESETS
+from creditflow.envs.webshop.render import page_nodes
+
+
+def test_gymnasiums_checker_passes_without_a_warning():
+    check_env(gym.make("creditflow/WebShop-v0").unwrapped)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("obs_mode", OBSERVATION_MODES)
+def test_the_agent_contract_holds_in_every_preset_and_mode(preset, obs_mode):
+    check_agent_env(creditflow.make("webshop", preset=preset, obs_mode=obs_mode, max_steps=12, ads=1), steps=30)
+
+
+def test_specs_round_trip_through_json():
+    spec = creditflow.make("webshop", preset="graphgpo", ads=2, panel="standard-v1:test").spec
+    assert spec is not None
+    env = gym.make(gym.envs.registration.EnvSpec.from_json(spec.to_json())).unwrapped
+    assert isinstance(env, WebShopEnv)
+    assert (env.preset.ads, env.preset.obs_mode) == (2, "text_rich")
+
+
+def test_vector_environments_work():
+    envs = make_vec("webshop", 3)
+    _, info = envs.reset(seed=5)
+    assert info["title_score"].dtype == float
+    envs.step(("search[tea]",) * 3)
+    envs.close()
+
+
+def test_equal_results_are_one_state_whatever_the_words():
+    env = WebShopEnv()
+    keys = set()
+    for words in ("herbal teas", "teas herbal", "the herbal  teas"):
+        env.reset(seed=3)
+        keys.add(env.step(f"search[{words}]")[4]["state_key"])
+    assert len(keys) == 1
+    env.reset(seed=3)
+    assert env.step("search[coffee beans]")[4]["state_key"] not in keys
+
+
+def with_two_groups(env):
+    """Take the env to the page of a product with two option groups."""
+    for seed in range(100):
+        env.reset(seed=seed)
+        product = env.stock.catalogue.product(env.shop.goal.asin)
+        if len(product.options) == 2:
+            env.step(f"search[{product.title}]")
+            env.step(f"click[{product.asin.lower()}]")
+            return product
+    raise AssertionError("no product with two groups")
+
+
+def test_the_order_of_choices_does_not_make_a_state_but_the_choice_does():
+    env = WebShopEnv(preset="rewardflow")
+    (_, one), (_, two) = with_two_groups(env).options
+    start, keys, texts = env.get_state(), [], []
+    for clicks in ((one[0], two[0]), (two[0], one[0]), (one[1], two[0]), (one[1], one[0], two[0])):
+        env.set_state(start)
+        for value in clicks:
+            _, _, _, _, info = env.step(f"click[{value}]")
+        keys.append(info["state_key"])
+        texts.append(info["text_key"])
+    assert keys[0] == keys[1] == keys[3] != keys[2]
+    assert len(set(texts)) == 4  # RewardFlow's form tells orders and replaced values apart
+
+
+def test_text_keys_of_rewardflow_forget_choices_on_a_sub_page():
+    env = WebShopEnv(preset="rewardflow")
+    (_, one), _ = with_two_groups(env).options
+    assert env.step(f"click[{one[0]}]")[4]["text_key"].endswith(f" clicked attributes: [{one[0]}]")
+    env.step("click[features]")
+    info = env.step("click[< prev]")[4]
+    assert "clicked attributes" not in info["text_key"]
+    assert [value for _, value in env.shop_state.options] == [one[0]]
+
+
+def test_the_trainers_presets_pay_ten_for_a_perfect_purchase_only():
+    for preset, wanted in (("standard", 1.0), ("verl_agent", 10.0), ("graphgpo", 10.0)):
+        env = WebShopEnv(preset=preset)
+        env.reset(seed=4)
+        while env.oracle.distance(env.get_state()) > 1:
+            env.step(env.oracle.optimal_actions(env.get_state())[0])
+        assert env.step("click[buy now]")[1] == wanted
+    env.reset(seed=4)
+    env.step("search[tea]")
+    env.step(f"click[{env.shop.listed(env.shop_state)[0].lower()}]")
+    _, reward, terminated, _, info = env.step("click[buy now]")
+    assert (reward, terminated, info["success"]) == (0.0, True, False)
+    assert info["score"] > 0
+
+
+def test_a_purchase_that_failed_is_over_after_restoring_too():
+    env, other = WebShopEnv(), WebShopEnv(obs_mode="json")
+    env.reset(seed=1)
+    env.step("search[tea]")
+    env.step(f"click[{env.shop.listed(env.shop_state)[0].lower()}]")
+    env.step("click[buy now]")
+    _, info = other.set_state(env.get_state())
+    assert info["admissible_actions"] == ()
+    with pytest.raises(creditflow.errors.EpisodeError):
+        other.step("search[tea]")
+
+
+def test_reward_parts_are_flat_info_of_fixed_type():
+    env = WebShopEnv()
+    _, before = env.reset(seed=1)
+    env.step("search[tea]")
+    env.step(f"click[{env.shop.listed(env.shop_state)[0].lower()}]")
+    after = env.step("click[buy now]")[4]
+    parts = ("r_type", "r_att", "w_att", "r_option", "w_option", "r_price", "w_price", "title_score")
+    assert all(before[key] == 0.0 for key in parts)
+    whole = sum(after[f"r_{part}"] * after[f"w_{part}"] for part in ("att", "option", "price"))
+    assert after["score"] == pytest.approx(whole * after["r_type"])
+
+
+def test_searches_are_accepted_on_every_page_but_listed_on_the_first_only():
+    env = WebShopEnv()
+    _, info = env.reset(seed=2)
+    assert all(action.startswith("search[") for action in info["admissible_actions"])
+    for _ in range(3):
+        _, _, _, _, info = env.step("search[tea]")
+        assert info["action_valid"]
+        assert not any(action.startswith("search[") for action in info["admissible_actions"])
+
+
+@pytest.mark.parametrize(
+    "query", ["<c>", "<a> machine washable", "<q>", "<r>", "<c> nowhere", "<q> herbal teas", "<r> <r>"]
+)
+def test_special_searches_never_crash_and_are_repeatable(query):
+    env, pages = WebShopEnv(), []
+    for _ in range(2):
+        env.reset(seed=2)
+        pages.append(env.step(f"search[{query}]")[0])
+    assert pages[0] == pages[1]
+    assert "Total results: " in pages[0]
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=40), st.sampled_from(OBSERVATION_MODES))
+def test_any_search_gives_a_page(text, mode):
+    env = WebShopEnv(obs_mode=mode)
+    env.reset(seed=0)
+    _, _, _, _, info = env.step(f"search[{text}]")
+    assert info["action_valid"] or info["page"] == "index"
+    env.set_state(env.get_state())
+
+
+def test_a_megabyte_of_search_is_answered_and_not_kept():
+    env = WebShopEnv()
+    env.reset(seed=0)
+    kept = env.stock.catalogue._cached_search.cache_info().currsize
+    for text in ("tea " * 250_000, "_" * 1_000_000, "<q> " + "x" * 1_000_000, "é" * 500_000):
+        assert env.step(f"search[{text}]")[4]["page"] == "results"
+    assert not env.step(f"search[{'[' * 1_000_000}]")[4]["action_valid"]
+    assert env.stock.catalogue._cached_search.cache_info().currsize == kept
+
+
+def test_goals_can_be_given_by_number_and_by_content():
+    env = WebShopEnv()
+    _, by_number = env.reset(options={"task": {"goal": 7}})
+    content = json.loads(json.dumps(dict(env.task.content)))
+    _, by_content = env.reset(options={"task": content})
+    assert by_number["task_id"] == by_content["task_id"]
+    changed = {**content, "instruction": "Buy it.", "attributes": ["rich flavor"]}
+    _, other = env.reset(options={"task": changed})
+    assert (other["goal_index"], other["task_id"] == by_number["task_id"]) == (-1, False)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {}, {"goal": -1}, {"goal": 10**9}, {"goal": "1"}, {"goal": True}, 5, {"asin": "x"},
+        {"catalogue": "?", "asin": "x", "instruction": "", "attributes": [], "price_cap": 1, "options": []},
+        {"catalogue": "?", "asin": 1, "instruction": "", "attributes": [], "price_cap": 1, "options": []},
+        {"catalogue": "?", "asin": "x", "instruction": "", "attributes": "a", "price_cap": 1, "options": [["a"]]},
+    ],
+)  # fmt: skip
+def test_malformed_task_contents_are_refused(content):
+    with pytest.raises(DataError, match="webshop"):
+        WebShopEnv().reset(options={"task": content})
+
+
+def test_an_unknown_task_id_is_refused():
+    with pytest.raises(UnknownTaskError, match="goals of this source"):
+        WebShopEnv().reset(options={"task_id": "webshop1:00"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "x"}, {"page": "elsewhere"}, {"steps": -1}, {"steps": True}, {"asin": "NOPE", "page": "item"},
+        {"options": [["a"]]}, {"clicked": [1]}, {"sub": "Reviews"}, {"number": "1"}, {"task": {}}, {"extra": 1},
+        {"page": "item"}, {"values": 3}, {"number": 10**60}, {"options": [["color", "red"]]},
+    ],
+)  # fmt: skip
+def test_damaged_snapshots_are_refused(change):
+    env = WebShopEnv()
+    env.reset(seed=0)
+    damaged = json.dumps(json.loads(env.get_state()) | change)
+    for read in (env.set_state, env.oracle.value):
+        with pytest.raises(DataError):
+            read(damaged)
+
+
+def test_snapshots_with_options_the_product_has_not_are_refused():
+    env = WebShopEnv()
+    with_two_groups(env)
+    data = json.loads(env.get_state()) | {"options": [["color", "no such colour"]]}
+    with pytest.raises(DataError, match="no such colour"):
+        env.set_state(json.dumps(data))
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{", "x" * 100, "[" * 100_000])
+def test_other_texts_are_no_snapshots(text):
+    with pytest.raises(DataError):
+        WebShopEnv().set_state(text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"preset": "graphpo"}, {"obs_mode": "txt"}, {"reward": "dense"}, {"tagger": "nltk"}, {"ads": -1}, {"ads": 1.5}, {"ad_chance": 2}, {"render_mode": "human"},
+        {"panel": "standard-v1:tran"}, {"panel": "standard"}, {"split": "train"}, {"goals": "human"}, {"max_steps": 0},
+        {"data": ".", "panel": "standard-v1"}, {"data": ".", "goals": "martian"},
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused(arguments):
+    with pytest.raises(ConfigError):
+        WebShopEnv(**arguments)
+
+
+def test_a_folder_without_the_files_says_which_are_missing(tmp_path):
+    with pytest.raises(DataError, match=r"items_shuffle_1000\.json"):
+        WebShopEnv(data=str(tmp_path))
+
+
+def test_a_thousand_environments_share_one_catalogue():
+    envs = [WebShopEnv() for _ in range(1000)]
+    assert len({id(env.stock.catalogue) for env in envs}) == 1
+
+
+def test_threads_over_one_catalogue_see_what_one_thread_sees():
+    stock = small_stock()
+    stock.catalogue.clear_cache()
+
+    def play(out):
+        env = WebShopEnv(data=stock, max_steps=40)
+        for seed in range(30):
+            _, info = env.reset(seed=seed)
+            while info["admissible_actions"]:
+                actions = info["admissible_actions"]
+                obs, _, _, _, info = env.step(actions[(seed * 7 + env.elapsed_steps * 3) % len(actions)])
+                out.append((obs, info["state_key"]))
+
+    results: list[list[tuple[str, str]]] = [[] for _ in range(9)]
+    play(results[0])
+    threads = [threading.Thread(target=play, args=(out,)) for out in results[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(out == results[0] for out in results)
+
+
+def test_advertisements_change_the_text_but_neither_state_nor_actions():
+    plain, noisy = WebShopEnv(obs_mode="text_rich"), WebShopEnv(preset="graphgpo", ads=3)
+    seen = set()
+    for seed in (1, 2):
+        _, a = plain.reset(options={"task": {"goal": 3}})
+        text, b = noisy.reset(seed=seed, options={"task": {"goal": 3}})
+        for action in ("search[tea]", "click[next >]", "click[< prev]"):
+            clean, _, _, _, a = plain.step(action)
+            text, _, _, _, b = noisy.step(action)
+            assert (a["state_key"], a["admissible_actions"]) == (b["state_key"], b["admissible_actions"])
+            assert len(text.splitlines()) == len(clean.splitlines()) + 3
+            assert set(clean.splitlines()) <= set(text.splitlines())
+            seen.add(text)
+    assert len(seen) == 6
+
+
+def test_advertisements_appear_as_often_as_asked():
+    env = WebShopEnv(obs_mode="json")
+    env.reset(seed=1)
+    nodes = page_nodes(env.shop, env.shop_state)
+    counts = [len(insert_ads(nodes, 10, str(key), chance=0.3)) - len(nodes) for key in range(200)]
+    assert 500 < sum(counts) < 700
+    assert all(insert_ads(nodes, 3, str(key))[:3] == nodes[:3] for key in range(50))
+
+
+def test_split_names_follow_the_preset():
+    stock = small_stock()
+    stock = type(stock)(stock.catalogue, stock.goals * 30)
+    sizes = {
+        (preset, split): len(WebShopEnv(data=stock, preset=preset, split=split).goal_tasks.numbers)
+        for preset, splits in (("verl_agent", ("val", "train")), ("upstream", ("test", "dev")))
+        for split in splits
+    }
+    total = len(stock.goals)
+    assert sizes == {
+        ("verl_agent", "val"): 500, ("verl_agent", "train"): total - 500, ("upstream", "test"): 500,
+        ("upstream", "dev"): total - 500,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="train"):
+        WebShopEnv(data=stock, preset="verl_agent", split="trian")
+
+
+def test_unsolvable_goals_are_flagged_and_left_out_on_request_only():
+    stock = small_stock()
+    everything = WebShopEnv(data=stock)
+    solvable = WebShopEnv(data=stock, solvable_only=True)
+    flags = [everything.reset(options={"task": {"goal": i}})[1]["solvable"] for i in range(len(stock.goals))]
+    assert 0 < sum(flags) < len(flags)
+    assert list(solvable.goal_tasks.numbers) == [i for i, flag in enumerate(flags) if flag]

@@ -1,0 +1,59 @@
+"""A shop of a dozen products, small enough to try everything in it."""
+
+from __future__ import annotations
+
+from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.goals import Goal
+from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.stock import Stock
+
+COLOURS = ("red", "blue", "dark green")
+SIZES = ("small", "large")
+
+
+def make_product(number, title, query, price, attributes, options):
+    return Product(
+        f"P{number:02d}",
+        title,
+        f"about {title}",
+        tuple(f"it is {attribute}" for attribute in attributes[1:]),
+        (price,),
+        f"${price}",
+        options,
+        tuple(attributes),
+        "things",
+        query,
+        f"Things › {query} › All",
+    )
+
+
+def small_stock(copies=12):
+    """Tents and mugs; tents differ in price, attributes and options."""
+    products = []
+    for i in range(copies):
+        kind = "camping tents" if i % 3 else "tea mugs"
+        attributes = ["light weight", "water proof", "easy clean"][: 1 + i % 3]
+        options = (("color", COLOURS[: 1 + i % 3]), ("size", SIZES))[: i % 4 if i % 4 < 3 else 2]
+        products.append(
+            make_product(i, f"Brand{i} {attributes[0]} {kind[:-1]}", kind, 5.0 + 7 * i, attributes, options)
+        )
+    goals = []
+    for product in products:
+        for cap in (20.0, 100.0):
+            wanted = tuple((name, values[-1]) for name, values in product.options)
+            text = f"Find me {product.query} with {product.attributes[0]}, and price lower than {cap:.2f} dollars"
+            goals.append(
+                Goal(
+                    product.asin,
+                    product.category,
+                    product.query,
+                    product.title,
+                    product.product_category,
+                    text,
+                    product.attributes[:2],
+                    cap,
+                    wanted,
+                )
+            )
+    prices = [product.prices[0] for product in products]
+    return Stock(Catalogue(MemoryProducts(products, prices)), goals)

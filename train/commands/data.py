@@ -1,0 +1,67 @@
+"""Data of one's own: what is embedded, what can be imported, and whether it is whole.
+
+creditflow data list
+creditflow data import webshop FOLDER --out STORE     the original product files, verified and indexed once
+creditflow data verify webshop STORE                  every byte against its checksum
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from creditflow.envs.errors import unknown_name
+from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.tasks import load_panel, panel_names
+
+__all__ = ["add_arguments", "run"]
+
+IMPORTABLE = ("webshop",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|verify")
+    actions.add_parser("list", help="embedded panels, and the argument that takes files of your own")
+    importing = actions.add_parser("import", help="build a store from released files")
+    importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
+    importing.add_argument("path", help="the folder that holds the released files")
+    importing.add_argument("--out", required=True, metavar="STORE", help="the folder to make")
+    importing.add_argument("--seed", type=int, default=42, help="of the draws of prices and price caps (default 42)")
+    importing.add_argument("--strict", action="store_true", help="refuse malformed records instead of counting them")
+    verifying = actions.add_parser("verify", help="check a store")
+    verifying.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
+    verifying.add_argument("path", help="the store")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    if args.action == "list":
+        for name, entry in ENVIRONMENTS.items():
+            print(f"{name:12} your own: --env-set {entry.files}=PATH")
+            for panel in panel_names(name):
+                print(f"{'':12} embedded: {panel}, {len(load_panel(name, panel).rows)} tasks")
+        return 0
+    if args.name not in IMPORTABLE:
+        raise unknown_name("importable data", args.name, IMPORTABLE)
+    if args.action == "verify":
+        from creditflow.envs.webshop.store import verify_store
+
+        header = verify_store(args.path)
+        print(f"{args.path}: whole; {len(header['files'])} files")
+        return 0
+    from creditflow.envs.webshop.importing import import_webshop
+
+    report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, progress=_told)
+    goals = ", ".join(f"{count} {kind} goals" for kind, count in report.goals.items())
+    print(f"{report.path}: {report.products} products, {goals}, {report.bytes / 2**20:.0f} MiB")
+    for reason, count in report.skipped.items():
+        print(f"  left out {count}: {reason}")
+    for note in report.notes:
+        print(f"  {note}")
+    return 0
+
+
+def _told(products: int) -> None:
+    print(f"import: {products} products", file=sys.stderr, flush=True)
