@@ -29,6 +29,8 @@ COMMANDS = {
     "rollout": "play groups of episodes and write them as a trajectory log",
     "credit": "score a trajectory log with a credit scheme, or explain a scheme",
     "bench": "compare credit schemes: tables, plots, report.html",
+    "audit": "say what a trajectory log can and cannot teach",
+    "study": "measure credit schemes against exact values on tabular tasks",
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
     "data": "list, import and verify data of your own",

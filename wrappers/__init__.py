@@ -1,17 +1,22 @@
 """From episodes to credit: trajectories, state graphs, wrappers that record and shape, and the credit schemes."""
 
 from creditflow.wrappers.canonical_state import CanonicalState
+from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
+from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.state_graph import StateGraph
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, read_jsonl, write_jsonl
 
 __all__ = [
     "CanonicalState",
+    "DenseReward",
     "Group",
     "GroupEnv",
     "InvalidActions",
+    "PotentialStore",
+    "Potentials",
     "Recorder",
     "StateGraph",
     "Tokens",
@@ -19,5 +24,6 @@ __all__ = [
     "Turn",
     "read_groups",
     "read_jsonl",
+    "require_unshaped",
     "write_jsonl",
 ]

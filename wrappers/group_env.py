@@ -7,6 +7,7 @@ opposite: every member plays the same task once, and only those still running ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -17,7 +18,13 @@ from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Group, Trajectory
 
-__all__ = ["GroupEnv", "Step"]
+__all__ = ["GroupEnv", "Step", "member_seed"]
+
+
+def member_seed(seed: int, group_id: str, replica: int) -> int:
+    """Seed of a member's own chance: members of a group share a task, never their luck."""
+    digest = blake2b(f"{seed}/{group_id}/{replica}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big")
 
 
 class Step(NamedTuple):
@@ -95,7 +102,8 @@ class GroupEnv:
         """Begin the same task in every member.
 
         Args:
-            task_id, task, seed: name the task, one way of the three; see ``AgentEnv.reset``.
+            task_id, task, seed: name the task, one way of the three; see ``AgentEnv.reset``. A seed beside a named task
+                feeds the environments' own chance, each member's through ``member_seed``.
             group_id: names the group in the log; default the task's id.
             trial: number of the attempt.
 
@@ -110,11 +118,11 @@ class GroupEnv:
         for i, member in enumerate(self.members):
             if i and options is None:  # the first member drew the task by seed; the others play the same one
                 options = {"task": dict(self.members[0].base.task.content)}
-            if group_id is not None:
-                member.name_next(group_id=group_id, trajectory_id=f"{group_id}/{i}", replica=i, trial=trial)
-            else:
-                member.name_next(replica=i, trial=trial)
-            results.append(member.reset(seed=seed, options=options))
+            names = {} if group_id is None else {"group_id": group_id, "trajectory_id": f"{group_id}/{i}"}
+            member.name_next(**names, replica=i, trial=trial, seed=0 if seed is None else seed)
+            # a seed that draws the task must reach the environment as it is; otherwise it only feeds chance
+            own = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
+            results.append(member.reset(seed=own, options=options))
         self._running = tuple(range(len(self.members)))
         return results
 

@@ -397,6 +397,11 @@ class Group:
             returns=_frozen(self._returns()),
         )
 
+    @cached_property
+    def first_turns(self) -> NDArray[np.int64]:
+        """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
+        return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
+
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by their true key, or by what a text-only method would have seen.
 

@@ -2,7 +2,7 @@
 
 >>> from creditflow import credit
 >>> credit.names()
-('gigpo', 'graphgpo', 'grpo', 'rewardflow', 'rloo')
+('gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo')
 >>> credit.make("graphgpo", distance_discount=0.2).exponent
 'next+cost'
 >>> credit.make("graphgpo", distance=0.2)
@@ -16,6 +16,7 @@ from creditflow.wrappers.credit.check import CheckReport, check_credit
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
+from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.registry import explain, make, names, register
@@ -31,6 +32,7 @@ __all__ = [
     "CreditError",
     "GiGPO",
     "GraphGPO",
+    "GroupTD",
     "RewardFlow",
     "Scheme",
     "Semantics",

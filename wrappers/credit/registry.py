@@ -10,6 +10,7 @@ from creditflow.envs.errors import ConfigError, unknown_name
 from creditflow.wrappers.credit.base import Scheme, Semantics
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
+from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
@@ -17,7 +18,9 @@ from creditflow.wrappers.credit.rloo import RLOO
 __all__ = ["explain", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
-_SCHEMES: dict[str, type[Scheme]] = {scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow)}
+_SCHEMES: dict[str, type[Scheme]] = {
+    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD)
+}
 
 
 def register(scheme: S) -> S:

@@ -1,0 +1,149 @@
+"""The audit counts what it says it counts, on logs small enough to count by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.audit import audit
+from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
+from creditflow.train.cli import main
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
+
+
+def walk(name, path, reason="env_limit", actions=None, texts=None, group="g"):
+    """A trajectory through one-letter states; the default action names its result."""
+    actions, texts = actions or path[1:], texts or path
+    success = reason == "success"
+    turns = tuple(
+        Turn(a, act, b, reward=float(success and t == len(path) - 2), text_key=text, effective=a != b)
+        for t, (a, b, act, text) in enumerate(zip(path, path[1:], actions, texts, strict=False))
+    )
+    return Trajectory(
+        name, group, "task", turns, success, float(success), reason, path[-1], final_text_key=texts[-1]
+    )  # fmt: skip
+
+
+def test_counts_of_a_log_by_hand():
+    # a: 3 turns, two actions; b: 1 turn; c: 1 turn; the success goes a-b-goal
+    found = audit([Group((walk("w0", "abg", "success"), walk("w1", "ac"), walk("w2", "ac"), walk("w3", "ca")))])
+    assert (found.groups, found.trajectories, found.turns) == (1, 4, 5)
+    assert found.success == 0.25
+    assert found.state.states == 3
+    assert found.state.singletons == pytest.approx(2 / 5)
+    assert found.state.comparable == pytest.approx(3 / 5)
+    assert found.state.connected == pytest.approx(1.0)  # c leads back to a
+    assert found.state.conflicted == 0.0
+    assert found.limited == 0.75
+    assert (found.length_succeeded, found.length_failed) == (2.0, 1.0)
+    assert found.length_correlation == pytest.approx(1.0)
+
+
+def test_dead_groups_are_told_apart():
+    groups = [
+        Group((walk("w0", "ab", group="g0"), walk("w1", "ac", group="g0"))),
+        Group((walk("w0", "ag", "success", group="g1"), walk("w1", "ah", "success", group="g1"))),
+        Group((walk("w0", "ag", "success", group="g2"), walk("w1", "ac", group="g2"))),
+        Group((walk("w0", "ag", "success", group="g3"),)),
+    ]
+    found = audit(groups)
+    assert (found.all_failed, found.all_succeeded, found.tied, found.lone) == (0.25, 0.5, 0.75, 0.25)
+    assert found.sight["grpo"].dead_groups == 0.75
+    assert any("equal scores" in line for line in warnings(found))
+    assert any("one rollout" in line for line in warnings(found))
+
+
+def test_aliasing_and_fragmentation():
+    # states a and b share the text X; state c has the texts Y and Z
+    found = audit(
+        [Group((walk("w0", "abc", texts="XXY"), walk("w1", "cad", texts="ZXD"), walk("w2", "cd", texts="YD")))]
+    )
+    assert found.aliased == pytest.approx(3 / 5)
+    assert found.fragmented == pytest.approx(2 / 5)
+    assert found.text is not None
+    assert found.text.states == 3
+
+
+def test_a_log_without_texts_has_no_text_column():
+    members = tuple(
+        replace(m, turns=tuple(replace(t, text_key="") for t in m.turns)) for m in (walk("w0", "ab"), walk("w1", "ac"))
+    )
+    found = audit([Group(members)])
+    assert found.text is None
+    assert np.isnan(found.aliased)
+    assert "–" in audit_text(found)
+
+
+def test_conflicts_that_the_state_before_explains():
+    # in x the action "go" leads to y after a and to z after b
+    members = [walk(f"a{i}", "axy", actions=["in", "go"]) for i in range(3)]
+    members += [walk(f"b{i}", "bxz", actions=["in", "go"]) for i in range(3)]
+    found = audit([Group(tuple(members))])
+    assert found.state.conflicted == 0.5
+    assert found.state.explained == 1.0
+    variant, reason = supported_variant(found)
+    assert variant == {"deterministic": True}
+    assert "state before tells" in reason
+
+
+def test_conflicts_by_chance_are_not_explained():
+    members = [walk(f"y{i}", "axy", actions=["in", "go"]) for i in range(3)]
+    members += [walk(f"z{i}", "axz", actions=["in", "go"]) for i in range(3)]
+    found = audit([Group(tuple(members))])
+    assert found.state.explained == 0.0
+    assert supported_variant(found)[0] == {"lambda_": 0.8}
+
+
+def test_markov_keys_support_the_conflict_rule():
+    found = audit([Group((walk("w0", "abg", "success"), walk("w1", "abab"), walk("w2", "abg", "success")))])
+    assert supported_variant(found)[0] == {"deterministic": True}
+
+
+def test_conflicting_texts_send_back_to_the_states():
+    members = [walk(f"a{i}", "acy", actions=["in", "go"], texts="AXY") for i in range(2)]
+    members += [walk(f"b{i}", "bdz", actions=["in", "go"], texts="BXZ") for i in range(2)]
+    variant, _ = supported_variant(audit([Group(tuple(members))]))
+    assert variant == {"key": "state", "deterministic": True}
+
+
+def test_groups_where_only_a_penalty_decides():
+    plain = walk("w0", "abc")
+    spoilt = replace(walk("w1", "abc"), turns=(replace(plain.turns[0], parsed=False), plain.turns[1]))
+    found = audit([Group((plain, spoilt))])
+    assert found.penalty_decides == 1.0
+    assert found.unparsed == 0.25
+    assert any("penalty" in line for line in warnings(found))
+
+
+def test_revisits_count_within_a_rollout_only():
+    assert audit([Group((walk("w0", "abab"), walk("w1", "ab")))]).revisits == pytest.approx(1 / 4)
+
+
+def test_blind_schemes_are_named_with_the_reason():
+    found = audit([Group((walk("w0", "abc"), walk("w1", "bcd")))])
+    shown = warnings(found)
+    assert any(line.startswith("grpo is blind") and "none" in line for line in shown)
+    assert any(line.startswith("grouptd is blind") and "needs a success" in line for line in shown)
+
+
+def test_nothing_to_audit_is_an_error():
+    empty = Trajectory("w0", "g", "task", (), False, 0.0, "env_limit", "a")
+    with pytest.raises(DataError, match="no turns"):
+        audit([Group((empty,))])
+
+
+def test_the_command_prints_text_and_json(tmp_path, capsys):
+    log = tmp_path / "log.jsonl"
+    write_jsonl(log, [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
+    assert main(["audit", str(log)]) == 0
+    assert "1 groups, 2 rollouts, 3 turns" in capsys.readouterr().out
+    assert main(["audit", "--json", str(log)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["turns"] == 3
+    assert data["grouptd"] == {"deterministic": True}
+    assert main(["audit", str(log), "--out", str(tmp_path / "audit.txt")]) == 0
+    assert "Schemes" in (tmp_path / "audit.txt").read_text()

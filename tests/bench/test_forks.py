@@ -1,0 +1,88 @@
+"""Forks estimate the exact values, replay honestly, and are corrected for their own noise."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import creditflow
+import creditflow.train.bench
+from creditflow.agents.scripted import NoisyExpert
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.bench.controls import Judge
+from creditflow.train.bench.forks import Forks, fork_values, reliability, true_correlation
+from creditflow.train.bench.grid_layouts import grid_mdp
+from creditflow.train.bench.policies import noisy_expert
+from creditflow.train.rollout import play_group
+from creditflow.wrappers.group_env import GroupEnv, member_seed
+from creditflow.wrappers.trajectory import Group
+
+NOISE = 0.6
+
+
+def played(name):
+    env: Any = GroupEnv(name, size=1)
+    tasks = env.members[0].base.tasks
+    group = play_group(env, NoisyExpert(NOISE), tasks.get(tasks.task_ids()[1]), seed=5)
+    judge = Judge(mdp := grid_mdp(env.members[0].base.layout, 20), noisy_expert(mdp, NOISE))
+    return group, judge
+
+
+@pytest.mark.parametrize("name", ["grid-pits", "grid-slip"])
+def test_forks_estimate_exact_values(name):
+    group, judge = played(name)
+    member = group.trajectories[0]
+    forks = fork_values(
+        lambda: creditflow.make(name),
+        NoisyExpert(NOISE),
+        member,
+        np.random.default_rng(0),
+        continuations=150,
+        turns=[0, len(member.turns) - 1],
+        seed=member_seed(member.seed, member.group_id, member.replica),
+    )
+    at = judge.locate(Group((member,)))
+    for t in (0, len(member.turns) - 1):
+        value = judge.exact.value[at.left[t], at.state[t]]
+        assert forks.before[t].mean() == pytest.approx(value, abs=0.16)
+    if name == "grid-pits":
+        after = judge.exact.action_value[at.left[0], at.state[0], at.action[0]]
+        assert forks.after[0].mean() == pytest.approx(after, abs=0.16)
+    assert (forks.after[-1] == member.score).all()
+    assert np.isnan(forks.before[1]).all()
+
+
+def test_a_replay_that_goes_elsewhere_is_refused():
+    group, _ = played("grid-pits")
+    member = group.trajectories[0]
+    other = replace(member.turns[0], action="up" if member.turns[0].action != "up" else "left")
+    spoilt = replace(member, turns=(other, *member.turns[1:]))
+    with pytest.raises(DataError, match="its replay comes to"):
+        fork_values(lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), spoilt, np.random.default_rng(0))
+
+
+def test_one_continuation_is_too_few():
+    group, _ = played("grid-pits")
+    with pytest.raises(ConfigError, match="at least two"):
+        fork_values(
+            lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), group.trajectories[0],
+            np.random.default_rng(0), continuations=1,
+        )  # fmt: skip
+
+
+def noisy_forks(rng, n=3000, k=8):
+    truth = rng.normal(size=n)
+    before = np.zeros((n, k))
+    return truth, Forks(before, truth[:, None] + 2.0 * rng.normal(size=(n, k)))
+
+
+def test_reliability_is_the_share_of_true_variance():
+    _, forks = noisy_forks(np.random.default_rng(0))
+    assert reliability(forks.after) == pytest.approx(1.0 / (1.0 + 4.0 / 8.0), abs=0.03)
+
+
+def test_correlation_is_freed_of_the_noise_of_continuations():
+    truth, forks = noisy_forks(np.random.default_rng(1))
+    credit = truth + np.random.default_rng(2).normal(size=len(truth))  # correlates with the truth at 1/√2
+    assert true_correlation(credit, forks) == pytest.approx(np.sqrt(0.5), abs=0.03)

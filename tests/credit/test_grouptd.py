@@ -1,0 +1,268 @@
+"""GroupTD: its exact properties, each as a rule."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit import CreditError
+from creditflow.wrappers.credit.check import check_credit, random_group
+from creditflow.wrappers.credit.grouptd import VARIANTS, GroupTD
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn
+
+SETTINGS = [{}, {"kappa": 0.0}, {"prior": "none"}, {"prior": "share"}, {"form": "stationary"}, {"leave_one_out": True}]
+
+
+def walk(name, path, reason="env_limit", score=None, actions=None):
+    """A trajectory from a string of one-letter states; the default action names its result."""
+    actions = actions or path[1:]
+    turns = tuple(Turn(a, act, b) for a, b, act in zip(path, path[1:], actions, strict=False))
+    success = reason == "success"
+    return Trajectory(name, "g", "t", turns, success, float(success) if score is None else score, reason, path[-1])
+
+
+def group_of(*walks):
+    return Group(tuple(walk(f"w{i}", *args) if isinstance(args, tuple) else walk(f"w{i}", args) for i, args in enumerate(walks)))  # fmt: skip
+
+
+def graded(rng):
+    """A random group with graded outcomes."""
+    group = random_group(rng)
+    return Group(
+        tuple(replace(m, score=1.0 if m.success else float(rng.choice([0.0, 0.25, 0.5]))) for m in group.trajectories)
+    )
+
+
+def total(scheme, group):
+    return np.array([r.sum() for r in scheme.assign(group).step_rewards])
+
+
+def start_value(scheme, group):
+    c = scheme.assign(group).diagnostics
+    return c["values"][-1, group.arrays.state[0]]
+
+
+def test_worked_example():
+    # a -> b -> goal; a -> b -> (cut). H = 2, G = 2, ρ = 2/4. d(a) = 2, d(b) = 1.
+    group = group_of(("abg", "success"), "abc")
+    c = GroupTD(kappa=1.0, discount=0.5, lambda_=0.5).assign(group)
+    phi_a, phi_b, v_c = 0.125, 0.25, 0.0
+    v1_b = (phi_b + 1.0 + v_c) / 3  # the cut transition leads to c with no turns left
+    v2_a = (phi_a + 2 * v1_b) / 3
+    last = 1.0 - v1_b, 0.0 - v1_b
+    first = v1_b - v2_a
+    expected = [first + 0.5 * last[0], last[0], first + 0.5 * last[1], last[1]]
+    np.testing.assert_allclose(c.flat_advantages, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("settings", SETTINGS[:-1])  # leaving out, every rollout has a start value of its own
+@given(seed=st.integers(0, 10**6))
+def test_without_trace_credit_telescopes_to_outcome_minus_value_of_the_start(settings, seed):
+    group = graded(np.random.default_rng(seed))
+    scheme = GroupTD(lambda_=0.0, **settings)
+    expected = group.arrays.score - start_value(scheme, group)
+    np.testing.assert_allclose(total(scheme, group), expected, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_leave_one_out_with_full_trace_is_outcome_minus_the_others_value(seed):
+    group = graded(np.random.default_rng(seed))
+    scheme = GroupTD(leave_one_out=True, lambda_=1.0, prior="none")
+    got = scheme.assign(group).advantages
+    for i, member in enumerate(group.trajectories):
+        others = Group(tuple(m for m in group.trajectories if m is not member) or (member,))
+        if len(group) == 1:
+            np.testing.assert_allclose(got[i], member.score)
+            continue
+        horizon = max(len(m.turns) for m in group.trajectories)
+        c = GroupTD(prior="none", lambda_=0.0, horizon=horizon).assign(others).diagnostics
+        known = dict(zip(c["node_keys"], c["values"].T, strict=True))
+        for t, turn in enumerate(member.turns):
+            value = known[turn.state_key][horizon - t] if turn.state_key in known else 0.0
+            assert got[i][t] == pytest.approx(member.score - value, abs=1e-12)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_stationary_value_of_the_start_is_the_mean_outcome_by_conservation_of_flow(seed):
+    group = graded(np.random.default_rng(seed))
+    scheme = GroupTD(form="stationary", prior="none", lambda_=0.0)
+    assert start_value(scheme, group) == pytest.approx(group.arrays.score.mean(), abs=1e-12)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_stationary_form_gives_nothing_when_all_succeed(seed):
+    group = random_group(np.random.default_rng(seed), outcome=1.0)
+    got = GroupTD(form="stationary", kappa=0.0).assign(group).flat_advantages
+    np.testing.assert_allclose(got, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@given(seed=st.integers(0, 10**6), kappa=st.floats(0, 50), lambda_=st.floats(0, 1), det=st.booleans())
+def test_all_fail_groups_give_exactly_zero(settings, seed, kappa, lambda_, det):
+    group = random_group(np.random.default_rng(seed), outcome=0.0)
+    scheme = GroupTD(**{"kappa": kappa, **settings}, lambda_=lambda_, deterministic=det)
+    assert (scheme.assign(group).flat_advantages == 0.0).all()
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@given(seed=st.integers(0, 10**6))
+def test_order_of_rollouts_does_not_matter(settings, seed):
+    rng = np.random.default_rng(seed)
+    group = graded(rng)
+    order = rng.permutation(len(group))
+    scheme = GroupTD(**settings)
+    before = scheme.assign(group).advantages
+    after = scheme.assign(Group(tuple(group.trajectories[i] for i in order))).advantages
+    for place, i in enumerate(order):
+        np.testing.assert_allclose(after[place], before[i], atol=1e-12)
+
+
+MOVES = {"a": "bc", "b": "ag", "c": "ca"}  # actions 0 and 1; g is the goal
+
+
+def exact_values(horizon):
+    """V_h of the uniform policy on MOVES, by the Bellman equation."""
+    values = [dict.fromkeys("abc", 0.0) | {"g": 1.0}]
+    for _ in range(horizon):
+        last = values[-1]
+        values.append({s: 0.5 * (last[m[0]] + last[m[1]]) for s, m in MOVES.items()} | {"g": 1.0})
+    return values
+
+
+def test_equals_exact_values_when_counts_are_the_true_kernel():
+    horizon = 7
+    walks = []
+    for choices in itertools.product((0, 1), repeat=horizon):  # every action sequence once: the uniform policy
+        path = "a"
+        for choice in choices:
+            if path[-1] == "g":
+                break
+            path += MOVES[path[-1]][choice]
+        walks.append((path, "success" if path[-1] == "g" else "env_limit"))
+    group = group_of(*walks)
+    for settings in ({"kappa": 0.0}, {"prior": "none"}, {"kappa": 0.0, "prior": "share"}):
+        c = GroupTD(lambda_=0.0, **settings).assign(group)
+        exact = exact_values(horizon)
+        index = {k: i for i, k in enumerate(c.diagnostics["node_keys"])}
+        for h, row in enumerate(exact):
+            for state in "abc":
+                assert c.diagnostics["values"][h, index[state]] == pytest.approx(row[state], abs=1e-12)
+        flat = iter(c.flat_advantages)
+        for path, reason in walks:
+            for t, (now, after) in enumerate(itertools.pairwise(path)):
+                h = horizon - t
+                end = t == len(path) - 2
+                follow = float(reason == "success") if end else exact[h - 1][after]
+                assert next(flat) == pytest.approx(follow - exact[h][now], abs=1e-12)
+
+
+def test_conflict_rule_trusts_the_outcome_where_one_key_hides_two_states():
+    # key x stands for two states: "go" leads to success from one and nowhere from the other
+    group = Group(
+        (
+            walk("w0", "axg", "success", actions=["left", "go"]),
+            walk("w1", "bxy", actions=["right", "go"]),
+        )
+    )
+    c = GroupTD(deterministic=True, lambda_=0.0).assign(group)
+    keys = c.diagnostics["node_keys"]
+    assert {k for k, bad in zip(keys, c.diagnostics["conflicted"], strict=True) if bad} == {"x"}
+    plain = GroupTD(lambda_=0.0).assign(group)
+    # arriving in x passes the outcome of the own rollout on; leaving x is as before
+    np.testing.assert_allclose(c.advantages[0][1], plain.advantages[0][1])
+    np.testing.assert_allclose(c.advantages[0][0], plain.advantages[0][0] + plain.advantages[0][1])
+    np.testing.assert_allclose(c.advantages[1][0], plain.advantages[1][0] + plain.advantages[1][1])
+
+
+def test_two_ends_of_one_action_conflict_even_when_their_key_is_equal():
+    group = group_of(("ab", "success"), ("ab", "failed"))
+    assert GroupTD().assign(group).diagnostics["conflicted"].tolist() == [True, False]
+
+
+def test_a_cut_rollout_is_not_an_end():
+    group = group_of("ab", "abc")
+    assert not GroupTD().assign(group).diagnostics["conflicted"].any()
+
+
+def test_an_explicit_horizon_counts_turns_left_from_the_limit():
+    group = group_of(("ab", "success"), "aca")
+    values = GroupTD(horizon=10, kappa=0.0).assign(group).diagnostics["values"]
+    assert values.shape[0] == 11
+    with pytest.raises(CreditError, match="2 turns, more than horizon=1"):
+        GroupTD(horizon=1).assign(group)
+
+
+def test_branches_count_their_turns_from_the_fork():
+    parent = walk("p", "abcd")
+    branch = Trajectory("q", "g", "t", (Turn("c", "x", "e"),), False, 0.0, "env_limit", "e", parent="p", fork_turn=2)
+    group = Group((parent, branch))
+    assert group.first_turns.tolist() == [0, 2]
+    assert GroupTD().assign(group).diagnostics["values"].shape[0] == 4
+
+
+def test_sum_with_outcome_has_parts_of_equal_size():
+    group = group_of(("abg", "success"), "abc", "acc")
+    c = GroupTD(add_outcome=True).assign(group)
+    per_turn = np.repeat(c.outcome_advantages, np.diff(c.offsets))
+    assert np.sqrt(np.mean(per_turn**2)) == pytest.approx(1.0)
+    assert np.sqrt(np.mean(c.flat_step_advantages**2)) == pytest.approx(1.0)
+
+
+def test_invalid_turns_pay_from_the_finished_advantage():
+    group = group_of(("abg", "success"), "abc")
+    first = group.trajectories[1]
+    turns = (replace(first.turns[0], parsed=False), *first.turns[1:])
+    spoiled = Group((group.trajectories[0], replace(first, turns=turns)))
+    plain, paid = (GroupTD(invalid_penalty=0.1).assign(g).flat_advantages for g in (group, spoiled))
+    np.testing.assert_allclose(plain - paid, [0, 0, 0.1, 0], atol=1e-15)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_is_a_scheme_and_keeps_its_promises(name):
+    check_credit(credit.make("grouptd", **VARIANTS[name]), draws=20)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kappa": -1.0}, {"discount": 1.5}, {"lambda_": -0.1}, {"horizon": -1}],
+)
+def test_senseless_parameters_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        credit.make("grouptd", **wrong)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_names_of_states_and_actions_do_not_matter(seed):
+    group = random_group(np.random.default_rng(seed))
+    renamed = Group(
+        tuple(
+            replace(
+                m,
+                turns=tuple(
+                    replace(
+                        t, state_key=f"~{t.state_key}", next_state_key=f"~{t.next_state_key}", action=f"~{t.action}"
+                    )
+                    for t in m.turns
+                ),
+                final_state_key=f"~{m.final_state_key}",
+            )
+            for m in group.trajectories
+        )
+    )
+    scheme = GroupTD(deterministic=True)
+    np.testing.assert_allclose(
+        scheme.assign(renamed).flat_advantages, scheme.assign(group).flat_advantages, atol=1e-12
+    )  # fmt: skip
+
+
+def test_a_rollout_that_never_began_counts_as_a_sample_of_the_outcome():
+    empty = Trajectory("w9", "g", "t", (), False, 0.0, "env_error", "a")
+    walks = (walk("w0", "abg", "success"), walk("w1", "abc"))
+    without, with_it = (GroupTD().assign(Group(members)) for members in (walks, (*walks, empty)))
+    assert len(with_it.advantages[2]) == 0
+    assert with_it.flat_advantages[0] != without.flat_advantages[0]  # ρ fell

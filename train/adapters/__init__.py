@@ -1,0 +1,1 @@
+"""Other people's trainers: each module adapts one, and imports it only when it is used."""

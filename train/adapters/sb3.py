@@ -1,0 +1,231 @@
+"""Stable-Baselines3 on creditflow's environments, with and without a dense reward.
+
+The smallest complete use of ``DenseReward`` with a critic: PPO on a few Sokoban levels, the potential learned from the
+episodes that PPO itself plays, one new version after every batch of rollouts.
+
+  python -m creditflow.train.adapters.sb3 --steps 20000 --seeds 5 --out runs/sb3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.registration import make
+from creditflow.envs.tasks import load_panel
+from creditflow.wrappers.dense_reward import DenseReward
+from creditflow.wrappers.jsonl import atomic_writer
+from creditflow.wrappers.potentials import PotentialStore
+from creditflow.wrappers.recorder import Recorder
+from creditflow.wrappers.records import Group, Trajectory
+
+__all__ = ["VARIANTS", "Learned", "PlayTasks", "learn_ppo"]
+
+ENVS = 4
+BATCH_STEPS = 128  # of each environment between two updates
+GAMMA = 0.97  # PPO's discount, and therefore the shaping's
+# name -> scheme and options of DenseReward; None: the environment's own reward
+VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {
+    "sparse": None,
+    "rewardflow": ("rewardflow", {}),
+    "grouptd": ("grouptd", {}),
+    "rewardflow, paper": ("rewardflow", {"terminal": "paper"}),
+}
+
+
+class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
+    """Draw one of some tasks at every reset, and hand finished episodes over.
+
+    Args:
+        env: with a ``Recorder`` inside.
+        task_ids: to draw from.
+        finished: gets the trajectory of every episode.
+        rng: of the draws.
+    """
+
+    def __init__(
+        self, env: gym.Env[Any, Any], task_ids: Sequence[str], finished: list[Trajectory], rng: np.random.Generator
+    ) -> None:
+        super().__init__(env)
+        layer: gym.Env[Any, Any] = env
+        while not isinstance(layer, Recorder):
+            if not isinstance(layer, gym.Wrapper):
+                raise ConfigError("PlayTasks needs a Recorder inside the environment: PlayTasks(Recorder(env), …)")
+            layer = layer.env
+        self._recorder = layer
+        self._tasks, self._finished, self._rng = tuple(task_ids), finished, rng
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode of a drawn task, unless ``options`` name another."""
+        task = self._tasks[int(self._rng.integers(len(self._tasks)))]
+        return self.env.reset(seed=seed, options={"task_id": task} if options is None else options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action; numbers of NumPy become plain ones."""
+        outcome = self.env.step(int(action))
+        if outcome[2] or outcome[3]:
+            self._finished.append(self._recorder.trajectory)
+        return outcome
+
+
+@dataclass
+class Learned:
+    """What one run brought.
+
+    Attributes:
+        steps: environment steps at the ends of episodes.
+        success: of these episodes, as the environment says.
+        version: of the potential at the end.
+    """
+
+    steps: list[int] = field(default_factory=list)
+    success: list[bool] = field(default_factory=list)
+    version: int = 0
+
+
+def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -> Learned:
+    """One PPO run.
+
+    Args:
+        task_ids: Sokoban tasks of the embedded panel.
+        variant: a key of ``VARIANTS``.
+        steps: environment steps.
+        seed: of PPO and of the draws.
+
+    Raises:
+        MissingExtraError: stable-baselines3 is not installed.
+    """
+    try:
+        import torch
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.vec_env import DummyVecEnv
+    except ImportError as error:
+        raise MissingExtraError("stable-baselines3", "sb3") from error
+    torch.set_num_threads(1)
+    chosen = VARIANTS[variant]
+    store = None if chosen is None else PotentialStore(chosen[0])
+    finished: list[Trajectory] = []
+    fresh: list[Trajectory] = []
+    learned = Learned()
+
+    def build(rank: int) -> gym.Env[Any, Any]:
+        env: gym.Env[Any, Any] = Recorder(
+            make("sokoban", panel="standard-v1:train", obs_mode="planes", action_mode="discrete"), texts=False
+        )
+        if chosen is not None:
+            env = DenseReward(env, chosen[0], gamma=GAMMA, store=store, **chosen[1])
+        return PlayTasks(env, task_ids, finished, np.random.default_rng([seed, rank]))
+
+    def after_step(local: dict[str, Any], _: dict[str, Any]) -> bool:
+        now = int(local["self"].num_timesteps)
+        for trajectory in finished:
+            learned.steps.append(now)
+            learned.success.append(trajectory.success)
+        fresh.extend(finished)
+        finished.clear()
+        if store is not None and now % (ENVS * BATCH_STEPS) == 0:
+            store.add(_groups(fresh, now))
+            learned.version = store.publish().version
+            fresh.clear()
+        return True
+
+    env = DummyVecEnv([lambda rank=rank: build(rank) for rank in range(ENVS)])
+    model = PPO(
+        "MlpPolicy", env, gamma=GAMMA, n_steps=BATCH_STEPS, batch_size=128, ent_coef=0.01, seed=seed, device="cpu"
+    )
+    model.learn(steps, callback=after_step)
+    return learned
+
+
+def _groups(trajectories: Sequence[Trajectory], now: int) -> list[Group]:
+    """The episodes of one batch, a group for each task."""
+    by_task: dict[str, list[Trajectory]] = {}
+    for number, trajectory in enumerate(trajectories):
+        name = f"{trajectory.task_id}#{now}"
+        by_task.setdefault(trajectory.task_id, []).append(
+            replace(trajectory, group_id=name, trajectory_id=f"{name}/{number}")
+        )
+    return [Group(tuple(members)) for members in by_task.values()]
+
+
+def example_tasks(count: int) -> list[str]:
+    """One-box levels of the embedded panel, 6 × 6, solutions of up to 12 moves."""
+    rows = load_panel("sokoban", "standard-v1").split("train")
+    small = [row for row in rows if row.strata["boxes"] == 1 and row.strata["length"] <= 12]
+    return [row.task_id for row in small[:count]]
+
+
+def windowed(runs: Sequence[Learned], steps: int, windows: int) -> NDArray[np.float64]:
+    """Success rate of the episodes that ended in each window of steps: float64 (runs, windows)."""
+    rates = np.full((len(runs), windows), np.nan)
+    for i, run in enumerate(runs):
+        place = np.minimum(np.array(run.steps) * windows // (steps + 1), windows - 1)
+        for window in range(windows):
+            mine = np.array(run.success)[place == window]
+            rates[i, window] = mine.mean() if len(mine) else np.nan
+    return rates
+
+
+def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> None:
+    """Mean and standard error over seeds."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from creditflow.train.bench.plots import COLOURS
+
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for i, (name, rates) in enumerate(curves.items()):
+        at = (np.arange(rates.shape[1]) + 0.5) * steps / rates.shape[1]
+        mean, error = rates.mean(axis=0), rates.std(axis=0, ddof=1) / np.sqrt(len(rates))
+        axes.plot(at, mean, label=name, color=COLOURS[i])
+        axes.fill_between(at, mean - error, mean + error, color=COLOURS[i], alpha=0.2)
+    axes.set(xlabel="environment steps", ylabel="success of the episodes played", ylim=(0, 1.02))
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    temporary = path.with_name(path.name + ".tmp")
+    figure.savefig(temporary, format="png", dpi=130)
+    temporary.replace(path)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the example and write sb3.json and sb3.png."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=20_000, help="environment steps a run (default 20000)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs a variant (default 5)")
+    parser.add_argument("--tasks", type=int, default=8, help="levels (default 8)")
+    parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    args = parser.parse_args(argv)
+    from creditflow.train.bench.run import provenance
+
+    tasks, out = example_tasks(args.tasks), Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    curves = {}
+    for name in VARIANTS:
+        runs = [learn_ppo(tasks, name, steps=args.steps, seed=seed) for seed in range(args.seeds)]
+        curves[name] = windowed(runs, args.steps, 10)
+        whole = np.array([np.mean(run.success) for run in runs])
+        print(f"{name:20} success of all episodes {whole.mean():.3f} ± {whole.std(ddof=1) / np.sqrt(len(whole)):.3f}")
+    command = ["python -m creditflow.train.adapters.sb3", *(sys.argv[1:] if argv is None else argv)]
+    facts = provenance(command, 0) | {"command": " ".join(command), "gamma": GAMMA, "tasks": len(tasks)}
+    with atomic_writer(out / "sb3.json") as stream:
+        shown = {name: [[round(float(x), 4) for x in row] for row in rates] for name, rates in curves.items()}
+        json.dump({"provenance": facts, "steps": args.steps, "success": shown}, stream, indent=1)
+    plot(curves, args.steps, out / "sb3.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""What every table holds beside the schemes: credit that is right by construction, and credit that is spoilt.
+
+``oracle_adv`` is A^π itself, ``oracle_progress`` the change of the exact distance (efficiency, not advantage),
+``shuffled(X)`` is X's credit permuted inside each rollout, ``flipped(X)`` its negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.exact import Exact, evaluate, natural_direction, policy_gradient, visit_shares
+from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.simulate import ArrayGroup
+from creditflow.wrappers.credit import Credit
+from creditflow.wrappers.records import Group
+
+__all__ = ["Column", "Judge", "Located", "flipped", "oracle_adv", "oracle_progress", "shuffled"]
+
+Floats = NDArray[np.float64]
+Column = Callable[[Group], Credit]  # a scheme's ``assign``, or a control
+
+
+class Located(NamedTuple):
+    """A group's turns in the numbers of the table; each (N,).
+
+    Attributes:
+        state, next_state: numbers of the states.
+        action: number of the action.
+        left: turns left before the turn, this one included.
+    """
+
+    state: NDArray[np.int64]
+    next_state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+class Judge:
+    """Everything exact about one policy on one task.
+
+    Args:
+        mdp: the task.
+        policy: float64 (S, A), the policy that made the rollouts.
+    """
+
+    def __init__(self, mdp: FiniteMDP, policy: Floats) -> None:
+        self.mdp, self.policy = mdp, policy
+
+    @cached_property
+    def exact(self) -> Exact:
+        """V^π and Q^π."""
+        return evaluate(self.mdp, self.policy)
+
+    @cached_property
+    def advantage(self) -> Floats:
+        """float64 (H+1, S, A), A^π."""
+        return self.exact.advantage
+
+    @cached_property
+    def gradient(self) -> Floats:
+        """float64 (S, A), ∇J."""
+        return policy_gradient(self.mdp, self.policy, self.exact)
+
+    @cached_property
+    def natural(self) -> Floats:
+        """float64 (S, A), the natural gradient."""
+        return natural_direction(self.mdp, self.policy, self.exact)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """float64 (S,), expected share of turns in each state."""
+        return visit_shares(self.mdp, self.policy)
+
+    @property
+    def success(self) -> float:
+        """J."""
+        return float(self.exact.value[self.mdp.horizon, self.mdp.start])
+
+    def locate(self, group: Group) -> Located:
+        """A group's turns in the table's numbers; refused actions have action −1.
+
+        Raises:
+            DataError: the log holds a state or action that the task does not have.
+        """
+        arrays = group.arrays
+        names = {text: i for i, text in enumerate(self.mdp.actions)}
+        unknown = [text for text in arrays.actions if text not in names]
+        action = np.array([names.get(text, -1) for text in arrays.actions], np.int64)[arrays.action]
+        if unknown and arrays.valid[action < 0].any():
+            raise DataError(f"group {group.group_id!r}: {unknown[0]!r:.60} is not an action of task {self.mdp.name}")
+        action = np.where(arrays.valid, action, -1)
+        if isinstance(group, ArrayGroup) and group.mdp is self.mdp:
+            return Located(group.number.astype(np.int64), group.next_number.astype(np.int64), action, group.left)
+        missing = [key for key in arrays.states.keys if key not in self.mdp.index]
+        if missing:
+            raise DataError(f"group {group.group_id!r}: {missing[0]!r} is not a state of task {self.mdp.name}")
+        number = np.array([self.mdp.index[key] for key in arrays.states.keys], np.int64)
+        place = np.arange(len(action)) - arrays.offsets[arrays.trajectory] + group.first_turns[arrays.trajectory]
+        left = self.mdp.horizon - place
+        if (left < 1).any():
+            raise DataError(f"group {group.group_id!r} has rollouts of more than {self.mdp.horizon} turns")
+        return Located(number[arrays.state], number[arrays.next_state], action, left)
+
+
+def oracle_adv(judge: Judge) -> Column:
+    """A^π_h(s, a) of each turn; 0 for refused actions."""
+
+    def assign(group: Group) -> Credit:
+        state, _, action, left = judge.locate(group)
+        step = np.where(action >= 0, judge.advantage[left, state, action], 0.0)
+        return _credit(group, step)
+
+    return assign
+
+
+def oracle_progress(judge: Judge) -> Column:
+    """d(s) − d(s′) of each turn, d the exact distance; dead states count as one turn beyond the farthest live one."""
+    distance = judge.mdp.distance
+    finite = np.isfinite(distance)
+    known = np.where(finite, distance, (distance[finite].max() if finite.any() else 0.0) + 1.0)
+
+    def assign(group: Group) -> Credit:
+        state, after, _, _ = judge.locate(group)
+        return _credit(group, known[state] - known[after])
+
+    return assign
+
+
+def shuffled(column: Column, rng: np.random.Generator) -> Column:
+    """The column's credit, permuted inside each rollout: sums per rollout stay, the assignment to turns is chance."""
+
+    def assign(group: Group) -> Credit:
+        given = column(group)
+        order = np.lexsort((rng.random(len(given.flat_advantages)), group.arrays.trajectory))
+        return _credit(group, given.flat_advantages[order], given.flat_loss_mask[order])
+
+    return assign
+
+
+def flipped(column: Column) -> Column:
+    """The negative of the column's credit."""
+
+    def assign(group: Group) -> Credit:
+        given = column(group)
+        return _credit(group, -given.flat_advantages, given.flat_loss_mask)
+
+    return assign
+
+
+def _credit(group: Group, step: Floats, loss_mask: NDArray[np.bool_] | None = None) -> Credit:
+    return Credit.of(group, outcome=np.zeros(group.arrays.size), step=step, loss_mask=loss_mask)

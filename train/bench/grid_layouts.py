@@ -1,0 +1,213 @@
+"""Small grid worlds as layouts: drawn from a seed, written as text, tabulated exactly.
+
+Four kinds, each a question to a credit scheme. ``open``: walls only, every state is solvable. ``pits``: absorbing
+cells, so that one move can lose everything. ``alias``: pits, and pairs of cells that share one text key while the policy
+still tells them apart. ``slip``: pits, and one action in ten is replaced by a random one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import DataError, unknown_name
+from creditflow.envs.tasks import Task, content_id, draw_index
+from creditflow.train.bench.mdp import FiniteMDP
+
+__all__ = ["ACTIONS", "KINDS", "GridLayout", "generate_layout", "grid_mdp", "layout_task", "read_layout"]
+
+ACTIONS: Final = ("up", "down", "left", "right")
+STEPS: Final = ((-1, 0), (1, 0), (0, -1), (0, 1))
+KINDS: Final = ("open", "pits", "alias", "slip")
+SIDE: Final = 6
+WALLS: Final = 6
+PITS: Final = 4
+ALIASED: Final = 12  # cells, two to a label
+NEAREST, FARTHEST = 4, 7  # distance from start to goal
+SLIP_PERCENT: Final = 10
+GENERATION: Final = 1
+Cell = tuple[int, int]
+PIT: Final[Cell] = (-1, -1)  # all pits are one state: nothing ever happens there
+
+
+@dataclass(frozen=True)
+class GridLayout:
+    """A grid world.
+
+    Attributes:
+        rows: equally long texts of ``#`` wall, ``.`` floor, ``S`` start, ``G`` goal, ``x`` pit; the outside is wall.
+        labels: the same shape; cells with the same letter share one text key, ``.`` cells have their own.
+        slip_percent: how often an action is replaced by a uniformly random one.
+    """
+
+    rows: tuple[str, ...]
+    labels: tuple[str, ...]
+    slip_percent: int
+
+    @cached_property
+    def start(self) -> Cell:
+        """The cell of ``S``."""
+        return next((r, row.index("S")) for r, row in enumerate(self.rows) if "S" in row)
+
+    @cached_property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits of the content."""
+        return content_id("", self.content)[1:13]
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """JSON-able content of the task."""
+        return {"rows": list(self.rows), "labels": list(self.labels), "slip_percent": self.slip_percent}
+
+    def at(self, cell: Cell) -> str:
+        """The symbol of a cell; "x" in a pit."""
+        return "x" if cell == PIT else self.rows[cell[0]][cell[1]]
+
+    def move(self, cell: Cell, action: int) -> Cell:
+        """Where an action leads when nothing slips."""
+        if cell == PIT:
+            return PIT
+        row, column = cell[0] + STEPS[action][0], cell[1] + STEPS[action][1]
+        if not (0 <= row < len(self.rows) and 0 <= column < len(self.rows[0])) or self.rows[row][column] == "#":
+            return cell
+        return PIT if self.rows[row][column] == "x" else (row, column)
+
+    def keys(self, cell: Cell) -> tuple[str, str]:
+        """State key and text key."""
+        if cell == PIT:
+            key = f"{self.digest}:pit"
+            return key, key
+        key = f"{self.digest}:{cell[0]},{cell[1]}"
+        label = self.labels[cell[0]][cell[1]]
+        return key, key if label == "." else f"{self.digest}:{label}"
+
+    def draw(self, cell: Cell) -> str:
+        """The grid as text with the agent as ``A``."""
+        if cell == PIT:
+            return "You fell into a pit."
+        rows = [row.replace("S", ".") for row in self.rows]
+        rows[cell[0]] = rows[cell[0]][: cell[1]] + "A" + rows[cell[0]][cell[1] + 1 :]
+        return "\n".join(rows)
+
+
+def read_layout(content: Any) -> GridLayout:
+    """The layout of a task's content.
+
+    Raises:
+        DataError: malformed.
+    """
+    if not isinstance(content, Mapping) or set(content) != {"rows", "labels", "slip_percent"}:
+        raise DataError(f"a grid task has the keys rows, labels and slip_percent, got {content!r:.80}")
+    rows, labels, slip = content["rows"], content["labels"], content["slip_percent"]
+    for name, lines in (("rows", rows), ("labels", labels)):
+        if not isinstance(lines, list) or not lines or not all(isinstance(line, str) for line in lines):
+            raise DataError(f"grid task: {name} must be a list of texts, got {lines!r:.80}")
+    shape = [len(row) for row in rows]
+    if len(set(shape)) != 1 or [len(row) for row in labels] != shape or not shape[0]:
+        raise DataError("grid task: rows and labels must be rectangles of one shape")
+    text = "".join(rows)
+    if set(text) - set("#.SGx") or text.count("S") != 1 or text.count("G") < 1:
+        raise DataError("grid task: rows hold # . x, one S and at least one G")
+    if type(slip) is not int or not 0 <= slip <= 100:
+        raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {slip!r}")
+    return GridLayout(tuple(rows), tuple(labels), slip)
+
+
+def layout_task(env: str, layout: GridLayout) -> Task:
+    """The layout as a task of the environment named ``env``."""
+    prefix = f"{env}{GENERATION}"
+    return Task(content_id(prefix, layout.content), content_id(prefix, _canonical(layout)), layout.content)
+
+
+def _canonical(layout: GridLayout) -> dict[str, Any]:
+    """The least content among the eight rotations and reflections."""
+    rows, labels = list(layout.rows), list(layout.labels)
+    variants = []
+    for _ in range(4):
+        rows, labels = (["".join(column) for column in zip(*lines[::-1], strict=True)] for lines in (rows, labels))
+        variants += [(rows, labels), ([row[::-1] for row in rows], [row[::-1] for row in labels])]
+    least = min(variants)
+    return {"rows": least[0], "labels": least[1], "slip_percent": layout.slip_percent}
+
+
+def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
+    """A layout of a kind; only raw integers are drawn from ``rng``.
+
+    Raises:
+        ConfigError: unknown kind.
+    """
+    if kind not in KINDS:
+        raise unknown_name("kind of grid", kind, KINDS)
+    while True:
+        cells = [(r, c) for r in range(SIDE) for c in range(SIDE)]
+        drawn = [cells.pop(draw_index(rng, len(cells))) for _ in range(WALLS + 2 + (PITS if kind != "open" else 0))]
+        symbols = dict.fromkeys(drawn[:WALLS], "#") | {drawn[WALLS]: "S", drawn[WALLS + 1]: "G"}
+        symbols |= dict.fromkeys(drawn[WALLS + 2 :], "x")
+        rows = tuple("".join(symbols.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
+        plain = GridLayout(rows, ("." * SIDE,) * SIDE, SLIP_PERCENT if kind == "slip" else 0)
+        floor = _floor(plain)
+        if not NEAREST <= floor.get(drawn[WALLS + 1], 0) <= FARTHEST:
+            continue
+        if kind != "alias":
+            return plain
+        pool = sorted(cell for cell in floor if plain.at(cell) == ".")
+        if len(pool) < ALIASED:
+            continue
+        chosen = [pool.pop(draw_index(rng, len(pool))) for _ in range(ALIASED)]
+        letter = {cell: "abcdefghijkl"[i // 2] for i, cell in enumerate(chosen)}
+        labels = tuple("".join(letter.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
+        return GridLayout(rows, labels, 0)
+
+
+def _floor(layout: GridLayout) -> dict[Cell, int]:
+    """Turns from the start to every cell that play can reach without falling."""
+    depth = {layout.start: 0}
+    queue = deque([layout.start])
+    while queue:
+        cell = queue.popleft()
+        if layout.at(cell) == "G":
+            continue
+        for action in range(4):
+            after = layout.move(cell, action)
+            if after != PIT and after not in depth:
+                depth[after] = depth[cell] + 1
+                queue.append(after)
+    return depth
+
+
+@lru_cache(maxsize=1024)
+def grid_mdp(layout: GridLayout, horizon: int) -> FiniteMDP:
+    """The exact tables of a layout."""
+    floor = sorted(_floor(layout))
+    acting = [layout.start, *(cell for cell in floor if layout.at(cell) != "G" and cell != layout.start)]
+    if any(layout.move(cell, action) == PIT for cell in acting for action in range(4)):
+        acting.append(PIT)
+    goals = [cell for cell in floor if layout.at(cell) == "G"]
+    number = {cell: i for i, cell in enumerate([*acting, *goals])}
+    intended = np.array([[number[layout.move(cell, action)] for action in range(4)] for cell in acting], np.int32)
+    if layout.slip_percent:
+        slip = layout.slip_percent / 100.0
+        successor = np.broadcast_to(intended[:, None, :], (len(acting), 4, 4)).copy()
+        chance = np.broadcast_to((1.0 - slip) * np.eye(4) + slip / 4.0, successor.shape).copy()
+    else:
+        successor = intended[:, :, None]
+        chance = np.ones(successor.shape)
+    names = [layout.keys(cell) for cell in [*acting, *goals]]
+    return FiniteMDP(
+        name=layout.digest,
+        keys=tuple(key for key, _ in names),
+        text_keys=tuple(text for _, text in names),
+        actions=ACTIONS,
+        successor=successor,
+        chance=chance,
+        end_score=np.ones(len(goals)),
+        end_success=np.ones(len(goals), np.bool_),
+        limit_score=np.zeros(len(acting)),
+        start=0,
+        horizon=horizon,
+    )

@@ -1,0 +1,268 @@
+"""The grid worlds as environments with the full contract: text observations, snapshots, an exact oracle, seeded chance.
+
+They belong to the benchmark, not to the public environments: ``creditflow.make("grid-pits")`` works once
+``creditflow.train.bench`` is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, draw_index
+from creditflow.train.bench.grid_layouts import (
+    ACTIONS,
+    KINDS,
+    PIT,
+    Cell,
+    GridLayout,
+    generate_layout,
+    grid_mdp,
+    layout_task,
+    read_layout,
+)
+
+__all__ = ["AliasGrid", "GridEnv", "GridOracle", "OpenGrid", "PitsGrid", "SlipGrid", "grid_tasks", "register_grids"]
+
+HORIZON: Final = 20
+FORMAT: Final = "grid/1"
+EXPECTED: Final = f"expected exactly one of: {', '.join(ACTIONS)}"
+
+
+@lru_cache(maxsize=64)
+def grid_tasks(kind: str, seed: int, count: int) -> RowTasks:
+    """The first ``count`` tasks of a kind under a seed; the same on every machine."""
+    env = f"grid-{kind}"
+    rows = []
+    for index in range(count):
+        rng = np.random.Generator(np.random.PCG64([seed, KINDS.index(kind), index]))
+        task = layout_task(env, generate_layout(kind, rng))
+        rows.append(PanelRow(task.task_id, "all", task.content, {"index": index}))
+    distinct = {row.task_id: row for row in rows}
+    return RowTasks(env, tuple(distinct.values()), lambda content: layout_task(env, read_layout(content)))
+
+
+class GridOracle:
+    """Exact knowledge from the layout's tables; with slip, ``distance`` counts turns in which nothing slips."""
+
+    exact = True
+
+    def value(self, state: str, *, steps_left: int | None = None) -> float:
+        """Greatest probability of reaching the goal, within ``steps_left`` turns when given."""
+        layout, cell = _read(state)[:2]
+        mdp = grid_mdp(layout, HORIZON)
+        index = mdp.index[layout.keys(cell)[0]]
+        if steps_left is None:
+            return float(_chances(layout, None)[index])
+        return float(_chances(layout, max(steps_left, 0))[index])
+
+    def distance(self, state: str) -> float:
+        """Fewest turns to the goal; ``inf`` in a pit."""
+        layout, cell = _read(state)[:2]
+        mdp = grid_mdp(layout, HORIZON)
+        return float(mdp.distance[mdp.index[layout.keys(cell)[0]]])
+
+    def optimal_actions(self, state: str) -> tuple[str, ...]:
+        """Actions that begin a shortest way."""
+        layout, cell = _read(state)[:2]
+        mdp = grid_mdp(layout, HORIZON)
+        index = mdp.index[layout.keys(cell)[0]]
+        if index >= mdp.size:
+            return ()
+        return tuple(sorted(text for text, good in zip(ACTIONS, mdp.optimal[index], strict=True) if good))
+
+
+@lru_cache(maxsize=4096)
+def _chances(layout: GridLayout, steps: int | None) -> NDArray[np.float64]:
+    """Greatest probability of success from every state within ``steps`` turns (None: ever)."""
+    mdp = grid_mdp(layout, HORIZON)
+    value = np.concatenate([np.zeros(mdp.size), mdp.end_score])
+    for _ in range(10_000 if steps is None else steps):
+        best = (mdp.chance * value[mdp.successor]).sum(axis=2).max(axis=1)
+        if (np.abs(best - value[: mdp.size]) < 1e-15).all():
+            break
+        value[: mdp.size] = best
+    capped: NDArray[np.float64] = np.minimum(value, 1.0)
+    return capped
+
+
+class GridEnv(AgentEnv[str, str, int]):
+    """Walk to the goal; see ``grid_layouts`` for the kinds.
+
+    Args:
+        seed: of the tasks.
+        count: how many tasks there are.
+        max_steps: H.
+
+    Raises:
+        ConfigError: ``count`` is not positive.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, *, seed: int = 0, count: int = 50, max_steps: int = HORIZON) -> None:
+        if type(count) is not int or count < 1 or type(seed) is not int or seed < 0:
+            raise ConfigError(f"count must be ≥ 1 and seed ≥ 0, got count={count!r}, seed={seed!r}")
+        super().__init__(tasks=grid_tasks(self.kind, seed, count), max_steps=max_steps)
+        self.observation_space = TextSpace()
+        self.action_space = TextSpace(ACTIONS)
+        self._layout: GridLayout | None = None
+        self._cell: Cell = PIT
+
+    @property
+    def layout(self) -> GridLayout:
+        """The present layout.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        if self._layout is None:
+            raise EpisodeError("there is no state yet: call reset() first")
+        return self._layout
+
+    def _start(self, task: Task) -> None:
+        self._layout = read_layout(dict(task.content))
+        self._cell = self._layout.start
+
+    def _parse(self, action: Any) -> tuple[int | None, str]:
+        if isinstance(action, str) and action in ACTIONS:
+            return ACTIONS.index(action), ""
+        return (
+            None,
+            f"not an action: {ascii(action if isinstance(action, str) else type(action).__name__)[:40]}; {EXPECTED}",
+        )
+
+    def _refusal(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
+        return ""
+
+    def _apply(self, action: int) -> Outcome:
+        if self.layout.slip_percent and draw_index(self.np_random, 100) < self.layout.slip_percent:
+            action = draw_index(self.np_random, len(ACTIONS))
+        before, self._cell = self._cell, self.layout.move(self._cell, action)
+        done = self._progress()[0]
+        return Outcome(float(done), done, self._cell != before)
+
+    def _wasted(self) -> float:
+        return 0.0
+
+    def _observe(self) -> str:
+        return self.layout.draw(self._cell)
+
+    def _keys(self) -> tuple[str, str]:
+        return self.layout.keys(self._cell)
+
+    def _admissible(self) -> tuple[str, ...]:
+        return ACTIONS
+
+    def _progress(self) -> tuple[bool, float]:
+        done = self.layout.at(self._cell) == "G"
+        return done, float(done)
+
+    def get_state(self) -> str:
+        """The snapshot: layout, cell, step count and, where there is chance, the generator's state."""
+        snapshot: dict[str, Any] = {
+            "format": FORMAT,
+            "layout": self.layout.content,
+            "cell": list(self._cell),
+            "steps": self.elapsed_steps,
+        }
+        if self.layout.slip_percent:
+            state = self.np_random.bit_generator.state
+            snapshot["generator"] = [state["state"]["state"], state["state"]["inc"]]
+        return json.dumps(snapshot, separators=(",", ":"), sort_keys=True)
+
+    def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
+        """Restore a snapshot; returns what ``reset`` would.
+
+        Raises:
+            DataError: not a snapshot of a grid world.
+        """
+        layout, cell, steps, generator = _read(snapshot)
+        self._begin(layout_task(self.env_name, layout), elapsed=steps)
+        self._cell = cell
+        self._over = self._progress()[0] or steps >= self.max_steps
+        if generator is not None:
+            bits = np.random.PCG64()
+            bits.state = {
+                "bit_generator": "PCG64",
+                "state": {"state": generator[0], "inc": generator[1]},
+                "has_uint32": 0,
+                "uinteger": 0,
+            }
+            self.np_random = np.random.Generator(bits)
+        return self._observe(), self._info(True, True, False, "")
+
+    @property
+    def oracle(self) -> GridOracle:
+        """Exact distances, values and optimal actions; takes snapshots."""
+        return GridOracle()
+
+
+def _read(text: str) -> tuple[GridLayout, Cell, int, tuple[int, int] | None]:
+    """Layout, cell, step count and generator of a snapshot."""
+    try:
+        data = json.loads(text)
+        layout = read_layout(data["layout"])
+        row, column = data["cell"]
+        steps, generator = data["steps"], data.get("generator")
+        if data["format"] != FORMAT or type(steps) is not int or steps < 0:
+            raise DataError(f"a grid snapshot has format {FORMAT!r} and a step count, got {text[:80]!r}")
+        numbers = [row, column, *(generator or ())]
+        if not all(type(x) is int for x in numbers) or (generator is not None and len(generator) != 2):
+            raise DataError("a grid snapshot has a cell and a generator of integers")
+    except (TypeError, ValueError, KeyError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"not a grid snapshot: {text!r:.80}") from error
+    cell = (row, column)
+    if cell != PIT and not (0 <= row < len(layout.rows) and 0 <= column < len(layout.rows[0])):
+        raise DataError(f"grid snapshot: the cell {cell} lies outside the grid")
+    if cell != PIT and layout.at(cell) in "#x":
+        raise DataError(f"grid snapshot: nobody can stand on the cell {cell}")
+    return layout, cell, steps, None if generator is None else (generator[0], generator[1])
+
+
+class OpenGrid(GridEnv):
+    """Walls only."""
+
+    env_name: ClassVar[str] = "grid-open"
+    kind: ClassVar[str] = "open"
+
+
+class PitsGrid(GridEnv):
+    """Walls and absorbing pits."""
+
+    env_name: ClassVar[str] = "grid-pits"
+    kind: ClassVar[str] = "pits"
+
+
+class AliasGrid(GridEnv):
+    """Pits, and pairs of cells with one text key."""
+
+    env_name: ClassVar[str] = "grid-alias"
+    kind: ClassVar[str] = "alias"
+
+
+class SlipGrid(GridEnv):
+    """Pits, and one action in ten goes astray."""
+
+    env_name: ClassVar[str] = "grid-slip"
+    kind: ClassVar[str] = "slip"
+
+
+def register_grids() -> None:
+    """Make the grids known to ``creditflow.make`` and Gymnasium; once."""
+    for grid in (OpenGrid, PitsGrid, AliasGrid, SlipGrid):
+        gym_id = f"creditflow/{grid.__name__}-v0"
+        entry = f"{grid.__module__}:{grid.__name__}"
+        ENVIRONMENTS.setdefault(grid.env_name, (gym_id, entry))
+        if gym_id not in gym.registry:
+            gym.register(id=gym_id, entry_point=entry, nondeterministic=grid.kind == "slip")

@@ -1,0 +1,124 @@
+"""All columns on the same simulated groups of one task: metrics M1 to M5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.columns import make_columns
+from creditflow.train.bench.controls import Judge, Located
+from creditflow.train.bench.exact import optimal_action_values
+from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.metrics import (
+    Concordance,
+    bias_variance,
+    centred_within_states,
+    concordance,
+    coverage,
+    direction,
+    gains,
+    hidden_value,
+    sampled_gradient,
+)
+from creditflow.train.bench.policies import softmax
+from creditflow.train.bench.simulate import simulate
+from creditflow.wrappers.credit import Credit
+
+__all__ = ["KLS", "Measures", "measure"]
+
+KLS = (0.001, 0.01)
+EFFICIENCY_DISCOUNT = 0.95
+CONCORDANCE_GROUPS = 12  # pairs grow with the square of a group
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """One column on one task.
+
+    Attributes:
+        cos_mean, cos_batch: M1, cos(E g, g*) and the one-batch mean of cos(g, g*).
+        gain_small, gain: M2, efficiency (gain of J relative to ∇J's own at the same KL) at KL .001 and .01.
+        bias2, variance: M3.
+        agree, agree_efficiency: M4 against Q^π and against Q*_γ.
+        failed, succeeded: M5, AUROC of centred credit.
+        coverage: share of turns with credit.
+    """
+
+    cos_mean: float
+    cos_batch: float
+    gain_small: float
+    gain: float
+    bias2: float
+    variance: float
+    agree: float
+    agree_efficiency: float
+    failed: float
+    succeeded: float
+    coverage: float
+
+
+def measure(
+    mdp: FiniteMDP,
+    logits: NDArray[np.float64],
+    names: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    size: int,
+    groups: int,
+    key: Literal["state", "text"] = "state",
+) -> tuple[dict[str, Measures], float]:
+    """Measure columns on ``groups`` fresh groups of ``size`` rollouts.
+
+    Returns:
+        Measures by column, and how much more the natural gradient gains than ∇J at KL .01 (the true ceiling of M2).
+    """
+    policy = softmax(logits)
+    judge = Judge(mdp, policy)
+    columns = make_columns(names, judge, rng, key=key)
+    played = [simulate(mdp, policy[None], size, rng, name=f"g{i}")[0] for i in range(groups)]
+    where = [judge.locate(group) for group in played]
+    scored: dict[str, list[Credit]] = {name: [column(group) for group in played] for name, column in columns.items()}
+    gradients = {
+        name: np.stack(
+            [sampled_gradient(judge, group, c, at) for group, c, at in zip(played, given, where, strict=True)]
+        )
+        for name, given in scored.items()
+    }
+    everything = np.concatenate([judge.gradient[None], judge.natural[None], *gradients.values()])
+    gained = {kl: gains(judge, logits, everything, kl) for kl in KLS}
+    agree = _concordances(scored, where, judge.exact.action_value)
+    efficient = _concordances(scored, where, optimal_action_values(mdp, EFFICIENCY_DISCOUNT))
+    advantage = np.concatenate([judge.advantage[at.left, at.state, at.action] for at in where])
+    won = np.concatenate([group.arrays.success[group.arrays.trajectory] for group in played])
+    result = {}
+    for number, (name, given) in enumerate(scored.items()):
+        rows = slice(2 + number * groups, 2 + (number + 1) * groups)
+        raw = np.concatenate([c.flat_advantages for c in given])
+        centred = np.concatenate(
+            [centred_within_states(c.flat_advantages, at.state) for c, at in zip(given, where, strict=True)]
+        )
+        hidden = hidden_value(advantage, centred, raw, won)
+        pointing = direction(gradients[name], judge.gradient)
+        spread = bias_variance(gradients[name], judge.gradient)
+        small, large = (float(gained[kl][rows].mean() / gained[kl][0]) for kl in KLS)
+        result[name] = Measures(
+            pointing.of_mean, pointing.one_batch, small, large, spread.bias2, spread.variance,
+            agree[name], efficient[name], hidden.failed, hidden.succeeded, coverage(given),
+        )  # fmt: skip
+    return result, float(gained[KLS[1]][1] / gained[KLS[1]][0])
+
+
+def _concordances(
+    scored: dict[str, list[Credit]], where: Sequence[Located], values: NDArray[np.float64]
+) -> dict[str, float]:
+    """M4 of every column over the first groups."""
+    sums = {name: Concordance(0.0, 0.0) for name in scored}
+    for number, at in enumerate(where[:CONCORDANCE_GROUPS]):
+        together = np.stack([given[number].flat_advantages for given in scored.values()])
+        for name, one in zip(scored, concordance(at, together, values), strict=True):
+            sums[name] = Concordance(sums[name].agreed + one.agreed, sums[name].total + one.total)
+    return {name: total.share for name, total in sums.items()}

@@ -1,0 +1,82 @@
+"""Table policies to measure credit on: noisy experts, softmax tables of a given success rate, an agent's own table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.exact import success
+from creditflow.train.bench.mdp import FiniteMDP
+
+__all__ = ["logits_with_success", "noisy_expert", "softmax", "table_of"]
+
+Floats = NDArray[np.float64]
+NOISE = 0.7  # standard deviation of the logits around which the bias towards optimal moves is searched
+BISECTIONS = 40
+LARGEST_BIAS = 30.0
+TOLERANCE = 0.01  # of J
+
+
+class TableAgent(Protocol):
+    """What ``TabularAgent`` offers."""
+
+    def probabilities(self, state_key: str) -> Mapping[str, float]:
+        """π(· | s) by action text."""
+        ...
+
+
+def softmax(logits: Floats) -> Floats:
+    """Along the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    chances: Floats = powers / powers.sum(axis=-1, keepdims=True)
+    return chances
+
+
+def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
+    """``NoisyExpert(noise)`` as a table: float64 (S, A).
+
+    With probability ``noise``, and wherever success is out of reach, a uniformly random action; else one of the
+    optimal actions, each as likely.
+    """
+    if not 0.0 <= noise <= 1.0:
+        raise ConfigError(f"noise must lie in [0, 1], got {noise!r}")
+    uniform = np.full((mdp.size, len(mdp.actions)), 1.0 / len(mdp.actions))
+    count = mdp.optimal.sum(axis=1, keepdims=True)
+    best = np.where(count > 0, mdp.optimal / np.maximum(count, 1), uniform)
+    return noise * uniform + (1.0 - noise) * best
+
+
+def table_of(mdp: FiniteMDP, agent: TableAgent) -> Floats:
+    """The table of an agent with rows for the states it has met; uniform elsewhere (a fresh row of guidance 0)."""
+    table = np.full((mdp.size, len(mdp.actions)), 1.0 / len(mdp.actions))
+    for i, key in enumerate(mdp.keys[: mdp.size]):
+        try:
+            row = agent.probabilities(key)
+        except ConfigError:  # never met
+            continue
+        table[i] = [row[action] for action in mdp.actions]
+    return table
+
+
+def logits_with_success(mdp: FiniteMDP, target: float, rng: np.random.Generator) -> Floats | None:
+    """Softmax logits (S, A) with exact success rate J = ``target``, or None where no bias reaches it.
+
+    Logits are N(0, 0.7²) plus a bias on optimal actions, found by bisection. A negative bias is allowed, so that easy
+    tasks can start low.
+    """
+    noise = NOISE * rng.standard_normal((mdp.size, len(mdp.actions)))
+
+    def rate(bias: float) -> float:
+        return float(success(mdp, softmax(noise + bias * mdp.optimal)))
+
+    low, high = -LARGEST_BIAS, LARGEST_BIAS
+    if not rate(low) <= target <= rate(high):
+        return None
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rate(middle) < target else (low, middle)
+    return noise + high * mdp.optimal if abs(rate(high) - target) <= TOLERANCE else None

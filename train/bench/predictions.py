@@ -1,0 +1,246 @@
+"""Hit or miss: the predictions of ``predictions.json``, judged by rules on a study's cells.
+
+Every rule gives the verdict and what was observed. A prediction whose cells were not run is neither.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from creditflow.train.bench.sanity import ERRORS, exceptions
+from creditflow.train.bench.study import SOKOBAN_KINDS, correlations, paired
+
+__all__ = ["Verdict", "judge_predictions", "load_predictions"]
+
+PUBLISHED = ("grpo", "rloo", "gigpo", "graphgpo", "graphgpo_paper", "rewardflow")
+CellRow = Mapping[str, Any]
+Cells = Sequence[CellRow]
+
+
+class Verdict(NamedTuple):
+    """hit: True, False, or None when the cells it speaks of were not run; observed: the figures."""
+
+    hit: bool | None
+    observed: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Study:
+    grid: Cells
+    sokoban: Cells
+
+    def where(self, *kinds: str, size: int | None = None) -> list[CellRow]:
+        rows = [*self.grid, *self.sokoban]
+        return [c for c in rows if c["kind"] in kinds and c["offline"] and size in (None, c["size"])]
+
+    def plain(self, size: int | None = None) -> list[CellRow]:
+        return self.where("open", "pits", "slip", size=size)
+
+
+def load_predictions() -> dict[str, Any]:
+    """The file as written before the run."""
+    text = (files("creditflow.train.bench") / "predictions.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def judge_predictions(cells: Cells) -> list[dict[str, Any]]:
+    """Each prediction with its verdict."""
+    study = _Study(
+        [c for c in cells if c["kind"] not in SOKOBAN_KINDS], [c for c in cells if c["kind"] in SOKOBAN_KINDS]
+    )
+    judged = []
+    for prediction in load_predictions()["predictions"]:
+        needed = study.sokoban if prediction["about"] == "sokoban" else study.grid
+        verdict = RULES[prediction["id"]](study) if needed else Verdict(None, "not run")
+        if "nan" in verdict.observed:  # some of its cells were not run
+            verdict = Verdict(None, "not run")
+        judged.append({**prediction, "hit": verdict.hit, "observed": verdict.observed})
+    return judged
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _median(values: Sequence[float]) -> float:
+    return float(np.median(values)) if values else float("nan")
+
+
+def _gain(cells: Cells, column: str) -> float:
+    return _mean([c["offline"][column]["gain"] for c in cells])
+
+
+def _value(cells: Cells, column: str, metric: str) -> list[float]:
+    return [c["offline"][column][metric] for c in cells if c["offline"][column][metric] is not None]
+
+
+def _score(cells: Cells, a: str, b: str, table: str = "offline", values: str = "gain_by_task") -> tuple[int, int, int]:
+    """Cells in which a is better than b, worse, and all."""
+    pairs = [paired(c[table][a][values], c[table][b][values]) for c in cells if c[table]]
+    better = sum(mean > ERRORS * error for mean, error in pairs)
+    worse = sum(mean < -ERRORS * error for mean, error in pairs)
+    return better, worse, len(pairs)
+
+
+def _area(cells: Cells, a: str, b: str) -> float:
+    """Mean difference in area over cells."""
+    pairs = [paired(c["curves"][a]["area_by_task"], c["curves"][b]["area_by_task"])[0] for c in cells if c["curves"]]
+    return _mean(pairs)
+
+
+def _beats_published(s: _Study) -> Verdict:
+    gains = {name: _gain(s.grid, name) for name in ("grouptd", *PUBLISHED)}
+    shown = ", ".join(f"{name} {gain:.3f}" for name, gain in gains.items())
+    return Verdict(all(gains["grouptd"] > gains[name] for name in PUBLISHED), shown)
+
+
+def _wins(other: str, least: int, most_lost: int) -> Callable[[_Study], Verdict]:
+    def rule(s: _Study) -> Verdict:
+        better, worse, cells = _score(s.grid, "grouptd", other)
+        return Verdict(
+            better >= least * cells / 48 and worse <= most_lost, f"better {better}, worse {worse} of {cells}"
+        )
+
+    return rule
+
+
+def _graph_at_small_groups(s: _Study) -> Verdict:
+    small, large = (_gain(s.plain(g), "graphgpo") - _gain(s.plain(g), "gigpo") for g in (4, 64))
+    return Verdict(small > 0.0 > large, f"graphgpo − gigpo: G 4 {small:+.3f}, G 64 {large:+.3f}")
+
+
+def _no_deviation(s: _Study) -> Verdict:
+    lift = _gain(s.grid, "rewardflow_raw") - _gain(s.grid, "rewardflow")
+    return Verdict(lift >= 0.03, f"{lift:+.3f}")
+
+
+def _bias(s: _Study) -> Verdict:
+    cos = {n: _mean(_value(s.plain(64), n, "cos_mean")) for n in ("grouptd", "graphgpo", "rewardflow_raw")}
+    hit = cos["grouptd"] >= 0.97 and max(cos["graphgpo"], cos["rewardflow_raw"]) <= 0.92
+    return Verdict(hit, ", ".join(f"{name} {value:.3f}" for name, value in cos.items()))
+
+
+def _variance(s: _Study) -> Verdict:
+    ours, theirs = (_median(_value(s.plain(8), n, "variance")) for n in ("grouptd", "grpo"))
+    return Verdict(ours < theirs / 3.0, f"grouptd {ours:.2f}, grpo {theirs:.2f}")
+
+
+def _prior(s: _Study) -> Verdict:
+    small, large = (_gain(s.plain(g), "grouptd") - _gain(s.plain(g), "evaluation") for g in (4, 64))
+    return Verdict(small > 0.05 and large < 0.03, f"grouptd − evaluation: G 4 {small:+.3f}, G 64 {large:+.3f}")
+
+
+def _oracle_best(s: _Study) -> Verdict:
+    beaten = exceptions(s.grid)
+    return Verdict(not beaten, "; ".join(beaten) or f"best in {len(s.grid)} cells")
+
+
+def _alias_curves(s: _Study) -> Verdict:
+    cells = s.where("alias")
+    lead, area = _gain(cells, "grouptd") - _gain(cells, "gigpo"), _area(cells, "grouptd", "gigpo")
+    return Verdict(lead > 0.0 >= area, f"gain {lead:+.3f}, area {area:+.4f}")
+
+
+def _never_below_gigpo(s: _Study) -> Verdict:
+    counts = {n: _score(s.grid, n, "gigpo", "curves", "area_by_task") for n in ("grouptd_8", "grouptd_outcome")}
+    shown = ", ".join(f"{name}: better {b}, worse {w} of {n}" for name, (b, w, n) in counts.items())
+    return Verdict(all(worse == 0 for _, worse, _ in counts.values()), shown)
+
+
+def _conflict_rule(s: _Study) -> Verdict:
+    over = {name: _area(s.where("alias"), "grouptd_det", name) for name in ("gigpo", "grouptd")}
+    return Verdict(min(over.values()) > 0.0, ", ".join(f"over {n} {d:+.4f}" for n, d in over.items()))
+
+
+def _conflicts_under_slip(s: _Study) -> Verdict:
+    cost = _gain(s.where("slip", size=64), "grouptd_det") - _gain(s.where("slip", size=64), "grouptd")
+    return Verdict(cost < 0.0, f"{cost:+.3f}")
+
+
+def _fidelity(s: _Study) -> Verdict:
+    found = correlations(s.grid)
+    gain, progress = found["gain"]["plain"], found["agree_efficiency"]["plain"]
+    if gain is None or progress is None:
+        return Verdict(None, "no curves")
+    return Verdict(gain >= 0.7 and gain > progress, f"gain {gain:.2f}, M4 against Q* {progress:.2f}")
+
+
+def _curves_over_gigpo(s: _Study) -> Verdict:
+    over = {
+        f"{kind} G {size}": _area(s.where(kind, size=size), "grouptd", "gigpo")
+        for kind in ("open", "pits", "slip")
+        for size in sorted({c["size"] for c in s.grid})
+    }
+    return Verdict(min(over.values()) > 0.0, ", ".join(f"{name} {d:+.4f}" for name, d in over.items()))
+
+
+def _unknown_horizon(s: _Study) -> Verdict:
+    cells = [c for c in s.grid if c["size"] >= 8]
+    cost = _gain(cells, "grouptd_free") - _gain(cells, "grouptd")
+    return Verdict(abs(cost) <= 0.02, f"{cost:+.4f}")
+
+
+def _natural(s: _Study) -> Verdict:
+    more = float(np.mean([c["natural_gain"] for c in s.grid]))
+    return Verdict(more >= 1.05, f"{more:.3f}")
+
+
+def _progress_in_pits(s: _Study) -> Verdict:
+    lead = _gain(s.where("pits", size=64), "oracle_progress") - _gain(s.where("pits", size=64), "grpo")
+    return Verdict(lead < 0.0, f"{lead:+.3f}")
+
+
+def _sokoban_gain(s: _Study) -> Verdict:
+    parts, hit = [], True
+    for kind in SOKOBAN_KINDS:
+        leads = [
+            _gain(s.where(kind), "grouptd") - _gain(s.where(kind), n) for n in ("gigpo", "graphgpo", "rewardflow_raw")
+        ]
+        hit = hit and min(leads) > 0.0
+        parts.append(f"{kind} {leads[0]:+.3f} {leads[1]:+.3f} {leads[2]:+.3f}")
+    return Verdict(hit, "over gigpo, graphgpo, rewardflow_raw: " + ", ".join(parts))
+
+
+def _sokoban_dead(s: _Study) -> Verdict:
+    few, many = (
+        _gain(s.where(k), "grouptd") - _gain(s.where(k), "rewardflow_raw") for k in ("sokoban-few", "sokoban-many")
+    )
+    return Verdict(many > few, f"few {few:+.3f}, many {many:+.3f}")
+
+
+def _sokoban_curves(s: _Study) -> Verdict:
+    over = {f"{k} {n}": _area(s.where(k), "grouptd", n) for k in SOKOBAN_KINDS for n in ("gigpo", "graphgpo")}
+    return Verdict(min(over.values()) > 0.0, ", ".join(f"{name} {d:+.4f}" for name, d in over.items()))
+
+
+RULES: Mapping[str, Callable[[_Study], Verdict]] = {
+    "P01": _beats_published,
+    "P02": _wins("grpo", 45, 0),
+    "P03": _wins("gigpo", 40, 0),
+    "P04": _wins("rewardflow_raw", 24, 3),
+    "P05": _graph_at_small_groups,
+    "P06": _no_deviation,
+    "P07": _bias,
+    "P08": _variance,
+    "P09": _prior,
+    "P10": _oracle_best,
+    "P11": _alias_curves,
+    "P12": _never_below_gigpo,
+    "P13": _conflict_rule,
+    "P14": _conflicts_under_slip,
+    "P15": _fidelity,
+    "P16": _curves_over_gigpo,
+    "P17": _unknown_horizon,
+    "P18": _natural,
+    "P19": _progress_in_pits,
+    "P20": _sokoban_gain,
+    "P21": _sokoban_dead,
+    "P22": _sokoban_curves,
+}

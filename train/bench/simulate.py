@@ -1,0 +1,235 @@
+"""Groups of rollouts drawn straight from the tables, many policies at once.
+
+A learning curve needs ten thousand groups; playing them through an environment object by object would take hours. The
+groups made here are the same record that ``GroupEnv`` makes (``trajectories`` writes it out), held as arrays.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.wrappers.records import (
+    FAILED,
+    GOAL,
+    TRUNCATED,
+    Group,
+    GroupArrays,
+    StateIndex,
+    StopReason,
+    Trajectory,
+    Turn,
+)
+
+__all__ = ["ArrayGroup", "simulate"]
+
+STOPS: dict[int, StopReason] = {GOAL: "success", FAILED: "failed", TRUNCATED: "env_limit"}
+
+
+class ArrayGroup(Group):
+    """A group that exists as arrays first; its trajectories are written out when somebody asks.
+
+    Attributes:
+        mdp: whose states are meant.
+        name: group id.
+        number, next_number: int (N,), the table's number of the state before and after each turn.
+        left: int (N,), turns left before each turn, this one included.
+    """
+
+    mdp: FiniteMDP
+    name: str
+    number: NDArray[np.int32]
+    next_number: NDArray[np.int32]
+    left: NDArray[np.int64]
+
+    def __init__(  # a Group is made from trajectories; this one from what they would hold
+        self,
+        mdp: FiniteMDP,
+        number: NDArray[np.int32],
+        next_number: NDArray[np.int32],
+        action: NDArray[np.int32],
+        lengths: NDArray[np.int64],
+        name: str = "g",
+    ) -> None:
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        last = np.zeros(len(number), np.bool_)
+        last[offsets[1:] - 1] = True
+        final = next_number[last]
+        ended = final >= mdp.size
+        place = np.where(ended, final - mdp.size, 0)
+        success = ended & (mdp.end_success[place] if len(mdp.end_success) else False)
+        end_score = mdp.end_score[place] if len(mdp.end_score) else np.zeros(len(final))
+        score = np.where(ended, end_score, mdp.limit_score[np.minimum(final, mdp.size - 1)])
+        reward = np.zeros(len(number))
+        reward[last] = score
+        everything = np.ones(len(number), np.bool_)
+        actions, acted = _first_appearance(action)
+        keys = {
+            "mdp": mdp,
+            "name": name,
+            "number": number,
+            "next_number": next_number,
+            "left": mdp.horizon - (np.arange(len(number)) - offsets[owner]),
+            "task": {},
+        }
+        for attribute, value in keys.items():
+            object.__setattr__(self, attribute, value)
+        arrays = GroupArrays(
+            states=_numbered(number, next_number, mdp.keys),
+            actions=tuple(mdp.actions[i] for i in actions.tolist()),
+            action=acted,
+            reward=reward,
+            cost=np.ones(len(number)),
+            parsed=everything,
+            valid=everything,
+            effective=number != next_number,
+            trajectory=owner,
+            last=last,
+            offsets=offsets,
+            end=np.where(success, GOAL, np.where(ended, FAILED, TRUNCATED)).astype(np.int8),
+            success=success,
+            score=score,
+            returns=score,
+        )
+        self.__dict__["arrays"] = arrays
+
+    def __len__(self) -> int:
+        return self.arrays.size
+
+    @property
+    def group_id(self) -> str:
+        """Id of the group."""
+        return self.name
+
+    @property
+    def task_id(self) -> str:
+        """Name of the task."""
+        return self.mdp.name
+
+    @cached_property
+    def first_turns(self) -> NDArray[np.int64]:
+        """int64 (G,): zeros, there are no branches."""
+        return np.zeros(len(self), np.int64)
+
+    def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
+        """The states by their true key, or by what a text-only method would have seen."""
+        return self.arrays.states if key == "state" else self._texts
+
+    @cached_property
+    def _texts(self) -> StateIndex:
+        label = {text: i for i, text in enumerate(dict.fromkeys(self.mdp.text_keys))}
+        alias = np.array([label[text] for text in self.mdp.text_keys], np.int32)
+        return _numbered(alias[self.number], alias[self.next_number], tuple(label))
+
+    @cached_property
+    def trajectories(self) -> tuple[Trajectory, ...]:
+        """The rollouts, written out."""
+        arrays, mdp = self.arrays, self.mdp
+        members = []
+        for i, (a, b) in enumerate(zip(arrays.offsets[:-1].tolist(), arrays.offsets[1:].tolist(), strict=True)):
+            turns = tuple(
+                Turn(
+                    mdp.keys[self.number[t]],
+                    arrays.actions[arrays.action[t]],
+                    mdp.keys[self.next_number[t]],
+                    reward=float(arrays.reward[t]),
+                    effective=bool(arrays.effective[t]),
+                    text_key=mdp.text_keys[self.number[t]],
+                )
+                for t in range(a, b)
+            )
+            final = int(self.next_number[b - 1])
+            members.append(
+                Trajectory(
+                    trajectory_id=f"{self.name}/{i}",
+                    group_id=self.name,
+                    task_id=mdp.name,
+                    turns=turns,
+                    success=bool(arrays.success[i]),
+                    score=float(arrays.score[i]),
+                    stop_reason=STOPS[int(arrays.end[i])],
+                    final_state_key=mdp.keys[final],
+                    final_text_key=mdp.text_keys[final],
+                    replica=i,
+                )
+            )
+        return tuple(members)
+
+
+def _first_appearance(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Distinct values in order of first appearance, and the place of each entry among them."""
+    values, first, inverse = np.unique(x, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return values[order], rank[inverse]
+
+
+def _numbered(before: NDArray[np.int32], after: NDArray[np.int32], keys: tuple[str, ...]) -> StateIndex:
+    values, labels = _first_appearance(np.stack([before, after], axis=1).ravel())
+    return StateIndex(tuple(keys[i] for i in values.tolist()), labels[0::2], labels[1::2])
+
+
+def simulate(
+    mdp: FiniteMDP, policies: NDArray[np.float64], size: int, rng: np.random.Generator, *, name: str = "g"
+) -> list[ArrayGroup]:
+    """One group of ``size`` rollouts for each policy, all from the same random numbers.
+
+    Common random numbers make differences between policies, and between the schemes that led to them, less noisy.
+
+    Args:
+        mdp: the task.
+        policies: float64 (P, S, A).
+        size: G.
+        rng: consumed equally whatever the policies do.
+        name: group id.
+    """
+    count = len(policies)
+    lanes = count * size
+    owner = np.repeat(np.arange(count), size)
+    cumulative = np.cumsum(policies, axis=2)[:, :, :-1]
+    spread = None if mdp.deterministic else np.cumsum(mdp.chance, axis=2)[:, :, :-1]
+    draws = rng.random((mdp.horizon, 1 if spread is None else 2, size))
+    state = np.full(lanes, mdp.start, np.int32)
+    states, actions = np.empty((mdp.horizon + 1, lanes), np.int32), np.empty((mdp.horizon, lanes), np.int32)
+    lengths = np.full(lanes, mdp.horizon, np.int64)
+    running = np.arange(lanes)
+    states[0] = state
+    for t in range(mdp.horizon):
+        now = state[running]
+        draw = draws[t][:, running % size]
+        action = (cumulative[owner[running], now] <= draw[0][:, None]).sum(axis=1)
+        branch = 0 if spread is None else (spread[now, action] <= draw[1][:, None]).sum(axis=1)
+        after = mdp.successor[now, action, branch]
+        state[running] = after
+        actions[t, running] = action
+        states[t + 1] = state
+        over = after >= mdp.size
+        if over.any():
+            lengths[running[over]] = t + 1
+            running = running[~over]
+            if not len(running):
+                break
+    groups = []
+    for p in range(count):
+        lane = slice(p * size, (p + 1) * size)
+        length = lengths[lane]
+        longest = int(length.max())
+        taken = np.arange(longest) < length[:, None]
+        groups.append(
+            ArrayGroup(
+                mdp,
+                states[:longest, lane].T[taken],
+                states[1 : longest + 1, lane].T[taken],
+                actions[:longest, lane].T[taken],
+                length,
+                name,
+            )
+        )
+    return groups

@@ -1,0 +1,38 @@
+"""Sokoban levels as exact tables, through the rules core (no environment, no snapshots)."""
+
+from __future__ import annotations
+
+from creditflow.envs.sokoban.levels import Level
+from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
+from creditflow.train.bench.mdp import FiniteMDP, explore
+
+__all__ = ["sokoban_mdp"]
+
+DIRECTIONS = ("up", "down", "left", "right")
+
+
+def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
+    """All states that play can reach within ``horizon`` moves, with the keys of ``SokobanEnv``.
+
+    Args:
+        level: the level.
+        horizon: the turn limit.
+        cap: most states.
+
+    Raises:
+        OracleLimitError: play reaches more states.
+    """
+    offsets = direction_offsets(level.width)
+
+    def results(state: tuple[bytes, int], action: int) -> tuple[tuple[bytes, int], float | None, bool]:
+        board, player, _, box_moved, _ = move(*state, offsets[action])
+        done = box_moved and solved(board)
+        return (board, player), 1.0 if done else None, done
+
+    def keys(state: tuple[bytes, int]) -> tuple[str, str]:
+        key = state_key(state[0])
+        return key, key
+
+    return explore(
+        (level.board, level.player), DIRECTIONS, results, keys, name=level.name or "level", horizon=horizon, cap=cap
+    )

@@ -1,0 +1,54 @@
+"""Steps of equal size: for any direction the length whose visit-weighted KL divergence is a given number.
+
+Schemes give credit of different size, so equal learning rates are not equal steps. With p the old policy and g a
+direction in the logits, KL(p ‖ p_η) of one state is log Σ_a p_a e^(η g_a) − η Σ_a p_a g_a.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["divergence", "step_sizes"]
+
+Floats = NDArray[np.float64]
+BISECTIONS = 30
+DOUBLINGS = 40
+VANISHING = 1e-12  # a direction without an entry above it is no direction
+
+
+def divergence(policies: Floats, directions: Floats, weights: Floats, sizes: Floats) -> Floats:
+    """Σ_s weights(s) KL(p(s) ‖ p_η(s)) in nats; float64 (B,).
+
+    Args:
+        policies: float64 (B, S, A) or (1, S, A), the old policies.
+        directions: float64 (B, S, A).
+        weights: float64 (B, S) or (1, S).
+        sizes: float64 (B,), η.
+    """
+    move = sizes[:, None, None] * directions
+    top = move.max(axis=2, keepdims=True)
+    spread = np.log((policies * np.exp(move - top)).sum(axis=2)) + top[:, :, 0]
+    terms: Floats = spread - (policies * move).sum(axis=2)
+    total: Floats = (weights * terms).sum(axis=1)
+    return total
+
+
+def step_sizes(policies: Floats, directions: Floats, weights: Floats, target: float) -> Floats:
+    """η of each direction at which the divergence is ``target``; 0.0 where the direction vanishes; float64 (B,).
+
+    A direction that cannot move the policy by ``target`` (its states are certain already) gets the largest η tried.
+    """
+    scale = np.abs(directions).max(axis=(1, 2))
+    alive = scale > VANISHING
+    low, high = np.zeros(len(directions)), np.where(alive, 1.0 / np.where(alive, scale, 1.0), 0.0)
+    for _ in range(DOUBLINGS):
+        short = alive & (divergence(policies, directions, weights, high) < target)
+        if not short.any():
+            break
+        low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        short = divergence(policies, directions, weights, middle) < target
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.where(alive, high, 0.0)

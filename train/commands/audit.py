@@ -1,0 +1,49 @@
+"""Say what a trajectory log can teach and what it cannot: dead groups, aliasing, coverage, which schemes are blind.
+
+creditflow audit rollouts.jsonl
+creditflow audit --json rollouts.jsonl.gz --out audit.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from creditflow.train.bench.audit import audit
+from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
+from creditflow.wrappers.jsonl import atomic_writer, read_groups
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    found = audit(read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=()))
+    variant, reason = supported_variant(found)
+    advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
+    text = json.dumps(_plain(asdict(found) | advice), indent=1, allow_nan=False) if args.json else audit_text(found)
+    with contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out) as stream:
+        print(text if args.out == "-" else text.encode("ascii", "replace").decode(), file=stream)
+    return 0
+
+
+def _plain(x: Any) -> Any:
+    """JSON has no nan: null stands for what is undefined."""
+    if isinstance(x, dict):
+        return {key: _plain(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(value) for value in x]
+    return None if isinstance(x, float) and math.isnan(x) else x
