@@ -18,6 +18,7 @@ __all__ = ["ENVIRONMENTS", "env_id", "make", "make_vec", "register_envs"]
 # short name -> (Gymnasium id, entry point); the entry point is a string, so importing creditflow imports no env
 ENVIRONMENTS: dict[str, tuple[str, str]] = {
     "sokoban": ("creditflow/Sokoban-v0", "creditflow.envs.sokoban.env:SokobanEnv"),
+    "wikisearch": ("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv"),
 }
 
 
