@@ -20,7 +20,7 @@ from creditflow.envs.wikisearch.questions import Question
 
 __all__ = ["FAR", "ActionGraph", "Plan"]
 
-FAR: Final = 200  # no plan
+FAR: Final = 100  # no plan; two of them still fit into a byte
 ROUNDS: Final = 24  # plans deeper than this count as none
 MOST_NODES: Final = 60_000
 MOST_GOALS: Final = 8
@@ -44,7 +44,7 @@ class ActionGraph:
         corpus = retriever.corpus
         self._mentions = [reader.names(corpus.passage(row)) for row in range(len(corpus))]
         forms = list(dict.fromkeys(form for names in self._mentions for form in names))
-        pages = [page for page in dict.fromkeys(corpus.passage(row).page for row in range(len(corpus)))]
+        pages = list(dict.fromkeys(corpus.passage(row).page for row in range(len(corpus))))
         pages = [page for page in pages if len(corpus.page_rows(page)) > 1]
         if len(forms) + len(pages) > MOST_NODES:
             raise OracleLimitError(
@@ -81,6 +81,15 @@ class ActionGraph:
             starts.append(len(targets))
         return np.array(starts, np.int64), np.array(targets, np.int32)
 
+    @cached_property
+    def finders(self) -> dict[int, list[int]]:
+        """Row to the nodes that gain it."""
+        finders: dict[int, list[int]] = {}
+        for node, rows in enumerate(self.gained):
+            for row in rows:
+                finders.setdefault(row, []).append(node)
+        return finders
+
     def cover(self, question: Question) -> dict[int, int]:
         """Row to the pieces of evidence it is (bits); rows that are none are left out."""
         corpus = self.retriever.corpus
@@ -94,13 +103,13 @@ class ActionGraph:
 
 
 class Plan:
-    """Fewest calls to collect any part of one question's evidence, from any node: a directed Steiner tree by subsets.
+    r"""Fewest calls to collect any part of one question's evidence, from any node: a directed Steiner tree by subsets.
 
     ``first[m, v]``: fewest calls that collect the pieces m beginning with the call v. ``after[m, v]``: the same after v
     has been done, not counting it, ignoring what v itself found. Both uint8, FAR where impossible.
 
-        first[m, v] = 1 + after[m \\ found(v), v]
-        after[m, v] = min( min over w in leads(v): first[m, w];  min over ∅ ≠ p ⊂ m: after[p, v] + after[m \\ p, v] )
+        first[m, v] = 1 + after[m \ found(v), v]
+        after[m, v] = min( min over w in leads(v): first[m, w];  min over ∅ ≠ p ⊂ m: after[p, v] + after[m \ p, v] )
 
     Args:
         graph: of the corpus.
@@ -116,7 +125,9 @@ class Plan:
             raise OracleLimitError(f"the exact oracle plans for {MOST_GOALS} golden passages, question has {n}")
         self.graph, self.full = graph, (1 << n) - 1
         self._row_bits = graph.cover(question)
-        found = np.array([self.bits(rows) for rows in graph.gained] + [0], np.int64)
+        found = np.zeros(len(graph) + 1, np.int64)
+        for row, bits in self._row_bits.items():
+            found[graph.finders.get(row, [])] |= bits
         size = len(graph) + 1
         self.found = found
         self.first = np.full((1 << n, size), FAR, np.uint8)
@@ -157,7 +168,7 @@ class Plan:
         part = (mask - 1) & mask
         while part:
             if part >= mask & ~part:
-                np.minimum(into, np.minimum(table[part].astype(np.int16) + table[mask & ~part], FAR), out=into, casting="unsafe")
+                np.minimum(into, table[part] + table[mask & ~part], out=into)
             part = (part - 1) & mask
 
     def joined(self, begin: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -169,4 +180,5 @@ class Plan:
 
 
 def _plus_one(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return np.minimum(values.astype(np.int16) + 1, FAR).astype(np.uint8)
+    more: NDArray[np.uint8] = np.minimum(values + np.uint8(1), FAR)
+    return more

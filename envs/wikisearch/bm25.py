@@ -25,10 +25,11 @@ K1: Final = 0.9
 B: Final = 0.4
 BLOCK: Final = 20_000  # documents whose postings are counted at a time
 
-STOP_WORDS: Final = frozenset(
+_STOP: Final = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with".split()
+    "to was will with"
 )
+STOP_WORDS: Final = frozenset(_STOP.split())
 _IDEOGRAPH: Final = "\u3005-\u3007\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _LETTER: Final = rf"[^\W\d_{_IDEOGRAPH}][\u0300-\u036f]*"
 # words after UAX #29: letters joined by . : ' · and numbers by . , ; ' stay together, an ideograph is a word
@@ -70,17 +71,14 @@ def analyse(text: str) -> list[str]:
 
 
 # -- Porter's stemmer (M. F. Porter, 1980), with its author's two later corrections (-bli, -logi) ------------------------
-_STEP2: Final = dict(
-    pair.split(":")
-    for pair in "ational:ate tional:tion enci:ence anci:ance izer:ize bli:ble alli:al entli:ent eli:e ousli:ous "
-    "ization:ize ation:ate ator:ate alism:al iveness:ive fulness:ful ousness:ous aliti:al iviti:ive biliti:ble "
-    "logi:log".split()
+_STEP2_TEXT: Final = (
+    "ational:ate tional:tion enci:ence anci:ance izer:ize bli:ble alli:al entli:ent eli:e ousli:ous ization:ize "
+    "ation:ate ator:ate alism:al iveness:ive fulness:ful ousness:ous aliti:al iviti:ive biliti:ble logi:log"
 )
+_STEP2: Final = dict(pair.split(":") for pair in _STEP2_TEXT.split())
 _STEP3: Final = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
-_STEP4: Final = sorted(
-    "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize".split(), key=len, reverse=True
-)
-
+_STEP4_TEXT: Final = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize"
+_STEP4: Final = sorted(_STEP4_TEXT.split(), key=len, reverse=True)
 
 _SHAPES: Final = str.maketrans({chr(code): "v" if chr(code) in "aeiou" else "c" for code in range(128)})
 
@@ -203,11 +201,10 @@ class BM25:
         return self._best(scores, k)
 
     def _best(self, scores: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        n = len(scores)
-        least = np.float32(0.0)
-        if 0 < k < n:
-            least = np.partition(scores, n - k)[n - k]
-        found = np.flatnonzero(scores >= least) if least > 0 else np.flatnonzero(scores)
+        found = np.flatnonzero(scores)
+        if 0 < k < len(found):
+            some = scores[found]
+            found = found[some >= np.partition(some, len(some) - k)[len(some) - k]]
         order = np.lexsort((self.ranks[found], -scores[found]))[: max(k, 0)]
         found = found[order]
         return found, scores[found]
@@ -246,7 +243,7 @@ def build_bm25(documents: Iterable[str], ids: Sequence[str]) -> BM25:
     np.cumsum(df, out=starts[1:])
     lengths = np.array(counted.lengths, np.int64)
     average = np.float32(lengths.sum() / max(1, n))
-    inverse = (1.0 / (K1 * ((1.0 - B) + B * _coded_length(lengths) / max(average, 1e-9)))).astype(np.float32)
+    inverse = (1.0 / (K1 * ((1.0 - B) + B * _coded_length(lengths) / max(float(average), 1e-9)))).astype(np.float32)
     idf = np.log(1.0 + (n - df + 0.5) / (df + 0.5)).astype(np.float32)
     repeated = np.repeat(idf, df)
     weights = repeated - repeated / (np.float32(1.0) + tf * inverse[row])

@@ -39,7 +39,9 @@ def read_document(data: Any, *, quotes: bool = False) -> Passage:
     page = data.get("page", data.get("url", title))
     number = data.get("id", "")
     if not isinstance(page, str) or not isinstance(number, str | int) or isinstance(number, bool):
-        raise DataError(f"a document's 'id' must be a text or a number and its 'url' a text: {number!r:.40}, {page!r:.40}")
+        raise DataError(
+            f"a document's 'id' must be a text or a number and its 'url' a text: {number!r:.40}, {page!r:.40}"
+        )
     return Passage(str(number), title, text, page)
 
 

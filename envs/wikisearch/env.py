@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
@@ -13,23 +13,20 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.evidence import UNKNOWN, Reader, goal_bits, goals, grounded_calls
-from creditflow.envs.wikisearch.judge import make_judge
+from creditflow.envs.wikisearch.grading import Grade, Grader, Judge
 from creditflow.envs.wikisearch.matching import mentioned
 from creditflow.envs.wikisearch.neutral import one_line
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.scoring import exact_match, metric as answer_metric, sub_match, token_f1
 from creditflow.envs.wikisearch.snapshot import Shown, State, read_state, write_state
 from creditflow.envs.wikisearch.sources import Library, open_library
 
-__all__ = ["Judge", "WikiSearchEnv"]
+__all__ = ["WikiSearchEnv"]
 
 MAX_ACTION: Final = 50_000  # characters of one action; longer ones are refused unread
 MAX_QUERY: Final = 2_000
 MAX_ITEMS: Final = 16  # queries or pages in one call
-
-Judge = Callable[[str, Sequence[str], str], float]
 
 
 class WikiSearchEnv(AgentEnv[str, str, Call]):
@@ -40,7 +37,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         questions: instead, the path of a question file (see ``loaders``).
         world: instead, ``{"articles": N, "questions": M, "seed": S}``: a fictional encyclopedia of its own.
         corpus: with ``questions``: the path of a passage file or index folder.
-        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``http``).
+        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``remote``).
         form: with ``questions``: the file's format, or "auto".
         answers: with ``questions``: what to do where the answer is no graph node: "none", "virtual" or "skip".
         dialect: "plain", "search_r1", "pica" or "tool_call" (see ``dialects``).
@@ -112,8 +109,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self.dialect = named_dialect(dialect)
         self.top_k, self.max_calls, self.max_tokens = top_k, max_calls, max_tokens
         self._cut, self._proxy = max_passage_chars, oracle == "proxy"
-        self._metric_name, self._metric = metric, answer_metric(metric)
-        self._judge: Judge | None = make_judge(judge) if isinstance(judge, Mapping) else judge
+        self._grader = Grader(metric, judge)
         self._question: Question | None = None
         self._oracle_now: EvidenceOracle | HopOracle | None = None
         self._clear()
@@ -126,7 +122,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self._bits = self._calls = self._tokens = 0
         self._shown, self._content = Shown(), ""
         self._answer: str | None = None
-        self._scores = (0.0, 0.0, 0.0, 0.0)
+        self._grade = Grade()
         self._list: tuple[str, ...] = ()
         self._step_info()
 
@@ -180,9 +176,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _apply(self, action: Call) -> Outcome:
         if action.tool == "answer":
-            self._grade(action.items[0])
-            self._list, self._message = (), ""
-            return Outcome(self._scores[0], True, True)
+            self._answer = action.items[0]
+            self._grade = self._grader.grade(self._asked(), self._answer)
+            self._list = ()
+            return Outcome(self._grade.score, True, True)
         if action.tool == "search":
             hits = self.library.retriever.search(action.items, self.top_k)
             groups = [tuple(hit.passage for hit in found) for found in hits]
@@ -220,14 +217,6 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def _short(self, passage: Passage) -> Passage:
         return passage if len(passage.text) <= self._cut else replace(passage, text=passage.text[: self._cut] + " […]")
 
-    def _grade(self, answer: str) -> None:
-        golden = self._asked().answers
-        em, f1, sub = exact_match(answer, golden), token_f1(answer, golden), sub_match(answer, golden)
-        score = self._judge(self._asked().text, golden, answer) if self._judge else self._metric(answer, golden)
-        if not 0.0 <= score <= 1.0:
-            raise ConfigError(f"a judge must return a score in [0, 1], got {score!r}")
-        self._answer, self._scores = answer, (float(score), em, f1, sub)
-
     # -- budgets ------------------------------------------------------------------------------------------------------
     def _tools_left(self) -> bool:
         return not self._spent()
@@ -258,8 +247,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         key = self._key.copy()
         key.update("\n".join(sorted(self._evidence)).encode("utf-8", "replace"))
         if self._answer is not None:
-            key.update(b"\0right" if self._progress()[0] else b"\0wrong")
-        text = blake2b(self._content.encode("utf-8", "replace"), digest_size=16, key=b"answered"[: 8 * bool(self._answer)])
+            key.update(b"\0right" if self._grade.right else b"\0wrong")
+        text = blake2b(
+            self._content.encode("utf-8", "replace"), digest_size=16, key=b"answered"[: 8 * bool(self._answer)]
+        )
         return key.hexdigest(), text.hexdigest()
 
     def _admissible(self) -> tuple[str, ...]:
@@ -271,9 +262,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         return self._list
 
     def _progress(self) -> tuple[bool, float]:
-        score, em, _, _ = self._scores
-        right = em if self._metric_name == "f1" and self._judge is None else score
-        return self._answer is not None and right >= 1.0, score
+        return self._grade.right, self._grade.score
 
     def _extra_info(self) -> dict[str, Any]:
         question = self._asked()
@@ -286,9 +275,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             "message": self._message,
             "thought": self._thought,
             "answer": self._answer or "",
-            "answer_em": self._scores[1],
-            "answer_f1": self._scores[2],
-            "answer_sub_em": self._scores[3],
+            "answer_em": self._grade.em,
+            "answer_f1": self._grade.f1,
+            "answer_sub_em": self._grade.sub_em,
             "evidence": self._bits.bit_count(),
             "evidence_total": goals(question),
             "tool_calls": self._calls,
@@ -300,7 +289,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         if not self._over:
             return ""
         if self._answer is not None:
-            return "success" if self._progress()[0] else "failed"
+            return "success" if self._grade.right else "failed"
         used_calls = self.max_calls is not None and self._calls >= self.max_calls
         return "tool_limit" if used_calls else "token_limit" if self._spent() else "env_limit"
 
@@ -339,7 +328,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         if state.shown.tool:
             self._show([[passages[name] for name in ids] for ids in state.shown.found])
         if state.answer is not None:
-            self._grade(state.answer)
+            self._answer, self._grade = state.answer, self._grader.grade(state.question, state.answer)
         self._over = state.answer is not None or state.steps >= self.max_steps
         return self._observe(), self._info(True, True, False, "")
 
@@ -376,16 +365,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             return 0.0
         return float("inf") if self.max_calls is None else float(self.max_calls - state.calls)
 
-    def graded(self, state: State) -> float:
-        """Score of a state's answer."""
-        answer, golden = state.answer or "", state.question.answers
-        return float(self._judge(state.question.text, golden, answer) if self._judge else self._metric(answer, golden))
-
-    def succeeded(self, state: State) -> bool:
-        """Whether a state's answer is right."""
-        if self._metric_name == "f1" and self._judge is None:
-            return exact_match(state.answer or "", state.question.answers) == 1.0
-        return self.graded(state) >= 1.0
+    def grade(self, state: State) -> Grade:
+        """The grade of a state's answer."""
+        return self._grader.grade(state.question, state.answer or "")
 
     def render(self) -> str | None:
         """The present observation."""

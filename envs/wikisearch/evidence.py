@@ -7,16 +7,25 @@ answer only once it has seen all the evidence. Its actions are the listed ones; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from creditflow.envs.wikisearch.calls import Call
-from creditflow.envs.wikisearch.local import LocalRetriever
 from creditflow.envs.wikisearch.matching import Lexicon, normalised_phrase
 from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval import Passage
 
-__all__ = ["UNKNOWN", "Reader", "goal_bits", "goals", "grounded_calls", "question_lexicon", "title_lexicon"]
+__all__ = [
+    "UNKNOWN",
+    "Reader",
+    "goal_bits",
+    "goals",
+    "grounded_calls",
+    "question_lexicon",
+    "searchable",
+    "title_lexicon",
+]
 
 UNKNOWN: Final = "unknown"  # the answer of a player who gives up
 WRONG_CHOICES: Final = 3
@@ -103,11 +112,7 @@ def grounded_calls(
     return calls + [Call("answer", (choice,)) for choice in dict.fromkeys(choices)]
 
 
+@lru_cache(maxsize=1 << 16)
 def searchable(text: str) -> str:
     """A text as a query that every dialect can write: one line, without protocol tags and the plain dialect's bar."""
     return " ".join(one_line(neutral(text)).replace("|", " ").split())
-
-
-def many_passages(retriever: LocalRetriever, page: str) -> bool:
-    """Whether a page has more than one passage."""
-    return len(retriever.corpus.page_rows(page)) > 1

@@ -92,7 +92,9 @@ def read_question(row: Any, form: str = "auto", *, fallback_id: str = "") -> Que
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"not a question of the format {form!r}: {error!r}; keys: {sorted(map(str, row))[:12]}") from error
+        raise DataError(
+            f"not a question of the format {form!r}: {error!r}; keys: {sorted(map(str, row))[:12]}"
+        ) from error
 
 
 def _form_of(row: Row) -> str:
@@ -182,7 +184,8 @@ _REFERENCE: Final = re.compile(r"#(\d+)")
 
 def _musique(row: Row, fallback: str) -> Question:
     """Edges lead from each sub-answer that a step refers to, to the step's own; a first step's from its page's title."""
-    steps, triples = [], []
+    steps: list[SubQuestion] = []
+    triples: list[tuple[str, str, str]] = []
     paragraphs = {p.get("idx"): p for p in row.get("paragraphs", []) if isinstance(p, Mapping)}
     for step in row.get("decomposition", row.get("question_decomposition")):
         question = str(step.get("sub_question", step.get("question")))
@@ -191,9 +194,8 @@ def _musique(row: Row, fallback: str) -> Question:
         title = str(step.get("support_title", paragraph.get("title", "")))
         sources = [steps[int(k) - 1].answer for k in _REFERENCE.findall(question) if 0 < int(k) <= len(steps)]
         relation = question.rpartition(">>")[2].strip() if ">>" in question else ""
-        for source in sources or ([title] if title else []):
-            if source != answer:
-                triples.append((source, relation, answer))
+        starts = sources or ([title] if title else [])
+        triples += [(source, relation, answer) for source in starts if source != answer]
         steps.append(SubQuestion(question, answer, str(step.get("support_passage_id", title))))
     supporting = _supporting(row) if "gold_passage_ids" in row else tuple(dict.fromkeys(s.passage_id for s in steps))
     names = [step.answer for step in steps]

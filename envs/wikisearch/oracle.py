@@ -18,6 +18,7 @@ from creditflow.envs.wikisearch.action_graph import FAR, ActionGraph, Plan
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.dialects import Dialect
 from creditflow.envs.wikisearch.evidence import Reader, goals, searchable
+from creditflow.envs.wikisearch.grading import Grade
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.snapshot import State, read_state
 
@@ -37,12 +38,8 @@ class Limits(Protocol):
         """Tool calls still allowed."""
         ...
 
-    def graded(self, state: State) -> float:
-        """Score of the answer given."""
-        ...
-
-    def succeeded(self, state: State) -> bool:
-        """Whether the answer given is right."""
+    def grade(self, state: State) -> Grade:
+        """The grade of the answer given."""
         ...
 
 
@@ -62,7 +59,7 @@ class _Oracle:
         """1.0 if a right answer is within reach (within ``steps_left`` steps); the score once an answer is given."""
         known = read_state(state)
         if known.answer is not None:
-            return self._limits.graded(known)
+            return self._limits.grade(known).score
         distance = self.distance(state)
         return float(distance < math.inf and (steps_left is None or distance <= steps_left))
 
@@ -70,7 +67,7 @@ class _Oracle:
         """Fewest steps to the right answer, the answer included; 0.0 after it, infinity if out of reach."""
         known = read_state(state)
         if known.answer is not None:
-            return 0.0 if self._limits.succeeded(known) else math.inf
+            return 0.0 if self._limits.grade(known).right else math.inf
         calls, _ = self._calls(known)
         return calls + 1.0 if calls <= self._limits.calls_left(known) else math.inf
 
@@ -167,7 +164,9 @@ class _Planned:
         extras = [(Call("search", (searchable(self.question.text),)), self.text_found, self.text_leads)]
         for form in self.loose:
             gained = graph.retriever.rows(searchable(form), graph.k)
-            extras.append((Call("search", (searchable(form),)), plan.bits(gained), np.array(graph.leads(gained), np.int64)))
+            extras.append(
+                (Call("search", (searchable(form),)), plan.bits(gained), np.array(graph.leads(gained), np.int64))
+            )
         # what remains after each possible call, for all parts of the evidence at once
         calls = [*self._named(nodes), *(call for call, _, _ in extras)]
         gains = [*plan.found[nodes].tolist(), *(bits for _, bits, _ in extras)]

@@ -7,14 +7,22 @@ credit only; no agent is shown it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
 from creditflow.envs.wikisearch.matching import phrase_tokens
 
-__all__ = ["ANSWER_RULES", "Entity", "Question", "SubQuestion", "answer_node_of", "question_task", "with_virtual_answer"]
+__all__ = [
+    "ANSWER_RULES",
+    "Entity",
+    "Question",
+    "SubQuestion",
+    "answer_node_of",
+    "question_task",
+    "with_virtual_answer",
+]
 
 VERSION: Final = 1
 MAX_ITEMS: Final = 10_000
@@ -82,9 +90,19 @@ class Question:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; ``from_json`` reads them back."""
-        data = asdict(self)
-        del data["_names"]
-        return {"version": VERSION, **_plain(data)}
+        return {
+            "version": VERSION,
+            "id": self.id,
+            "text": self.text,
+            "answers": list(self.answers),
+            "kind": self.kind,
+            "entities": [{"name": entity.name, "aliases": list(entity.aliases)} for entity in self.entities],
+            "edges": [list(edge) for edge in self.edges],
+            "answer_node": self.answer_node,
+            "steps": [{"question": s.question, "answer": s.answer, "passage_id": s.passage_id} for s in self.steps],
+            "supporting": list(self.supporting),
+            "corpus": self.corpus,
+        }
 
     @classmethod
     def from_json(cls, data: Any) -> Question:
@@ -116,12 +134,6 @@ class Question:
             steps=steps,
             supporting=_texts(data["supporting"], "supporting"),
         )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def _list(value: Any, name: str) -> Sequence[Any]:

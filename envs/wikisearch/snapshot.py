@@ -56,10 +56,8 @@ class State(NamedTuple):
 
 def write_state(state: State) -> str:
     """The snapshot's JSON text; equal states give equal texts."""
-    return json.dumps(
+    rest = json.dumps(
         {
-            "format": FORMAT,
-            "question": state.question.to_json(),
             "steps": state.steps,
             "calls": state.calls,
             "tokens": state.tokens,
@@ -70,6 +68,12 @@ def write_state(state: State) -> str:
         },
         separators=(",", ":"),
     )
+    return f'{{"format":"{FORMAT}","question":{_question_text(state.question)},{rest[1:]}'
+
+
+@lru_cache(maxsize=1024)
+def _question_text(question: Question) -> str:
+    return json.dumps(question.to_json(), separators=(",", ":"))
 
 
 @lru_cache(maxsize=256)

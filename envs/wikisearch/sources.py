@@ -12,14 +12,14 @@ from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_pa
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
-from creditflow.envs.wikisearch.http import HttpRetriever
 from creditflow.envs.wikisearch.loaders import read_questions
 from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
 from creditflow.envs.wikisearch.questions import Question, question_task
+from creditflow.envs.wikisearch.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval import Passage, Retriever
 from creditflow.envs.wikisearch.world.ask import build_question
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, Encyclopedia, encyclopedia
-from creditflow.envs.wikisearch.world.select import select_questions
+from creditflow.envs.wikisearch.world.selection import select_questions
 
 __all__ = ["DEFAULT_PANEL", "Library", "open_library", "world_rows"]
 

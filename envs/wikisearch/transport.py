@@ -23,7 +23,7 @@ __all__ = ["JsonClient"]
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class _Failed(Exception):
+class _ExchangeError(Exception):
     """One exchange failed; ``final`` if trying again is useless."""
 
     def __init__(self, reason: str, final: bool = False) -> None:
@@ -82,7 +82,7 @@ class JsonClient:
             url = self.urls[self._next % len(self.urls)] + path
             try:
                 return self._exchange(url, data)
-            except _Failed as failure:
+            except _ExchangeError as failure:
                 reasons.append(f"{url}: {failure}")
                 self._next += 1  # the others may be alive
                 if failure.final:
@@ -114,17 +114,17 @@ class JsonClient:
             text = response.read(self._max_bytes + 1)
         except (OSError, http.client.HTTPException) as error:
             reason = f"no answer within {self._timeout:g} s" if expired.is_set() else f"{type(error).__name__}: {error}"
-            raise _Failed(reason) from error
+            raise _ExchangeError(reason) from error
         finally:
             timer.cancel()
             connection.close()
         if expired.is_set():
-            raise _Failed(f"no answer within {self._timeout:g} s")
+            raise _ExchangeError(f"no answer within {self._timeout:g} s")
         if len(text) > self._max_bytes:
-            raise _Failed(f"the answer is larger than {self._max_bytes} bytes", final=True)
+            raise _ExchangeError(f"the answer is larger than {self._max_bytes} bytes", final=True)
         if response.status != 200:
-            raise _Failed(f"status {response.status}: {text[:120]!r}", final=response.status not in _AGAIN)
+            raise _ExchangeError(f"status {response.status}: {text[:120]!r}", final=response.status not in _AGAIN)
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _Failed(f"the answer is no JSON: {error!s:.80}") from error
+            raise _ExchangeError(f"the answer is no JSON: {error!s:.80}") from error

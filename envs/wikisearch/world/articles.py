@@ -7,6 +7,7 @@ relations that no question asks about. Which wording, order and distractors an a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from creditflow.envs.wikisearch.retrieval import Passage
@@ -16,8 +17,9 @@ from creditflow.envs.wikisearch.world.graph import GENRES, World
 __all__ = ["Article", "Fact", "article", "fact_objects", "passages"]
 
 MONTHS: Final = (
-    "January February March April May June July August September October November December"
-).split()
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 FIRST_PART: Final = 7  # sentences of an article's first passage
 ALIAS_ONE_IN: Final = 3  # mentions of a name that has another form use that form
 
@@ -75,7 +77,11 @@ _ASIDES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }  # fmt: skip
 _LEADS: Final[Mapping[str, tuple[str, ...]]] = {
     "person": ("{n}{a} was a {d}.", "{n}{a} worked as a {d}."),
-    "place": ("{n} is a town in the lowlands.", "{n} is a small town on old trade roads.", "{n} is a town below the hills."),
+    "place": (
+        "{n} is a town in the lowlands.",
+        "{n} is a small town on old trade roads.",
+        "{n} is a town below the hills.",
+    ),
     "work": ("{n} is a {d}.",),
     "organisation": ("{n}{a} is an institution with a long past.", "{n}{a} is a body known beyond its region."),
     "event": ("The {n} was a public occasion.", "The {n} drew a large crowd."),
@@ -188,7 +194,8 @@ class _Writer:
         written = [self.mention("person", j) for j in people]
         parts = [f"{text}{more}" for text, more in zip(written, extra, strict=True)]
         facts = tuple(
-            Fact(self.name, relation, self.world.name("person", j), text) for j, text in zip(people, written, strict=True)
+            Fact(self.name, relation, self.world.name("person", j), text)
+            for j, text in zip(people, written, strict=True)
         )
         self.say(wording, ", ".join(parts[:-1]) + " and " + parts[-1], facts)
 
@@ -196,7 +203,7 @@ class _Writer:
         if self.kind == "organisation":
             heads = self.world.lists["organisation", "heads"][self.i].tolist()
             terms = self.world.lists["organisation", "terms"][self.i].tolist()
-            spans = [f" ({a} to {b})" for a, b in zip(terms, terms[1:], strict=False)]
+            spans = [f" ({a} to {b})" for a, b in pairwise(terms)]
             self.listed("It was led in turn by {o}.", "head", heads, spans)
             members = self.world.lists["organisation", "members"][self.i].tolist()
             self.listed("Its first members were {o}.", "member", members, [""] * len(members))

@@ -95,7 +95,9 @@ class World:
         if kind == "work":
             return names.work_name(permuted(i, max(2_816, self.counts[kind]), key_of(self.seed, "work")))
         if kind == "organisation":
-            return names.organisation_name(permuted(i, max(8_000, self.counts[kind]), key_of(self.seed, "organisation")))
+            return names.organisation_name(
+                permuted(i, max(8_000, self.counts[kind]), key_of(self.seed, "organisation"))
+            )
         number = permuted(i, max(12_000, self.counts[kind]), key_of(self.seed, "event"))
         return names.event_name(number, int(self.number["event", "year"][i]))
 
@@ -208,7 +210,10 @@ class _Maker:
             ("place", "charter"): charter,
             ("place", "population"): 900 + self.drawn("place", "population", 88_000),
         }
-        self.to |= {("place", "architect"): self.drawn("place", "architect", self.counts["person"]), ("place", "twin"): twin}
+        self.to |= {
+            ("place", "architect"): self.drawn("place", "architect", self.counts["person"]),
+            ("place", "twin"): twin,
+        }
 
     def works(self) -> None:
         creator = self.drawn("work", "creator", self.counts["person"])

@@ -10,46 +10,54 @@ from typing import Final
 
 __all__ = ["GIVEN", "event_name", "organisation_name", "person_name", "place_name", "river_name", "work_name"]
 
-GIVEN: Final = (
+
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a text; with bars in it, the phrases between them."""
+    return tuple(text.split("|") if "|" in text else text.split())
+
+
+GIVEN: Final = _words(
     "Adra Belis Corvin Delmar Edwen Fiora Garrick Helka Ivo Jessamy Kaspian Lioba Morwen Nestor Ottilie Perrin Quilla "
     "Rasmin Sabela Tancred Ursel Viktas Wenna Xandor Yolen Zephrin Alaric Brisa Caspar Dorotea Emeric Fenella Gudrin "
     "Hadrik Isolt Jorun Kestrel Leofric Maristela Norbin Odalys Pavlin Rosamel Severin Thekla Ulmar Veleda Wolmar "
     "Ysolde Zorin Ambrel Bertild Clovin Druselle Evander Flavin Gisla Hemming Ilvane Jocasta"
-).split()
-_HEAD: Final = (
+)
+_HEAD: Final = _words(
     "Bar Brin Cas Cor Dal Dren Eld Esk Fal Fen Gor Gran Hal Har Ing Jas Kal Kren Lan Lor Mar Mil Nar Nor Ost Pel Pran "
     "Quar Rad Ros Sal Skel Tal Thor Ulm Val Ver Wen Yar Zel"
-).split()
-_MIDDLE: Final = "a ab ade al am an ar e el em en er i il in ir o ol om on or u ul un ur".split()
-_TAIL: Final = "bach by dahl den dorf feld gard gren hart kov lin mark nek rik rup sen ski sted tov vik wald yn zig ler".split()
-_TOWN: Final = "bridge burn combe cote dale fleet ford garth ham haven holt mere mouth ness stow wick".split()
-_STREAM: Final = "el ish ow et une ary ith and ock ayne".split()
-_ADJECTIVE: Final = (
+)
+_MIDDLE: Final = _words("a ab ade al am an ar e el em en er i il in ir o ol om on or u ul un ur")
+_TAIL: Final = _words(
+    "bach by dahl den dorf feld gard gren hart kov lin mark nek rik rup sen ski sted tov vik wald yn zig ler"
+)
+_TOWN: Final = _words("bridge burn combe cote dale fleet ford garth ham haven holt mere mouth ness stow wick")
+_STREAM: Final = _words("el ish ow et une ary ith and ock ayne")
+_ADJECTIVE: Final = _words(
     "Amber Ashen Bitter Bright Broken Burning Crooked Distant Drowned Empty Faithful Fallen Forgotten Gilded Hidden "
     "Hollow Iron Ivory Last Laughing Lonely Lost Narrow Northern Pale Patient Quiet Restless Salted Scarlet Second "
     "Silent Sleeping Stolen Sunken Tall Thirteenth Unfinished Velvet Wandering Weathered White Wild Winter"
-).split()
-_NOUN: Final = (
+)
+_NOUN: Final = _words(
     "Anchor Apprentice Archive Balcony Beacon Bell Bridge Candle Cartographer Cathedral Clock Compass Corridor Court "
     "Door Echo Estuary Falcon Ferry Forest Garden Gate Glacier Harbour Heron Horizon Inheritance Island Journey Kite "
     "Ladder Lantern Letter Lighthouse Locket Loom Market Meadow Mirror Mountain Nightingale Oath Orchard Organ Pilgrim "
     "Portrait Quarry Raven River Road Sailor Season Shadow Shore Staircase Stranger Thread Tide Tower Vineyard Voyage "
     "Watchmaker Well Window"
-).split()
-ORGANISATION_TYPES: Final = (
+)
+ORGANISATION_TYPES: Final = _words(
     "Academy|Almanac Company|Botanical Society|Brass Works|Conservatory|Geographical Society|Glass House|Institute|Library|"
     "Lyceum|Museum|Observatory|Opera Company|Press|Rowing Club|School of Navigation|Shipyard|Survey|Theatre|Trading House"
-).split("|")
-EVENT_TYPES: Final = (
+)
+EVENT_TYPES: Final = _words(
     "Air Race|Botanical Fair|Chess Congress|Choral Festival|Engineering Exhibition|Film Week|Fencing Cup|Poetry Prize|"
     "Regatta|Sculpture Biennial|Sledge Race|Song Contest"
-).split("|")
+)
 
 
 _SCATTER: Final = 7919  # prime: neighbours in number are no neighbours in spelling
 
 
-def _coined(number: int, ending: list[str]) -> str:
+def _coined(number: int, ending: tuple[str, ...]) -> str:
     space = len(_HEAD) * len(_MIDDLE) * len(ending)
     base, rest = number % space * _SCATTER % space, number // space  # a bijection below ``space``
     head, base = base % len(_HEAD), base // len(_HEAD)

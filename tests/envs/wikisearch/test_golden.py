@@ -93,8 +93,8 @@ def test_the_protocol_is_spoken_as_published(case: Any, tolerance: float) -> Non
         action, valid = project_rewardflow(given["text"])
         assert {"action": action, "valid": int(valid)} == wanted
     elif kind == "searchr1_parse_action":
-        action, content = first_block(given["text"])
-        assert {"action": action, "content": content} == wanted
+        tag, content = first_block(given["text"])
+        assert {"action": tag, "content": content} == wanted
     elif kind == "searchr1_truncate_turn":
         assert truncate_turn(given["raw"]) == wanted
     elif kind.endswith("_format_passages"):

@@ -92,7 +92,9 @@ class HttpRetriever:
         with self._lock:
             missing = [name for name in ids if name not in self._known]
             if missing:
-                raise DataError(f"this process has not seen the passage {missing[0][:60]!r}, and a server cannot be asked")
+                raise DataError(
+                    f"this process has not seen the passage {missing[0][:60]!r}, and a server cannot be asked"
+                )
             return [self._known[name] for name in ids]
 
     def _list(self, answer: Any, n: int) -> list[Any]:
@@ -122,7 +124,9 @@ class HttpRetriever:
         except DataError as error:
             raise RetrievalError(f"the server sent no document: {error}") from error
         if len(passage.text) > MAX_CONTENTS:
-            raise RetrievalError(f"the server sent a document of {len(passage.text)} characters; at most {MAX_CONTENTS}")
+            raise RetrievalError(
+                f"the server sent a document of {len(passage.text)} characters; at most {MAX_CONTENTS}"
+            )
         if not passage.id:
             digest = blake2b(passage.contents.encode("utf-8", "replace"), digest_size=8).hexdigest()
             passage = Passage(digest, passage.title, passage.text, passage.page)

@@ -14,11 +14,11 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.matching import normalised_phrase
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.world.ask import NotAskable, build_question
+from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question
 from creditflow.envs.wikisearch.world.draws import draw, key_of
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
 from creditflow.envs.wikisearch.world.graph import HEADS, KINDS, RELATIONS
-from creditflow.envs.wikisearch.world.probes import calls_needed, copied_queries, read, facts_in
+from creditflow.envs.wikisearch.world.probes import calls_needed, copied_queries, facts_in, read
 from creditflow.envs.wikisearch.world.wording import ASK, INJECT
 
 __all__ = ["STRATA", "Selected", "select_questions"]
@@ -37,7 +37,12 @@ LISTS: Final = ("head", "member", "participant")
 ASKED: Final = {
     kind: tuple(relation for (owner, relation) in ASK if owner == kind and relation not in LISTS) for kind in KINDS
 }
-PEOPLE: Final = {"work": ("creator", "dedicatee"), "organisation": ("founder",), "event": ("winner",), "place": ("architect",)}
+PEOPLE: Final = {
+    "work": ("creator", "dedicatee"),
+    "organisation": ("founder",),
+    "event": ("winner",),
+    "place": ("architect",),
+}
 
 
 class Selected(NamedTuple):
@@ -83,7 +88,7 @@ def select_questions(books: Encyclopedia, count: int, seed: int = 0) -> Iterator
         for _ in range(TRIES):
             recipe = _RECIPES[kind](books, draws, hops)
             question = _made(books, recipe)
-            if question is None or question.text in texts:
+            if recipe is None or question is None or question.text in texts:
                 continue
             if any(owner.get(edge, split) != split for edge in question.edges) or not _worth(books, question):
                 continue
@@ -100,7 +105,7 @@ def select_questions(books: Encyclopedia, count: int, seed: int = 0) -> Iterator
 def _made(books: Encyclopedia, recipe: dict[str, Any] | None) -> Question | None:
     try:
         return None if recipe is None else build_question(books, recipe)
-    except NotAskable:
+    except NotAskableError:
         return None
 
 
