@@ -167,6 +167,10 @@ class _Planned:
             extras.append(
                 (Call("search", (searchable(form),)), plan.bits(gained), np.array(graph.leads(gained), np.int64))
             )
+        masks = np.arange(plan.full + 1)
+        for _, bits, leads in extras:  # calls that the question alone allows can also come later
+            then = plan.joined(self._least(leads)[:, None])[masks & ~bits, 0]
+            begin[1:] = np.minimum(begin, np.minimum(then + np.uint8(1), FAR))[1:]
         # what remains after each possible call, for all parts of the evidence at once
         calls = [*self._named(nodes), *(call for call, _, _ in extras)]
         gains = [*plan.found[nodes].tolist(), *(bits for _, bits, _ in extras)]
