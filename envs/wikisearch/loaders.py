@@ -152,10 +152,13 @@ def _supporting(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, titles)))
 
 
-def _made(row: Row, fallback: str, triples: Triples = (), names: Iterable[str] = (), **more: Any) -> Question:
+def _made(
+    row: Row, fallback: str, triples: Triples = (), names: Iterable[str] = (), node: str = "", **more: Any
+) -> Question:
+    """A question from what a format found; ``node`` is the answer's, where the format says which it is."""
     answers = _answers(row)
     nodes = list(dict.fromkeys([*(name for s, _, o in triples for name in (s, o)), *names]))
-    node = answer_node_of(nodes, answers)
+    node = node or answer_node_of(nodes, answers)
     entities = tuple(Entity(name, tuple(a for a in answers if a != name) if name == node else ()) for name in nodes)
     return Question(
         id=_id(row, fallback),
@@ -199,7 +202,9 @@ def _musique(row: Row, fallback: str) -> Question:
         steps.append(SubQuestion(question, answer, str(step.get("support_passage_id", title))))
     supporting = _supporting(row) if "gold_passage_ids" in row else tuple(dict.fromkeys(s.passage_id for s in steps))
     names = [step.answer for step in steps]
-    return _made(row, fallback, triples, names, steps=tuple(steps), supporting=tuple(filter(None, supporting)))
+    return _made(
+        row, fallback, triples, names, names[-1], steps=tuple(steps), supporting=tuple(filter(None, supporting))
+    )
 
 
 def _popqa(row: Row, fallback: str) -> Question:
@@ -209,17 +214,28 @@ def _popqa(row: Row, fallback: str) -> Question:
 
 
 def _webshaper(row: Row, fallback: str) -> Question:
-    """Triples over constants ``C@x``, variables ``V@X`` and the answer "?"; "&" joins several of them in one row."""
+    """Triples over constants ``C@x``, variables ``V@X`` and the answer "?"; "&" joins several of them in one row.
+
+    Rows of other lengths say more about one subject: every later term is an object, related by the words before it; a
+    row without one only describes its subject and gives no edge.
+    """
     answer = _answers(row)[0]
     triples = []
-    for subject, relation, obj in row["formalization"]:
-        relations, objects = str(relation).split(" & "), str(obj).split(" & ")
-        if len(relations) != len(objects):
-            relations, objects = [str(relation)], [str(obj)]
-        for one, other in zip(relations, objects, strict=True):
-            ends = [_term(part, answer) for part in (str(subject), other)]
+    for parts in row["formalization"]:
+        if not isinstance(parts, list) or len(parts) < 2 or not all(isinstance(part, str) for part in parts):
+            raise DataError(f"a row of a formalization is a list of at least two texts, got {str(parts)[:60]!r}")
+        subject, *rest = parts
+        if len(rest) == 2:
+            relations, objects = rest[0].split(" & "), rest[1].split(" & ")
+            if len(relations) != len(objects):
+                relations, objects = rest[:1], rest[1:]
+        else:
+            terms = [i for i, part in enumerate(rest) if part.startswith(("V@", "C@")) or part == "?"]
+            relations, objects = [rest[i - 1] if i else "" for i in terms], [rest[i] for i in terms]
+        for relation, other in zip(relations, objects, strict=True):
+            ends = _term(subject, answer), _term(other, answer)
             if ends[0] != ends[1]:
-                triples.append((ends[0], one.strip(), ends[1]))
+                triples.append((ends[0], relation.strip(), ends[1]))
     return _made(row, fallback, triples)
 
 

@@ -1,7 +1,7 @@
 """How the embedded panel ``standard-v1`` was made, so that anybody can make it again.
 
 1,000 questions over the default encyclopedia of 5,000 articles: two- to four-hop walks, comparisons, intersections and
-temporal questions; 70 % for training, 10 % for validation, 20 % for testing, no fact shared between splits. A row holds
+temporal questions; 712 for training, 96 for validation, 192 for testing, no fact shared between splits. A row holds
 the recipe of its question and the hash of its content (corpus digest included), not the text.
 """
 

@@ -167,7 +167,9 @@ def _edge(value: Any) -> tuple[str, str, str]:
 
 
 def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
-    """The entity that equals an answer token by token, or ""."""
+    """The entity that is an answer: letter by letter, or else token by token; "" if there is none."""
+    if same := next((name for name in names if name in answers), ""):
+        return same
     wanted = [phrase_tokens(answer) for answer in answers]
     return next((name for name in names if (tokens := phrase_tokens(name)) and tokens in wanted), "")
 

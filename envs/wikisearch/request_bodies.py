@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["BadRequestError", "SearchRequest", "access_request", "search_request"]
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["BadRequestError", "SearchRequest", "ServerLimits", "access_request", "search_request"]
 
 
 class BadRequestError(Exception):
@@ -20,6 +24,46 @@ class BadRequestError(Exception):
     def __init__(self, kind: str, loc: tuple[str | int, ...], message: str, status: int = 422) -> None:
         super().__init__(message)
         self.kind, self.loc, self.status = kind, loc, status
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one server takes.
+
+    Attributes:
+        body: bytes of a request.
+        queries: in one request.
+        query_chars: of one query.
+        topk: passages a query.
+        pending: queries that wait or run, over all requests; more are answered 503.
+        batch: queries searched in one go.
+        seconds: from arrival to answer; then 504.
+    """
+
+    body: int = 1_000_000
+    queries: int = 256
+    query_chars: int = 10_000
+    topk: int = 100
+    pending: int = 1_024
+    batch: int = 64
+    seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if min(self.body, self.queries, self.query_chars, self.topk, self.pending, self.batch) < 1 or self.seconds <= 0:
+            raise ConfigError(f"every limit of a server must be positive, got {self}")
+
+    def check(self, texts: Sequence[str], key: str) -> None:
+        """Refuses too many or too long texts.
+
+        Raises:
+            BadRequestError: what exceeds which limit.
+        """
+        if len(texts) > self.queries:
+            raise BadRequestError("too_long", ("body", key), f"at most {self.queries} {key} in one request")
+        if any(len(text) > self.query_chars for text in texts):
+            raise BadRequestError(
+                "string_too_long", ("body", key), f"{key} have at most {self.query_chars} characters each"
+            )
 
 
 class SearchRequest(NamedTuple):

@@ -15,13 +15,12 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError, CreditflowError, MissingExtraError
 from creditflow.envs.wikisearch.documents import write_document
-from creditflow.envs.wikisearch.request_bodies import BadRequestError, SearchRequest, access_request, search_request
+from creditflow.envs.wikisearch.request_bodies import BadRequestError, ServerLimits, access_request, search_request
 from creditflow.envs.wikisearch.retrieval import Hit, Retriever
 
 try:
@@ -32,36 +31,9 @@ try:
 except ImportError as _error:
     raise MissingExtraError("starlette, which the search server runs on,", "serve") from _error
 
-__all__ = ["DIALECTS", "ServerLimits", "create_app"]
+__all__ = ["DIALECTS", "create_app"]
 
 DIALECTS: Final = ("both", "search_r1", "rewardflow")
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What one server takes.
-
-    Attributes:
-        body: bytes of a request.
-        queries: in one request.
-        query_chars: of one query.
-        topk: passages a query.
-        pending: queries that wait or run, over all requests; more are answered 503.
-        batch: queries searched in one go.
-        seconds: from arrival to answer; then 504.
-    """
-
-    body: int = 1_000_000
-    queries: int = 256
-    query_chars: int = 10_000
-    topk: int = 100
-    pending: int = 1_024
-    batch: int = 64
-    seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        if min(self.body, self.queries, self.query_chars, self.topk, self.pending, self.batch) < 1 or self.seconds <= 0:
-            raise ConfigError(f"every limit of a server must be positive, got {self}")
 
 
 class _OverloadedError(Exception):
@@ -162,17 +134,16 @@ def create_app(
 
     async def retrieve(request: Request) -> JSONResponse:
         asked = search_request(await _body(request, limits), dialect)
-        _within(asked, limits)
+        limits.check(asked.queries, "queries")
+        if asked.topk > limits.topk:
+            raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
         k = asked.topk or topk
         found = await engine.search(asked.queries, k)
         return JSONResponse({"result": [[_row(hit, asked.scores) for hit in hits] for hits in found]})
 
     async def access(request: Request) -> JSONResponse:
         urls = access_request(await _body(request, limits))
-        if len(urls) > limits.queries or any(len(url) > limits.query_chars for url in urls):
-            raise BadRequestError(
-                "too_long", ("body", "urls"), f"at most {limits.queries} URLs of {limits.query_chars} characters"
-            )
+        limits.check(urls, "urls")
         pages = await engine.call(lambda: [_page(retriever, url) for url in urls])
         return JSONResponse({"result": pages})
 
@@ -213,17 +184,6 @@ async def _body(request: Request, limits: ServerLimits) -> Any:
         return json.loads(b"".join(parts))
     except (ValueError, RecursionError) as error:
         raise BadRequestError("json_invalid", ("body",), f"the body must be JSON: {str(error)[:80]}") from error
-
-
-def _within(asked: SearchRequest, limits: ServerLimits) -> None:
-    if len(asked.queries) > limits.queries:
-        raise BadRequestError("too_long", ("body", "queries"), f"at most {limits.queries} queries in one request")
-    if any(len(query) > limits.query_chars for query in asked.queries):
-        raise BadRequestError(
-            "string_too_long", ("body", "queries"), f"a query has at most {limits.query_chars} characters"
-        )
-    if asked.topk > limits.topk:
-        raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
 
 
 def _row(hit: Hit, scores: bool) -> dict[str, Any]:

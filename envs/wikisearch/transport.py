@@ -96,10 +96,11 @@ class JsonClient:
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
         expired = threading.Event()
+        held: list[socket.socket] = []  # http.client forgets its socket once a response is to end the connection
 
         def expire() -> None:
             expired.set()
-            if (sock := connection.sock) is not None:
+            for sock in held:
                 try:
                     sock.shutdown(socket.SHUT_RDWR)
                 except OSError:
@@ -109,6 +110,8 @@ class JsonClient:
         timer.daemon = True
         timer.start()
         try:
+            connection.connect()
+            held.append(connection.sock)
             connection.request("POST", parts.path or "/", data, self._headers)
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)

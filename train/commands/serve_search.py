@@ -7,6 +7,7 @@ import sys
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
+from creditflow.envs.wikisearch.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
 
 __all__ = ["add_arguments", "run"]
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if not 0 < args.port < 65536:
         raise ConfigError(f"--port must be from 1 to 65535, got {args.port}")
-    from creditflow.envs.wikisearch.server import ServerLimits, create_app
+    from creditflow.envs.wikisearch.server import create_app
 
     try:
         import uvicorn

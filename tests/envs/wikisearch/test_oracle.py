@@ -26,7 +26,10 @@ class Exhaustive:
 
     def calls(self, rows: frozenset[int]) -> list[Call]:
         corpus = self.books.retriever.corpus
-        known = {*self.reader.asked(self.question), *(n for row in rows for n in self.reader.names(corpus.passage(row)))}
+        known = {
+            *self.reader.asked(self.question),
+            *(n for row in rows for n in self.reader.names(corpus.passage(row))),
+        }
         titles = dict.fromkeys(corpus.passage(row).title for row in sorted(rows))
         pages = [title for title in titles if len(corpus.page_rows(corpus.find_page(title) or "")) > 1]
         return [c for c in grounded_calls(self.question, known, pages, False, True) if c.tool != "answer"]
