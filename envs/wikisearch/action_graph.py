@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import OracleLimitError
-from creditflow.envs.wikisearch.evidence import Reader, goal_bits, goals, searchable
+from creditflow.envs.wikisearch.evidence import Reader, goal_bits, goals
 from creditflow.envs.wikisearch.local import LocalRetriever
+from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.questions import Question
 
 __all__ = ["FAR", "ActionGraph", "Plan"]
@@ -45,7 +46,7 @@ class ActionGraph:
         self._mentions = [reader.names(corpus.passage(row)) for row in range(len(corpus))]
         forms = list(dict.fromkeys(form for names in self._mentions for form in names))
         pages = list(dict.fromkeys(corpus.passage(row).page for row in range(len(corpus))))
-        pages = [page for page in pages if len(corpus.page_rows(page)) > 1]
+        pages = [page for page in pages if retriever.listed_title(page)]
         if len(forms) + len(pages) > MOST_NODES:
             raise OracleLimitError(
                 f"the exact oracle holds {MOST_NODES} names and pages, this corpus has {len(forms) + len(pages)}: use a "

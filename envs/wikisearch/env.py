@@ -205,8 +205,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
                     self._evidence[passage.id] = passage
                     self._names.update(self._reader.names(passage))
                     self._bits |= goal_bits(question, passage)
-                    if self.library.has_more(passage):
-                        self._pages[passage.title] = None
+                    if title := self.library.listed_title(passage):
+                        self._pages[title] = None
         self._list = ()
 
     def _show(self, groups: Sequence[Sequence[Passage]]) -> None:

@@ -7,12 +7,11 @@ answer only once it has seen all the evidence. Its actions are the listed ones; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final
 
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.matching import Lexicon, normalised_phrase
-from creditflow.envs.wikisearch.neutral import neutral, one_line
+from creditflow.envs.wikisearch.neutral import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval import Passage
 
@@ -23,7 +22,6 @@ __all__ = [
     "goals",
     "grounded_calls",
     "question_lexicon",
-    "searchable",
     "title_lexicon",
 ]
 
@@ -110,9 +108,3 @@ def grounded_calls(
     others = [form for form in sorted(names) if form.casefold() not in right and form not in question.text]
     choices = [UNKNOWN, *others[:WRONG_CHOICES], *(question.answers[:1] if complete else ())]
     return calls + [Call("answer", (choice,)) for choice in dict.fromkeys(choices)]
-
-
-@lru_cache(maxsize=1 << 16)
-def searchable(text: str) -> str:
-    """A text as a query that every dialect can write: one line, without protocol tags and the plain dialect's bar."""
-    return " ".join(one_line(neutral(text)).replace("|", " ").split())

@@ -9,6 +9,7 @@ from pathlib import Path
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.bm25 import BM25, analyse, build_bm25
 from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.retrieval import Hit, Passage
 from creditflow.envs.wikisearch.store import is_store, open_store
 
@@ -61,6 +62,18 @@ class LocalRetriever:
         fit = [len(wanted & set(analyse(self.corpus.passage(row).text))) for row in rows]
         best = sorted(range(len(rows)), key=lambda i: (-fit[i], i))[: self.page_passages]
         return tuple(rows[i] for i in sorted(best))
+
+    def listed_title(self, page: str) -> str:
+        """The title that a listed visit opens this page by; "" if visits of it are not listed.
+
+        Listed are pages of several passages that one visit shows whole, under a title that is theirs alone and that
+        every dialect can write.
+        """
+        rows = self.corpus.page_rows(page)
+        if not 1 < len(rows) <= self.page_passages:
+            return ""
+        title = self.corpus.passage(rows[0]).title
+        return title if searchable(title) == title and self.corpus.find_page(title) == page else ""
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id."""

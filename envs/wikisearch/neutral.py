@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
-__all__ = ["neutral", "one_line"]
+__all__ = ["neutral", "one_line", "searchable"]
 
 # tags of all dialects and of chat templates ("<|im_start|>"); everything else that looks like mark-up is left alone
 _PROTOCOL: Final = re.compile(
@@ -29,3 +30,9 @@ def neutral(text: str) -> str:
 def one_line(text: str) -> str:
     """The text on one line: control characters and runs of spaces become one space."""
     return " ".join(_CONTROL.sub(" ", text).split())
+
+
+@lru_cache(maxsize=1 << 16)
+def searchable(text: str) -> str:
+    """A text as a query that every dialect can write: one line, without protocol tags and the plain dialect's bar."""
+    return " ".join(one_line(neutral(text)).replace("|", " ").split())

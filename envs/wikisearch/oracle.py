@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from creditflow.envs.wikisearch.action_graph import FAR, ActionGraph, Plan
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.dialects import Dialect
-from creditflow.envs.wikisearch.evidence import Reader, goals, searchable
+from creditflow.envs.wikisearch.evidence import Reader, goals
 from creditflow.envs.wikisearch.grading import Grade
+from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.snapshot import State, read_state
 
@@ -195,11 +196,11 @@ class _Planned:
         return self._least(targets[starts[node] : starts[node + 1]].astype(np.int64))
 
     def _named(self, nodes: NDArray[np.int64]) -> list[Call]:
-        corpus, texts = self.graph.retriever.corpus, self.graph.node_names
+        engine, texts = self.graph.retriever, self.graph.node_names
         named = []
         for node in nodes.tolist():
             if node < len(self.graph.forms):
                 named.append(Call("search", (searchable(texts[node]),)))
             else:
-                named.append(Call("visit", (corpus.passage(corpus.page_rows(texts[node])[0]).title,)))
+                named.append(Call("visit", (engine.listed_title(texts[node]),)))
         return named

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError, CreditflowError, MissingExtraError
@@ -23,13 +23,10 @@ from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.request_bodies import BadRequestError, ServerLimits, access_request, search_request
 from creditflow.envs.wikisearch.retrieval import Hit, Retriever
 
-try:
+if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.requests import ClientDisconnect, Request
+    from starlette.requests import Request
     from starlette.responses import JSONResponse
-    from starlette.routing import Route
-except ImportError as _error:
-    raise MissingExtraError("starlette, which the search server runs on,", "serve") from _error
 
 __all__ = ["DIALECTS", "create_app"]
 
@@ -126,7 +123,15 @@ def create_app(
 
     Raises:
         ConfigError: a wrong argument.
+        MissingExtraError: starlette is not installed.
     """
+    try:
+        from starlette.applications import Starlette
+        from starlette.requests import ClientDisconnect
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+    except ImportError as error:
+        raise MissingExtraError("starlette, which the search server runs on,", "serve") from error
     limits = limits or ServerLimits()
     if dialect not in DIALECTS or not 1 <= topk <= limits.topk:
         raise ConfigError(f"dialect is one of {', '.join(DIALECTS)} and topk 1 to {limits.topk}: {dialect!r}, {topk!r}")
@@ -162,12 +167,23 @@ def create_app(
         Route("/access", access, methods=["POST"]),
         Route("/health", health, methods=["GET"]),
     ]
+
+    async def bad_request(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - starlette's signature
+        assert isinstance(error, BadRequestError)  # noqa: S101 - registered for it alone
+        return JSONResponse({"detail": [{"type": error.kind, "loc": list(error.loc), "msg": str(error)}]}, error.status)
+
+    def failing(status: int, text: str = "", **headers: str) -> Callable[..., Awaitable[JSONResponse]]:
+        async def answer(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - starlette's signature
+            return JSONResponse({"detail": text or str(error)[:200]}, status, headers)
+
+        return answer
+
     handlers: dict[Any, Any] = {
-        BadRequestError: _bad_request,
-        _OverloadedError: _busy,
-        TimeoutError: _late,
-        ClientDisconnect: _gone,
-        CreditflowError: _failed,
+        BadRequestError: bad_request,
+        _OverloadedError: failing(503, "too many queries wait; try again", **{"Retry-After": "1"}),
+        TimeoutError: failing(504, "the search took too long"),
+        ClientDisconnect: failing(400, "the client is gone"),
+        CreditflowError: failing(502),
     }
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
@@ -204,24 +220,3 @@ def _page(retriever: Retriever, url: str) -> dict[str, str] | None:
             text = "\n".join(passage.text for passage in found)
             return {"url": url, "title": found[0].title, "contents": f"{found[0].title}\n{text}"}
     return None
-
-
-async def _bad_request(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is starlette's
-    assert isinstance(error, BadRequestError)  # noqa: S101 - registered for it alone
-    return JSONResponse({"detail": [{"type": error.kind, "loc": list(error.loc), "msg": str(error)}]}, error.status)
-
-
-async def _busy(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is starlette's
-    return JSONResponse({"detail": "too many queries wait; try again"}, 503, {"Retry-After": "1"})
-
-
-async def _late(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is starlette's
-    return JSONResponse({"detail": "the search took too long"}, 504)
-
-
-async def _gone(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is starlette's
-    return JSONResponse({"detail": "the client is gone"}, 400)
-
-
-async def _failed(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is starlette's
-    return JSONResponse({"detail": str(error)[:200]}, 502)

@@ -53,10 +53,10 @@ class Library:
         """Who finds names in passages."""
         return Reader(question_lexicon(question)) if self.readers is None else self.readers
 
-    def has_more(self, passage: Passage) -> bool:
-        """Whether the passage's page is known to have other passages."""
+    def listed_title(self, passage: Passage) -> str:
+        """The title by which a listed visit opens the passage's page; "" if none does."""
         local = self.local
-        return local is not None and len(local.corpus.page_rows(passage.page)) > 1
+        return "" if local is None else local.listed_title(passage.page)
 
     def action_graph(self, k: int) -> ActionGraph | None:
         """The listed actions of the whole corpus; None where it cannot be listed."""

@@ -74,7 +74,7 @@ def person_name(number: int) -> str:
     """Given name and surname.
 
     >>> person_name(61)
-    'Belis Yariwald'
+    'Belis Zelulgren'
     """
     return f"{GIVEN[number % len(GIVEN)]} {_coined(number // len(GIVEN), _TAIL)}"
 
@@ -83,7 +83,7 @@ def place_name(number: int) -> str:
     """A town.
 
     >>> place_name(0), place_name(20_000)
-    ('Barabridge', 'Baranbridge')
+    ('Barabridge', 'Baraanmouth')
     """
     return _coined(number, _TOWN)
 

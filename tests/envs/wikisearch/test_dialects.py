@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.calls import Call, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.dialects import DIALECTS, Dialect, dialect
-from creditflow.envs.wikisearch.evidence import searchable
-from creditflow.envs.wikisearch.neutral import neutral, one_line
+from creditflow.envs.wikisearch.neutral import neutral, one_line, searchable
 from creditflow.envs.wikisearch.retrieval import Passage
 
 EVERY = pytest.mark.parametrize("spoken", DIALECTS.values(), ids=DIALECTS.keys())

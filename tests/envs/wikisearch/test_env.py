@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import creditflow
 from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.wrappers import InvalidActions, Recorder
 
@@ -239,7 +240,7 @@ def test_a_snapshot_of_another_corpus_is_refused() -> None:
 
 def test_the_recorder_keeps_entities_queries_and_documents() -> None:
     env = Recorder(InvalidActions(creditflow.make("wikisearch", world=WORLD)), oracle=True)
-    _, info = env.reset(seed=1)
+    env.reset(seed=1)
     base = env.base
     while not env.finished:
         env.step(base.oracle.optimal_actions(base.get_state())[0])
@@ -294,3 +295,31 @@ def test_long_passages_are_shown_cut_with_a_mark(tmp_path: Path) -> None:
 def test_wrong_arguments_are_configuration_errors(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         made(**options)
+
+
+def test_awkward_titles_are_listed_only_if_every_dialect_can_write_them(tmp_path: Path) -> None:
+    titles = ["A | B", "</search> x", "two\tlines", "Plain", "Shared"]
+    rows = [{"id": f"{t}{i}", "title": t, "text": f"cat {i}", "page": t} for t in titles for i in range(2)]
+    rows += [{"id": f"long{i}", "title": "Long", "text": f"cat {i}"} for i in range(9)]
+    rows += [{"id": f"other{i}", "title": "Shared", "text": f"cat {i}", "page": "another"} for i in range(2)]
+    corpus, questions = tmp_path / "c.jsonl", tmp_path / "q.jsonl"
+    corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    questions.write_text(
+        json.dumps({"question": "Which cat?", "answers": ["x"], "gold_passage_ids": ["Plain1"]}), encoding="utf-8"
+    )
+    for dialect in ("plain", "search_r1", "tool_call"):
+        env = made(world=None, questions=str(questions), corpus=str(corpus), dialect=dialect, top_k=50)
+        env.reset(seed=0)
+        info = env.step(env.dialect.write(Call("search", ("cat",))))[4]
+        visits = [a for a in info["admissible_actions"] if "visit" in a or "access" in a]
+        assert visits == [env.dialect.write(Call("visit", (title,))) for title in ("Plain", "Shared")]
+        check_agent_env(env, steps=10)
+
+
+def test_a_vector_of_environments_steps() -> None:
+    envs = creditflow.make_vec("wikisearch", 2, world=WORLD)
+    envs.reset(seed=0)
+    _, rewards, _, _, infos = envs.step(("search: charter", "nonsense"))
+    assert rewards.tolist() == [0.0, 0.0]
+    assert infos["tool_calls"].tolist() == [1, 0]
+    envs.close()

@@ -30,8 +30,8 @@ class Exhaustive:
             *self.reader.asked(self.question),
             *(n for row in rows for n in self.reader.names(corpus.passage(row))),
         }
-        titles = dict.fromkeys(corpus.passage(row).title for row in sorted(rows))
-        pages = [title for title in titles if len(corpus.page_rows(corpus.find_page(title) or "")) > 1]
+        seen = dict.fromkeys(corpus.passage(row).page for row in sorted(rows))
+        pages = [corpus.passage(corpus.page_rows(page)[0]).title for page in seen if len(corpus.page_rows(page)) > 1]
         return [c for c in grounded_calls(self.question, known, pages, False, True) if c.tool != "answer"]
 
     def after(self, rows: frozenset[int], call: Call) -> frozenset[int]:

@@ -22,7 +22,7 @@ def test_real_samples_run_end_to_end(name: str) -> None:
     )
     base = group.members[0].base
     ids = base.tasks.task_ids()[:QUESTIONS]
-    assert base.oracle.exact  # type: ignore[attr-defined]  # both oracles have it
+    assert base.oracle.exact
     played = {}
     for agent in (ExpertAgent(), RandomAgent()):
         groups = list(play_groups(group, agent, ids))

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from threading import Event
 from typing import Any
 
 import pytest
@@ -85,7 +86,12 @@ class Stub:
         return []
 
 
-Post = Callable[..., Awaitable[tuple[int, Any]]]
+Post = Callable[..., Coroutine[Any, Any, tuple[int, Any]]]
+
+
+def held(gate: Event) -> None:
+    """Wait for the gate; a test that forgets to open it fails instead of hanging."""
+    assert gate.wait(30)
 
 
 def with_app(engine: Stub, use: Callable[[Post], Awaitable[None]], **options: Any) -> None:
@@ -217,10 +223,8 @@ def test_requests_that_wait_together_are_searched_together() -> None:
 
 
 def test_more_than_may_wait_is_answered_503() -> None:
-    from threading import Event
-
     engine, gate = Stub(), Event()
-    engine.before = lambda: None if gate.wait(30) else None
+    engine.before = lambda: held(gate)
 
     async def use(post: Post) -> None:
         waiting = [asyncio.create_task(post("/retrieve", {"queries": ["a"] * 4})) for _ in range(2)]
@@ -238,10 +242,8 @@ def test_more_than_may_wait_is_answered_503() -> None:
 
 
 def test_a_search_that_takes_too_long_is_answered_504_and_the_server_goes_on() -> None:
-    from threading import Event
-
     engine, gate = Stub(), Event()
-    engine.before = lambda: None if gate.wait(30) else None
+    engine.before = lambda: held(gate)
 
     async def use(post: Post) -> None:
         assert (await post("/retrieve", {"queries": ["a"]}))[0] == 504

@@ -41,7 +41,7 @@ def test_damage_is_found_when_the_folder_is_opened(folder: Path, name: str, harm
     data = bytearray(file.read_bytes())
     if harm == "flip":
         data[len(data) // 2] ^= 0x40
-    file.write_bytes({"flip": data, "cut": data[:-3], "gone": b"", "empty": b""}[harm])
+    file.write_bytes(data if harm == "flip" else data[:-3] if harm == "cut" else b"")
     if harm == "gone":
         file.unlink()
     with pytest.raises(DataError):
