@@ -33,6 +33,7 @@ COMMANDS = {
     "study": "measure credit schemes against exact values on tabular tasks",
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
+    "serve-search": "serve a search index on this machine, in the dialects that search agents speak",
     "data": "list, import and verify data of your own",
 }
 
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if top.command is None:
         parser.print_help()
         for name, text in COMMANDS.items():
-            print(f"  {name:10} {text}")
+            print(f"  {name:12} {text}")
         return 0
     try:
         if top.command not in COMMANDS:

@@ -149,9 +149,12 @@ class GroupEnv:
     def group(self, task: Mapping[str, Any] | None = None) -> Group:
         """All members as a ``Group``, once everybody has finished.
 
+        Args:
+            task: payload for the schemes; default: the task's content.
+
         Raises:
             EpisodeError: some are still running.
         """
         if self._running:
             raise EpisodeError(f"members {list(self._running)} are still running")
-        return Group(self.trajectories(), task or {})
+        return Group(self.trajectories(), self.members[0].base.task.content if task is None else task)

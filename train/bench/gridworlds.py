@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
-from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.registration import ENVIRONMENTS, Entry
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, draw_index
 from creditflow.train.bench.grid_layouts import (
     ACTIONS,
@@ -263,6 +263,6 @@ def register_grids() -> None:
     for grid in (OpenGrid, PitsGrid, AliasGrid, SlipGrid):
         gym_id = f"creditflow/{grid.__name__}-v0"
         entry = f"{grid.__module__}:{grid.__name__}"
-        ENVIRONMENTS.setdefault(grid.env_name, (gym_id, entry))
+        ENVIRONMENTS.setdefault(grid.env_name, Entry(gym_id, entry, ""))
         if gym_id not in gym.registry:
             gym.register(id=gym_id, entry_point=entry, nondeterministic=grid.kind == "slip")
