@@ -13,7 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from creditflow.envs.errors import ConfigError, unknown_name
 
-__all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs"]
+__all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs", "register_unlisted"]
 
 
 class Entry(NamedTuple):
@@ -37,6 +37,16 @@ ENVIRONMENTS: dict[str, Entry] = {
     "wikisearch": Entry("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv", "questions"),
 }
 
+# environments that belong to a tool (the benchmark's grid worlds): known once it is imported, listed nowhere
+UNLISTED: dict[str, Entry] = {}
+
+
+def register_unlisted(name: str, entry: Entry, *, nondeterministic: bool = False) -> None:
+    """Make an environment of a tool known to ``make`` and Gymnasium; once."""
+    UNLISTED.setdefault(name, entry)
+    if entry.gym_id not in gym.registry:
+        gym.register(id=entry.gym_id, entry_point=entry.entry_point, nondeterministic=nondeterministic)
+
 
 def register_envs() -> None:
     """Register every environment once; a second import path must not print "Overriding environment"."""
@@ -51,8 +61,9 @@ def env_id(name: str) -> str:
     Raises:
         ConfigError: unknown name; suggests the near one.
     """
-    if name in ENVIRONMENTS:
-        return ENVIRONMENTS[name].gym_id
+    entry = ENVIRONMENTS.get(name) or UNLISTED.get(name)
+    if entry is not None:
+        return entry.gym_id
     if name in gym.registry:
         return name
     raise unknown_name("environment", name, [*ENVIRONMENTS, *(entry.gym_id for entry in ENVIRONMENTS.values())])

@@ -10,13 +10,12 @@ import json
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
-from creditflow.envs.registration import ENVIRONMENTS, Entry
+from creditflow.envs.registration import Entry, register_unlisted
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, draw_index
 from creditflow.train.bench.grid_layouts import (
     ACTIONS,
@@ -261,8 +260,5 @@ class SlipGrid(GridEnv):
 def register_grids() -> None:
     """Make the grids known to ``creditflow.make`` and Gymnasium; once."""
     for grid in (OpenGrid, PitsGrid, AliasGrid, SlipGrid):
-        gym_id = f"creditflow/{grid.__name__}-v0"
-        entry = f"{grid.__module__}:{grid.__name__}"
-        ENVIRONMENTS.setdefault(grid.env_name, Entry(gym_id, entry, ""))
-        if gym_id not in gym.registry:
-            gym.register(id=gym_id, entry_point=entry, nondeterministic=grid.kind == "slip")
+        entry = Entry(f"creditflow/{grid.__name__}-v0", f"{grid.__module__}:{grid.__name__}", files="")
+        register_unlisted(grid.env_name, entry, nondeterministic=grid.kind == "slip")
