@@ -14,13 +14,13 @@ SMALLEST, LARGEST = 3, 26
 
 
 def places(text: str) -> str:
-    r"""Every symbol but the commonest of the inside, each followed by its places (row letter, column number).
+    r"""Every symbol but the commonest of the inside, with its place: row letter, column number.
 
     The outermost frame is left out when it is all one symbol. Symbols come rarest first, equally rare ones in the order
     of their code points; a text that is no grid of single symbols is returned as it is.
 
     >>> places("#####\n#__P#\n#_OX#\n#___#\n#####")
-    'O b2 P a3 X b3'
+    'Ob2 Pa3 Xb3'
     """
     rows = [row.replace(" ", "") for row in text.split("\n")]
     width = len(rows[0])
@@ -35,4 +35,4 @@ def places(text: str) -> str:
             found.setdefault(symbol, []).append(f"{letter}{column}")
     commonest = max(found, key=lambda symbol: (len(found[symbol]), symbol))
     ordered = sorted((symbol for symbol in found if symbol != commonest), key=lambda s: (len(found[s]), s))
-    return " ".join(" ".join([symbol, *found[symbol]]) for symbol in ordered)
+    return " ".join(symbol + place for symbol in ordered for place in found[symbol])

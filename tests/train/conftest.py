@@ -40,7 +40,7 @@ def config(tmp_path: Path) -> dict[str, Any]:
         "model": {
             "scratch": {
                 "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
-                "pattern": " ?[a-z][0-9]|[a-z]+| ?.",
+                "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
             }
         },
         "speech": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
