@@ -37,7 +37,10 @@ class Parsed:
 class Dialect(Protocol):
     """How answers are written and read."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Of the form."""
+        ...
 
     def write(self, action: str, thought: str = "") -> str:
         """The answer that ``parse`` reads as this action."""

@@ -17,7 +17,7 @@ from creditflow.agents.pretrained import open_pretrained
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.tasks import RowTasks, Task, parse_panel_spec
+from creditflow.envs.tasks import Task
 from creditflow.train.engine import Arena, Budget
 from creditflow.train.logprobs import check_model
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer

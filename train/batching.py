@@ -114,9 +114,7 @@ def _move(array: NDArray[Any], device: Any) -> Any:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
-def batches_of(
-    rows: Sequence[Row], budget: int, device: Any, packing: Packing = "padded"
-) -> Iterator[MicroBatch]:
+def batches_of(rows: Sequence[Row], budget: int, device: Any, packing: Packing = "padded") -> Iterator[MicroBatch]:
     """All rows, micro-batch by micro-batch."""
     for chosen in plan([len(row) for row in rows], budget, packing):
         yield to_batch(rows, chosen, device, packing)

@@ -49,7 +49,13 @@ class Progress:
 
 
 def save_checkpoint(
-    folder: Path, progress: Progress, model: Any, optimiser: Any, *, keep: int = 0, extra: Mapping[str, Any] | None = None
+    folder: Path,
+    progress: Progress,
+    model: Any,
+    optimiser: Any,
+    *,
+    keep: int = 0,
+    extra: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write ``folder/<phase>-<number>`` in full or not at all; then drop all but the newest ``keep``.
 

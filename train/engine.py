@@ -79,7 +79,7 @@ class Arena:
         budget: limits per episode.
     """
 
-    def __init__(self, make_group: Callable[[], GroupEnv], budget: Budget = Budget()) -> None:  # noqa: B008 - frozen
+    def __init__(self, make_group: Callable[[], GroupEnv], budget: Budget = Budget()) -> None:
         self._make, self.budget = make_group, budget
         self._groups: list[GroupEnv] = []
 

@@ -112,7 +112,14 @@ class Evaluation:
 
 
 def evaluate(
-    arena: Arena, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *, samples: int, seed: int, wave: int = 256
+    arena: Arena,
+    greedy: Agent,
+    sampled: Agent | None,
+    tasks: Sequence[Task],
+    *,
+    samples: int,
+    seed: int,
+    wave: int = 256,
 ) -> Evaluation:
     """Play every task once with ``greedy`` and ``samples`` times with ``sampled``.
 
@@ -133,7 +140,7 @@ def evaluate(
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
         greedy=np.array([group.trajectories[0].success for group in first], np.bool_),
-        sampled=np.sum([[g.trajectories[0].success for g in groups] for groups in rounds] or [[0] * len(tasks)], axis=0),
+        sampled=np.array([sum(g[i].trajectories[0].success for g in rounds) for i in range(len(tasks))], np.int64),
         samples=len(rounds),
         turns=len(turns) / len(judged),
         invalid_share=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,

@@ -31,6 +31,7 @@ class Row:
         sampler_logprob: float32 (n,), as sampled.
         turn: int32 (n,), the turn each target token belongs to.
         trajectory: number of the trajectory; several rows may share one.
+        only_turn: the one turn that the row is about; -1 for a whole trajectory. With ``trajectory`` it names the row.
     """
 
     ids: NDArray[np.int32]
@@ -39,12 +40,15 @@ class Row:
     sampler_logprob: NDArray[np.float32]
     turn: NDArray[np.int32]
     trajectory: int
+    only_turn: int = -1
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-def spread(values: NDArray[np.float64], turn_offsets: NDArray[np.int32], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+def spread(
+    values: NDArray[np.float64], turn_offsets: NDArray[np.int32], mask: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     """One number per turn (T,) to one per token (L,): the turn's number on its model tokens, 0 everywhere else.
 
     >>> spread(np.array([1.0, -2.0]), np.array([0, 2, 5]), np.array([False, True, False, True, True]))
@@ -128,7 +132,7 @@ def _rows_of(
             moved = mine - start + len(tokens.prompts[t])
         else:
             ids, moved = tokens.ids[:stop], mine
-        yield Row(ids, moved, per_token[mine], tokens.logprobs[mine], np.full(len(mine), t, np.int32), number)
+        yield Row(ids, moved, per_token[mine], tokens.logprobs[mine], np.full(len(mine), t, np.int32), number, t)
 
 
 def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray[np.float64]]:

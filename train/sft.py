@@ -62,7 +62,9 @@ def _with_observations(row: Row, weight: float) -> Row:
     weights = np.full(len(row.ids), weight)
     weights[row.target] = 1.0
     zeros = np.zeros(len(row.ids) - 1, np.float32)
-    return Row(row.ids, np.arange(1, len(row.ids)), weights[1:], zeros, zeros.astype(np.int32), row.trajectory)
+    return Row(
+        row.ids, np.arange(1, len(row.ids)), weights[1:], zeros, zeros.astype(np.int32), row.trajectory, row.only_turn
+    )
 
 
 def sft_plan(rows: Sequence[Row], steps: int, batch_tokens: int, seed: int) -> list[list[int]]:

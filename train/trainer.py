@@ -69,7 +69,9 @@ class Trainer:
             torch.set_num_threads(settings.threads)
         found = latest_checkpoint(self.checkpoints)
         if found is not None and not resume:
-            raise ConfigError(f"{self.folder} holds a run already: go on with --resume {self.folder}, or choose another out")
+            raise ConfigError(
+                f"{self.folder} holds a run already: go on with --resume {self.folder}, or choose another out"
+            )
         self.scheme = credit.make(
             settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters
         )
@@ -246,9 +248,7 @@ class Trainer:
             while len(chosen) < wanted:
                 order = rng.permutation(len(self.tasks))[: wanted - len(chosen)]
                 chosen += [self.tasks[i] for i in order.tolist()]
-            played = self.arena.play(
-                agent, _distinct(chosen), seed=self.settings.seed, iteration=number, report=report
-            )
+            played = self.arena.play(agent, _distinct(chosen), seed=self.settings.seed, iteration=number, report=report)
             kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
             discarded += len(played) - len(kept)
             groups += kept
@@ -266,12 +266,20 @@ class Trainer:
                 old = [row.sampler_logprob for row in rows]
             else:
                 old = score_rows(
-                    self.model, rows, update, temperature=settings.rollout.temperature, precision=settings.model.autocast
+                    self.model,
+                    rows,
+                    update,
+                    temperature=settings.rollout.temperature,
+                    precision=settings.model.autocast,
                 )
         reference = None
         if self.reference is not None:
             reference = score_rows(
-                self.reference, rows, update, temperature=settings.rollout.temperature, precision=settings.model.autocast
+                self.reference,
+                rows,
+                update,
+                temperature=settings.rollout.temperature,
+                precision=settings.model.autocast,
             )
         return Scored(old, reference)
 
@@ -393,14 +401,14 @@ def _aligned(scored: Scored, before: Sequence[Any], after: Sequence[Any]) -> Sco
     """Scores of all model tokens, cut down to those that the scheme left in the loss."""
     if not before or (scored.old is None and scored.reference is None):
         return scored
-    place = {(row.trajectory, len(row.ids)): i for i, row in enumerate(before)}
+    place = {(row.trajectory, row.only_turn): i for i, row in enumerate(before)}
 
     def cut(parts: list[Any] | None) -> list[Any] | None:
         if parts is None:
             return None
         out = []
         for row in after:
-            i = place[row.trajectory, len(row.ids)]
+            i = place[row.trajectory, row.only_turn]
             out.append(parts[i][np.searchsorted(before[i].target, row.target)])
         return out
 

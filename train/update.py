@@ -67,9 +67,7 @@ def deal(rows: Sequence[Row], parts: int, rng: np.random.Generator) -> list[list
     return [part for part in dealt if part]
 
 
-def subtract_kl(
-    groups: Sequence[Group], rows: Sequence[Row], scored: Scored, weight: float, kind: Any
-) -> list[Group]:
+def subtract_kl(groups: Sequence[Group], rows: Sequence[Row], scored: Scored, weight: float, kind: Any) -> list[Group]:
     """Groups whose turns' rewards are less by weight × Σ KL estimate of their tokens (KL in the reward)."""
     penalty: dict[tuple[int, int], float] = {}
     if scored.reference is None or scored.old is None:
@@ -183,10 +181,7 @@ def _micro_step(
         scores = token_scores(model, batch, temperature=temperature, chunk=config.chunk)
     advantage = flat([rows[i].advantage for i in batch.rows])
     sampler = flat([rows[i].sampler_logprob for i in batch.rows])
-    if scored.old is None:
-        old = scores.logprob.detach()
-    else:
-        old = flat([scored.old[part[i]] for i in batch.rows])
+    old = scores.logprob.detach() if scored.old is None else flat([scored.old[part[i]] for i in batch.rows])
     weight = flat([weights[i] for i in batch.rows])
     reference = None
     if scored.reference is not None:

@@ -149,9 +149,7 @@ class TransformersBackend:
         """The cohort that serves these jobs, and each job's row in it."""
         cohort = self._cohort
         index = {key: row for row, key in enumerate(cohort.keys)} if cohort else {}
-        if cohort is not None and all(
-            job.key in index and cohort.seen[index[job.key]] < len(job.ids) for job in jobs
-        ):
+        if cohort is not None and all(job.key in index and cohort.seen[index[job.key]] < len(job.ids) for job in jobs):
             places = np.array([index[job.key] for job in jobs], np.int64)
             width = max(len(job.ids) - int(cohort.seen[place]) for place, job in zip(places, jobs, strict=True))
             if not self._static:
@@ -193,7 +191,7 @@ class TransformersBackend:
             ids[place, width - len(new) :] = new
             real[place, width - len(new) :] = True
             positions[place, width - len(new) :] = np.arange(cohort.seen[place], cohort.seen[place] + len(new))
-        return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))  # type: ignore[return-value]  # three
+        return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))
 
     def _feed(self, cohort: _Cohort, ids: Any, real: Any, positions: Any, forward: Any) -> Any:
         """Run the model on (R, W) new tokens; returns float32 logits (R, V) after the last."""

@@ -1,5 +1,7 @@
-"""The templates. ``think-v1`` and ``action-v1`` are for instructed models; ``terse-v1`` and ``places-v1`` for small ones
-trained from nothing, which have no use for words."""
+"""The templates: ``think-v1`` and ``action-v1`` for instructed models, ``terse-v1`` and ``places-v1`` for small ones.
+
+A small model trained from nothing has no use for words: it gets the observation alone.
+"""
 
 from __future__ import annotations
 

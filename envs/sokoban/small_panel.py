@@ -21,7 +21,7 @@ __all__ = ["SMALL_RANGES", "small_rows"]
 
 SEED: Final = 20_261_122
 SIDE: Final = 6
-SMALL_RANGES: Final = ((2, 4), (5, 7), (8, 10), (11, 14))
+SMALL_RANGES: Final = ((2, 3), (4, 5), (6, 8), (9, 12))
 # rows of each split per range of lengths
 COUNTS: Final = {"train": 32, "valid": 24, "test": 64}
 

@@ -112,7 +112,8 @@ def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distr
     logits = torch.tensor([[0.0, 3.0, 1.0, 2.0]])
     whole = torch.log_softmax(logits, -1)[0]
     token, score = draw(logits, torch.zeros(1, dtype=torch.float64), Sampling(temperature=0.0))
-    assert (int(token), float(score)) == (1, pytest.approx(float(whole[1])))
+    assert int(token) == 1
+    assert float(score) == pytest.approx(float(whole[1]))
     seen = set()
     for u in np.linspace(0.0, 0.999999, 101):
         token, score = draw(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_k=2))
@@ -120,7 +121,8 @@ def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distr
         assert float(score) == pytest.approx(float(whole[int(token)]))
     assert seen == {1, 3}
     nucleus = {
-        int(draw(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_p=0.6))[0]) for u in np.linspace(0, 0.99, 50)
+        int(draw(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_p=0.6))[0])
+        for u in np.linspace(0, 0.99, 50)
     }
     assert nucleus == {1}
 

@@ -36,9 +36,13 @@ def rows() -> list[Row]:
         n = len(target)
         out.append(
             Row(
-                rng.integers(5, 270, length).astype(np.int32), target, rng.normal(size=n),
-                np.full(n, -5.0, np.float32), np.zeros(n, np.int32), i,
-            )  # fmt: skip
+                rng.integers(5, 270, length).astype(np.int32),
+                target,
+                rng.normal(size=n),
+                np.full(n, -5.0, np.float32),
+                np.zeros(n, np.int32),
+                i,
+            )
         )
     return out
 
@@ -131,10 +135,14 @@ def test_budgets_hold_and_every_row_is_in_one_batch(rows: list[Row]) -> None:
     lengths = [len(row) for row in rows]
     for packing in ("padded", "packed"):
         for budget in (1, 30, 47, 1000):
-            batches = plan(lengths, budget, packing)  # type: ignore[arg-type]  # a literal
+            batches = plan(lengths, budget, packing)
             assert sorted(i for batch in batches for i in batch) == list(range(len(rows)))
             for batch in batches:
-                size = sum(lengths[i] for i in batch) if packing == "packed" else len(batch) * max(lengths[i] for i in batch)
+                size = (
+                    sum(lengths[i] for i in batch)
+                    if packing == "packed"
+                    else len(batch) * max(lengths[i] for i in batch)
+                )
                 assert size <= budget or len(batch) == 1
 
 

@@ -16,7 +16,8 @@ from creditflow.wrappers.records import Group, Tokens, Trajectory, Turn
 def trajectory(name: str, spans: list[tuple[int, int]], *, windowed: bool = False) -> Trajectory:
     """One turn per (prompt tokens, answer tokens); ids count up from 100."""
     turns = tuple(Turn(f"s{t}", "a", f"s{t + 1}") for t in range(len(spans)))
-    ids, mask, offsets, prompts = [], [], [0], []
+    mask: list[bool] = []
+    offsets, prompts = [0], []
     for prompt, answer in spans:
         if windowed:
             prompts.append(np.arange(prompt, dtype=np.int32) + 500)
@@ -113,6 +114,6 @@ def test_weights_sum_to_one_and_do_not_depend_on_how_trajectories_are_cut_into_r
     whole = [row(i, t) for i, t in enumerate(turns)]
     cut = [row(i, [one for one in t if one == turn]) for i, t in enumerate(turns) for turn in sorted(set(t))]
     for kind in ("token_mean", "trajectory_mean", "turn_mean"):
-        a, b = np.concatenate(token_weights(whole, kind)), np.concatenate(token_weights(cut, kind))  # type: ignore[arg-type]  # a literal
+        a, b = np.concatenate(token_weights(whole, kind)), np.concatenate(token_weights(cut, kind))
         assert np.isclose(a.sum(), 1.0)
         assert np.allclose(a, b)

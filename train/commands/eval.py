@@ -1,6 +1,6 @@
 """Evaluate a language model on a panel: greedy and sampled success and pass@k, with intervals.
 
-  creditflow eval --agent hf:runs/quickstart/model --env sokoban --panel small-v1:test
+creditflow eval --agent hf:runs/quickstart/model --env sokoban --panel small-v1:test
 """
 
 from __future__ import annotations
