@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,15 @@ from creditflow.agents.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 
-__all__ = ["AGENT_FILE", "Speech", "generation_ends", "make_hf_agent", "open_pretrained", "require_torch"]
+__all__ = [
+    "AGENT_FILE",
+    "Speech",
+    "generation_ends",
+    "make_hf_agent",
+    "open_pretrained",
+    "open_tokenizer",
+    "require_torch",
+]
 
 # written beside a trained model: how it was spoken to, so that hf:PATH speaks to it in the same way
 AGENT_FILE = "creditflow_agent.json"
@@ -84,19 +93,36 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     """
     require_torch()
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if Path(path).exists() and not (Path(path) / "config.json").is_file():
         raise DataError(f"{path}: is not a model folder (no config.json); expected what save_pretrained() writes")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = open_tokenizer(path)
         model = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, dtype), use_safetensors=True, attn_implementation="sdpa"
         )
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"cannot open {path!r} as a causal language model: {error}") from error
     return model.to(where), tokenizer
+
+
+def open_tokenizer(path: str | Path) -> Any:
+    """The tokenizer of a folder or name, exactly as it was saved.
+
+    ``AutoTokenizer`` picks a class by the *model's* family and then builds that family's own splitting rules over a
+    tokenizer made here, which silently changes its ids. A folder that says it is a plain ``tokenizers`` backend is
+    therefore opened as one.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    settings = Path(path) / "tokenizer_config.json"
+    if settings.is_file():
+        kind = json.loads(settings.read_text(encoding="utf-8")).get("tokenizer_class")
+        if kind in ("TokenizersBackend", "PreTrainedTokenizerFast"):
+            return PreTrainedTokenizerFast.from_pretrained(path)
+    return AutoTokenizer.from_pretrained(path)
 
 
 def make_hf_agent(

@@ -35,7 +35,7 @@ __all__ = [
     "training_tasks",
 ]
 
-TOKENIZER_EPISODES = 64
+TOKENIZER_EPISODES = 512
 MAX_REDRAWS = 50  # draws per wanted task before a source counts as too small for what is excluded
 
 

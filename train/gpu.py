@@ -92,6 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not args.dry_run and not torch.cuda.is_available():
         raise ConfigError(f"torch {torch.__version__} sees no GPU here; --dry-run goes through everything on a CPU")
     device = torch.device("cpu" if args.dry_run else "cuda")
+    if args.dry_run:
+        torch.set_num_threads(1)
     path = Path(args.out)
     data = json.loads(path.read_text(encoding="ascii")) if path.is_file() else {}
     data["about"] = _about(device, args.dry_run)

@@ -69,6 +69,7 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
         "out": str(folder / f"{name}-{seed}"),
         "seed": seed,
         "device": "cpu" if toy else "cuda",
+        "threads": 1 if toy else 0,
         "env": {
             "name": "sokoban",
             "options": {

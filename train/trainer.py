@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.pretrained import AGENT_FILE, generation_ends
+from creditflow.agents.pretrained import AGENT_FILE, generation_ends, open_tokenizer
 from creditflow.agents.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.tasks import Task
@@ -312,12 +312,10 @@ class Trainer:
         self.tokenizer.save_pretrained(self.folder / "tokenizer")
 
     def _kept_tokenizer(self) -> Any:
-        from transformers import AutoTokenizer
-
         folder = self.folder / "tokenizer"
         if not folder.is_dir():
             raise DataError(f"{folder}: the run's tokenizer is missing; this folder cannot be resumed")
-        return AutoTokenizer.from_pretrained(folder)
+        return open_tokenizer(folder)
 
     def _load(self, path: Path) -> None:
         phase = path.name.partition("-")[0]
