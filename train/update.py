@@ -118,7 +118,7 @@ def update_policy(
 
     Returns:
         off_max (largest |trainer − sampler| log-probability before the first step) and means: loss, ratio_first (largest |ratio − 1| in the first step), clip_share, kl_old (k3 against the policy
-        before), kl_reference, entropy, grad_norm; steps; tokens.
+        before), kl_reference, entropy, grad_norm; steps; tokens. Rows without any gradient are left out of all of them.
 
     Raises:
         DivergedError: a loss or gradient that is not finite; the weights are as before that step.
@@ -126,6 +126,8 @@ def update_policy(
     device = next(model.parameters()).device
     totals = {"loss": 0.0, "clip_share": 0.0, "kl_old": 0.0, "kl_reference": 0.0, "entropy": 0.0, "grad_norm": 0.0}
     first, off, steps, tokens = 0.0, 0.0, 0, 0
+    # a row whose advantages are all zero pulls nowhere, unless KL or entropy do: it counts in the weights, no more
+    regularised = bool(config.loss.entropy_weight or (config.loss.kl_weight and config.loss.kl_in == "loss"))
     model.train()
     set_learning_rate(optimiser, lr)
     for _ in range(config.epochs):
@@ -133,6 +135,10 @@ def update_policy(
         for part in [list(range(len(rows)))] if whole else deal(rows, config.minibatches, rng):
             members = [rows[i] for i in part]
             weights = token_weights(members, aggregation)
+            useful = [i for i, row in enumerate(members) if regularised or row.advantage.any()]
+            if not useful:
+                continue
+            members, weights, part = ([one[i] for i in useful] for one in (members, weights, part))
             optimiser.zero_grad(set_to_none=True)
             sums = dict.fromkeys(totals, 0.0)
             for batch in batches_of(members, config.batch_tokens, device, config.packing):
@@ -152,7 +158,7 @@ def update_policy(
             tokens += sum(map(len, members))
             for name in totals:
                 totals[name] += sums[name]
-    return {name: value / max(steps, 1) for name, value in totals.items()} | {
+    return {name: value / steps if steps else float("nan") for name, value in totals.items()} | {
         "ratio_first": first,
         "off_max": off,
         "steps": float(steps),

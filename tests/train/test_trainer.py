@@ -46,6 +46,9 @@ def metrics(run: Trainer) -> list[dict[str, Any]]:
 def finished(trainer_of: Make, config: dict[str, Any]) -> Trainer:
     run = trainer_of(config)
     run.run()
+    iterations = [r for r in read_metrics(run.journal.path) if r["kind"] == "iteration"]
+    # what is compared below must have learned something
+    assert all(0.0 < r["success"] < 1.0 and r["grad_norm"] > 0.0 for r in iterations), iterations
     return run
 
 
