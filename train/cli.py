@@ -28,6 +28,8 @@ COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
     "credit": "score a trajectory log with a credit scheme, or explain a scheme",
+    "train": "train a language-model policy with any credit scheme",
+    "eval": "success of an agent on a panel, with intervals",
     "bench": "compare credit schemes: tables, plots, report.html",
     "audit": "say what a trajectory log can and cannot teach",
     "study": "measure credit schemes against exact values on tabular tasks",
