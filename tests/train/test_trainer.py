@@ -301,9 +301,9 @@ def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str,
     from creditflow.train.engine import Arena
 
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
-    text = "Ob2 Pa3 Xb3"
-    assert len(finished.tokenizer.encode(text)) == 3
-    assert agent.conversations.chat.close(text)[:-1].tolist() == finished.tokenizer.encode(text)
+    for token in finished.tokenizer.get_vocab():
+        text = finished.tokenizer.convert_tokens_to_string([token])
+        assert agent.conversations.chat.close(text)[:-1].tolist() == finished.tokenizer.encode(text)
     assert agent.sampling == finished.settings.sampling
     arena = Arena(group_maker(finished.settings.env, 2))
     [group] = arena.play(agent, finished.tasks[:1], seed=0)
