@@ -55,7 +55,7 @@ def finished(trainer_of: Make, config: dict[str, Any]) -> Trainer:
 def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(
     trainer_of: Make, config: dict[str, Any], finished: Trainer, tmp_path: Path
 ) -> None:
-    again, other = trainer_of(config, f"out={tmp_path}/again"), trainer_of(config, f"out={tmp_path}/other", "seed=8")
+    again, other = trainer_of(config, f"out={tmp_path}/again"), trainer_of(config, f"out={tmp_path}/other", "seed=9")
     again.run()
     other.run()
     assert same(weights(again), weights(finished))
@@ -308,3 +308,18 @@ def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str,
     arena = Arena(group_maker(finished.settings.env, 2))
     [group] = arena.play(agent, finished.tasks[:1], seed=0)
     assert group.trajectories[0].tokens is not None
+
+
+def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, Any]) -> None:
+    from creditflow.train.sft import demonstrations
+
+    run = trainer_of(config)
+    groups = demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)
+    played = [tuple(t.action for t in g.turns) for g in groups if g.task_id == run.tasks[0].task_id]
+    assert len(played) == 8
+    assert len(set(played)) > 1
+
+
+def test_a_warm_up_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="nothing is left to imitate"):
+        trainer_of(config, "sft.noise=1.0", "sft.learn_noise=false").run()
