@@ -38,10 +38,11 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     )
     arena = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
     groups: list[Group] = []
-    for start in range(0, sft.episodes, WAVE):
-        count = min(WAVE, sft.episodes - start)
+    size = min(WAVE, len(tasks))  # a task comes once per wave: its randomness is named by (wave, task)
+    for start in range(0, sft.episodes, size):
+        count = min(size, sft.episodes - start)
         wave = [tasks[(start + i) % len(tasks)] for i in range(count)]
-        groups += arena.play(teacher, wave, seed=settings.seed, iteration=start // WAVE)
+        groups += arena.play(teacher, wave, seed=settings.seed, iteration=start // size)
     if sft.keep == "success":
         groups = [group for group in groups if group.trajectories[0].success]
     if not groups:
@@ -69,6 +70,8 @@ def _with_observations(row: Row, weight: float) -> Row:
 
 def sft_plan(rows: Sequence[Row], steps: int, batch_tokens: int, seed: int) -> list[list[int]]:
     """Which rows each step takes: shuffled epochs, cut at ``batch_tokens``. A pure function: a resumed run repeats it."""
+    if not rows:
+        raise ConfigError("sft: nothing is left to imitate: every action of the demonstrations was noise")
     plan: list[list[int]] = []
     epoch = 0
     while len(plan) < steps:

@@ -138,11 +138,8 @@ def update_policy(
             useful = [i for i, row in enumerate(members) if regularised or row.advantage.any()]
             if not useful:
                 continue
-            members, weights, part = (
-                [members[i] for i in useful],
-                [weights[i] for i in useful],
-                [part[i] for i in useful],
-            )
+            members, part = [members[i] for i in useful], [part[i] for i in useful]
+            weights = [weights[i] for i in useful]
             optimiser.zero_grad(set_to_none=True)
             sums = dict.fromkeys(totals, 0.0)
             for batch in batches_of(members, config.batch_tokens, device, config.packing):

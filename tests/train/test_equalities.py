@@ -10,6 +10,7 @@ import torch
 
 from creditflow.train.batching import batches_of, plan
 from creditflow.train.logprobs import token_scores
+from creditflow.train.losses import LossConfig
 from creditflow.train.optimiser import make_optimiser
 from creditflow.train.samples import Row, token_weights
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
@@ -85,6 +86,18 @@ def test_gradient_checkpointing_leaves_the_gradient_alone(model: Any, rows: list
     _, expected = gradient(model, rows)
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     _, found = gradient(model, rows)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_rows_without_gradient_are_skipped_and_leave_it_alone(model: Any, rows: list[Row]) -> None:
+    from dataclasses import replace
+
+    silent = [replace(row, advantage=np.zeros(len(row.target))) if i % 2 else row for i, row in enumerate(rows)]
+    stats, found = gradient(model, silent)
+    assert stats["tokens"] == sum(len(row) for row in rows[::2])
+    # with an entropy weight nothing may be skipped; a weight too small to matter shows the gradient is the same
+    whole, expected = gradient(model, silent, loss=LossConfig(entropy_weight=1e-30))
+    assert whole["tokens"] == sum(map(len, rows))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 

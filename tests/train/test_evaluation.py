@@ -27,7 +27,8 @@ def test_pass_at_k_needs_k_samples() -> None:
 def test_wilson_interval_has_known_values_and_stays_in_range() -> None:
     assert wilson_interval(0, 10)[0] == 0.0
     assert wilson_interval(0, 10)[1] == pytest.approx(0.2775, abs=1e-4)
-    assert wilson_interval(10, 10)[1] == 1.0
+    assert wilson_interval(10, 10)[1] == pytest.approx(1.0)
+    assert wilson_interval(10, 10)[1] <= 1.0
 
 
 def test_clustered_interval_widens_with_spread() -> None:
