@@ -332,6 +332,13 @@ def test_contents_of_another_corpus_or_world_are_refused() -> None:
     assert env.reset(options={"task": content})[1]["task_id"] == env.task.task_id
     assert env.reset(options={"task": {**content, "corpus": ""}})[1]["task_id"] == env.task.task_id
     locator = dict(env.tasks.rows[0].locator)  # type: ignore[attr-defined]  # RowTasks
-    for other in ({**content, "corpus": "0" * 32}, {**locator, "world": [1, 200]}, {**content, "version": 2}, [], "x"):
+    harmed: list[Any] = [
+        {**content, "corpus": "0" * 32},
+        {**locator, "world": [1, 200]},
+        {**content, "version": 2},
+        [],
+        "x",
+    ]
+    for other in harmed:
         with pytest.raises(DataError):
             env.reset(options={"task": other})
