@@ -176,9 +176,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _apply(self, action: Call) -> Outcome:
         if action.tool == "answer":
-            self._answer = action.items[0]
-            self._grade = self._grader.grade(self._asked(), self._answer)
-            self._list = ()
+            self._grade = self._grader.grade(self._asked(), action.items[0])
+            self._answer, self._list = action.items[0], ()
             return Outcome(self._grade.score, True, True)
         if action.tool == "search":
             hits = self.library.retriever.search(action.items, self.top_k)

@@ -86,20 +86,22 @@ def _world_reader(books: Encyclopedia) -> Reader:
     return Reader(books.lexicon)
 
 
-def _question_of(content: Any) -> Task:
-    return question_task(Question.from_json(content))
+def _builder(digest: str, books: Encyclopedia | None = None) -> Callable[[Any], Task]:
+    """Builds tasks over one corpus, from question contents or, with ``books``, from panel locators.
 
+    A locator is ``{"world": [seed, articles], …recipe}``.
+    """
 
-def _recipe_builder() -> Callable[[Any], Task]:
-    """Builds tasks from panel locators ``{"world": [seed, articles], …recipe}``, or from question contents."""
-
-    def build(locator: Any) -> Task:
-        if isinstance(locator, Mapping) and "world" in locator:
-            world = locator["world"]
-            if not isinstance(world, list | tuple) or len(world) != 2:
-                raise DataError(f"a locator's world is [seed, articles], got {world!r:.60}")
-            return question_task(build_question(encyclopedia(*world), locator))
-        return _question_of(locator)
+    def build(content: Any) -> Task:
+        if books is not None and isinstance(content, Mapping) and "world" in content:
+            here = [books.world.seed, books.world.articles]
+            if content["world"] != here:
+                raise DataError(f"the locator is about the world {content['world']!r:.60}, this source about {here}")
+            return question_task(build_question(books, content))
+        question = Question.from_json(content)
+        if digest and question.corpus not in ("", digest):
+            raise DataError(f"the question is about the corpus {question.corpus[:40]!r}, this source has {digest!r}")
+        return question_task(replace(question, corpus=digest) if digest else question)
 
     return build
 
@@ -160,18 +162,16 @@ def _from_world(options: Mapping[str, int]) -> Library:
 
 
 def _embedded(rows: Sequence[PanelRow], books: Encyclopedia) -> Library:
-    tasks = RowTasks("wikisearch", rows, _recipe_builder())
-    return Library(tasks, books.retriever, books.retriever.digest, _world_reader(books))
+    digest = books.retriever.digest
+    return Library(RowTasks("wikisearch", rows, _builder(digest, books)), books.retriever, digest, _world_reader(books))
 
 
 def _from_files(found: Sequence[Question], engine: Retriever) -> Library:
     local = engine if isinstance(engine, LocalRetriever) else None
-    digest = engine.digest
-    rows = []
+    build = _builder(engine.digest)
+    rows: dict[str, PanelRow] = {}  # a question that a file holds twice is one task
     for question in found:
-        bound = replace(question, corpus=digest) if digest else question
-        task = question_task(bound)
-        rows.append(PanelRow(task.task_id, "all", task.content, {"kind": question.kind}))
-    unique = {row.task_id: row for row in rows}
+        task = build(question.to_json())
+        rows[task.task_id] = PanelRow(task.task_id, "all", task.content, {"kind": question.kind})
     reader = None if local is None else _title_reader(local)
-    return Library(RowTasks("wikisearch", list(unique.values()), _question_of), engine, digest, reader)
+    return Library(RowTasks("wikisearch", list(rows.values()), build), engine, engine.digest, reader)

@@ -323,3 +323,22 @@ def test_a_vector_of_environments_steps() -> None:
     assert rewards.tolist() == [0.0, 0.0]
     assert infos["tool_calls"].tolist() == [1, 0]
     envs.close()
+
+
+def test_contents_of_another_corpus_or_world_are_refused() -> None:
+    env = made()
+    env.reset(seed=0)
+    content = dict(env.task.content)
+    assert env.reset(options={"task": content})[1]["task_id"] == env.task.task_id
+    assert env.reset(options={"task": {**content, "corpus": ""}})[1]["task_id"] == env.task.task_id
+    locator = dict(env.tasks.rows[0].locator)  # type: ignore[attr-defined]  # RowTasks
+    harmed: list[Any] = [
+        {**content, "corpus": "0" * 32},
+        {**locator, "world": [1, 200]},
+        {**content, "version": 2},
+        [],
+        "x",
+    ]
+    for other in harmed:
+        with pytest.raises(DataError):
+            env.reset(options={"task": other})

@@ -1,0 +1,63 @@
+"""The options of ``creditflow serve-search``."""
+
+import argparse
+
+import pytest
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.commands import serve_search
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    serve_search.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def test_it_listens_on_loopback_by_default() -> None:
+    assert parsed().host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536"])
+def test_impossible_ports_are_configuration_errors(port: str) -> None:
+    with pytest.raises(ConfigError, match="--port"):
+        serve_search.run(parsed("--port", port))
+
+
+def test_a_missing_corpus_is_a_data_error() -> None:
+    pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
+    with pytest.raises(DataError, match="cannot be read"):
+        serve_search.run(parsed("--corpus", "nowhere.jsonl"))
+
+
+def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    uvicorn = pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
+    import threading
+
+    from creditflow.envs.wikisearch import HttpRetriever, encyclopedia
+    from creditflow.envs.wikisearch.server import create_app
+
+    engine = encyclopedia(3, 400).retriever
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(engine), host="127.0.0.1", port=0, log_level="error", lifespan="on")
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not (server.started and server.servers):
+            assert thread.is_alive()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        queries = ["market charter", "portrait of a botanist", ""]
+        for dialect in ("search_r1", "rewardflow", "asearcher"):
+            client = HttpRetriever(f"http://127.0.0.1:{port}", dialect=dialect, tries=1)
+            found = client.search(queries, 4)
+            assert [[hit.passage for hit in hits] for hits in found] == [
+                [hit.passage for hit in hits] for hits in engine.search(queries, 4)
+            ]
+        page = client.visit([found[0][0].passage.title, "nowhere"])
+        assert page[0] is not None
+        assert page[1] is None
+    finally:
+        server.should_exit = True
+        thread.join()
