@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Oracle
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records import StopReason, Turn
 
-__all__ = ["Agent", "Decision", "View"]
+__all__ = ["Agent", "Decision", "TurnTokens", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,25 @@ class View:
         return self.env.get_state()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnTokens:
+    """The tokens of one turn, as they went into the model and came out of it.
+
+    Attributes:
+        prompt: int32, what was appended before the answer; with a windowed history, the whole prompt.
+        answer: int32, what the model wrote, its end-of-turn token included.
+        logprobs: float32, the sampler's log-probability of each answer token.
+        windowed: whether ``prompt`` stands alone.
+        learn: whether the answer may enter a loss.
+    """
+
+    prompt: NDArray[np.int32]
+    answer: NDArray[np.int32]
+    logprobs: NDArray[np.float32]
+    windowed: bool = False
+    learn: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What an agent does.
@@ -54,11 +74,17 @@ class Decision:
     Attributes:
         action: as the environment takes it.
         thought, response: a language model's reasoning and its full text.
+        invalid_reason: why the answer does not follow its form ("" if it does); the turn then counts as not parsed.
+        tokens: of a language model.
+        stop: end the episode instead of acting, for a limit that the environment does not know.
     """
 
     action: Any
     thought: str = ""
     response: str = ""
+    invalid_reason: str = ""
+    tokens: TurnTokens | None = None
+    stop: StopReason | None = None
 
 
 class Agent(Protocol):

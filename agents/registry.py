@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from creditflow.agents.base import Agent
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
@@ -15,6 +16,7 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
     "random": lambda text: _plain(RandomAgent, "random", text),
     "expert": lambda text: _plain(ExpertAgent, "expert", text),
     "noisy": lambda text: NoisyExpert(_number("noisy", text)) if text else NoisyExpert(),
+    "hf": lambda text: import_module("creditflow.agents.pretrained").make_hf_agent(text),
     "tabular": lambda text: TabularAgent(guidance=_number("tabular", text)) if text else TabularAgent(),
 }
 

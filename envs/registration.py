@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     Attributes:
         gym_id: its Gymnasium id.
         entry_point: a string, so that importing creditflow imports no environment.
-        files: the argument that takes a path to a user's own tasks.
+        files: the argument that takes a path to a user's own tasks; "" if there is none.
     """
 
     gym_id: str
@@ -34,6 +34,7 @@ ENVIRONMENTS: dict[str, Entry] = {
     "sokoban": Entry("creditflow/Sokoban-v0", "creditflow.envs.sokoban.env:SokobanEnv", "levels"),
     "alfworld": Entry("creditflow/ALFWorld-v0", "creditflow.envs.alfworld.env:ALFWorldEnv", "data_path"),
     "webshop": Entry("creditflow/WebShop-v0", "creditflow.envs.webshop.env:WebShopEnv", "data"),
+    "wikisearch": Entry("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv", "questions"),
 }
 
 # environments that belong to a tool (the benchmark's grid worlds): known once it is imported, listed nowhere

@@ -28,11 +28,14 @@ COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
     "credit": "score a trajectory log with a credit scheme, or explain a scheme",
+    "train": "train a language-model policy with any credit scheme",
+    "eval": "success of an agent on a panel, with intervals",
     "bench": "compare credit schemes: tables, plots, report.html",
     "audit": "say what a trajectory log can and cannot teach",
     "study": "measure credit schemes against exact values on tabular tasks",
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
+    "serve-search": "serve a search index on this machine, in the dialects that search agents speak",
     "data": "list, import and verify data of your own",
 }
 
@@ -60,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if top.command is None:
         parser.print_help()
         for name, text in COMMANDS.items():
-            print(f"  {name:10} {text}")
+            print(f"  {name:12} {text}")
         return 0
     try:
         if top.command not in COMMANDS:

@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.registration import make
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.records import Group, StopReason, Trajectory
 
 __all__ = ["GroupEnv", "Step", "member_seed"]
 
@@ -142,6 +142,17 @@ class GroupEnv:
         self._running = tuple(i for i in self._running if not self.members[i].finished)
         return results
 
+    def stop(self, index: int, reason: StopReason) -> None:
+        """End one member's episode early (see ``Recorder.stop``); the others go on.
+
+        Raises:
+            EpisodeError: the member is not running.
+        """
+        if index not in self._running:
+            raise EpisodeError(f"member {index} is not running; active: {list(self._running)}")
+        self.members[index].stop(reason)
+        self._running = tuple(i for i in self._running if i != index)
+
     def trajectories(self) -> tuple[Trajectory, ...]:
         """The finished members' trajectories."""
         return tuple(member.trajectory for member in self.members if member.finished)
@@ -149,9 +160,12 @@ class GroupEnv:
     def group(self, task: Mapping[str, Any] | None = None) -> Group:
         """All members as a ``Group``, once everybody has finished.
 
+        Args:
+            task: payload for the schemes; default: the task's content.
+
         Raises:
             EpisodeError: some are still running.
         """
         if self._running:
             raise EpisodeError(f"members {list(self._running)} are still running")
-        return Group(self.trajectories(), task or {})
+        return Group(self.trajectories(), self.members[0].base.task.content if task is None else task)

@@ -31,7 +31,8 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         penalty: ≥ 0.
         retries: ≥ 1.
 
-    Adds to ``info``: ``raw_reward: float``, ``retries_left: int``, ``stop_reason: str`` ("" or "format").
+    Adds to ``info``: ``raw_reward: float``, ``retries_left: int``, ``stop_reason: str`` (the
+    environment's own, "" where it has none; "format").
 
     Raises:
         ConfigError: an unknown policy or a negative number.
@@ -85,4 +86,5 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return obs, reward, terminated, truncated, self._told(info, raw, "")
 
     def _told(self, info: dict[str, Any], raw: float, stop: str) -> dict[str, Any]:
-        return {**info, "raw_reward": raw, "retries_left": self._left, "stop_reason": stop}
+        ended = stop or info.get("stop_reason", "")  # an environment may have limits of its own
+        return {**info, "raw_reward": raw, "retries_left": self._left, "stop_reason": ended}

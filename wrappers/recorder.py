@@ -106,6 +106,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 response=self._note["response"] if self._texts else "",
                 text_key=before["text_key"],
                 invalid_reason=info["invalid_reason"],
+                entities=info.get("entities", ()),
+                queries=info.get("queries", ()),
+                doc_ids=info.get("doc_ids", ()),
                 values={**known, **{f"{k}.next": v for k, v in self._known.items()}} if known else NO_VALUES,
             )
         )

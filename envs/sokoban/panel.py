@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,14 +85,14 @@ def panel_rows() -> Iterator[PanelRow]:
             yield from (rows[place][1] for rows in strata if rows[place][1].split == split)
 
 
-def write_panel(path: str | Path) -> None:
-    """Make the panel and write it: one row a line."""
+def write_panel(path: str | Path, rows: Iterable[PanelRow] | None = None) -> None:
+    """Write a panel, one row a line; default: make this one."""
     lines = [
         json.dumps(
             {"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata},
             separators=(",", ":"),
         )
-        for row in panel_rows()
+        for row in (panel_rows() if rows is None else rows)
     ]
     text = f'{{"format_version":{PANEL_FORMAT},"rows":[\n' + ",\n".join(lines) + "\n]}\n"
     path = Path(path)

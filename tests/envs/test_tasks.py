@@ -103,7 +103,7 @@ def test_content_that_is_not_json_has_no_id():
 
 
 PROBE = """
-import sys, creditflow
+import sys, creditflow, creditflow.train.bench
 env = creditflow.make(sys.argv[1])
 for seed in range(8):
     _, info = env.reset(seed=seed)

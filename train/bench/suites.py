@@ -79,6 +79,8 @@ def open_suite(spec: str, limit: int) -> Suite:
             raise DataError(f"suite {spec!r}: {path} does not exist")
         if name not in ENVIRONMENTS:
             raise unknown_name("environment", name, ENVIRONMENTS)
+        if not ENVIRONMENTS[name].files:
+            raise ConfigError(f"suite {spec!r}: {name} takes no files")
         settings[ENVIRONMENTS[name].files] = path
     elif DEFAULT_PANEL in panel_names(name):
         settings["panel"] = f"{DEFAULT_PANEL}:train"

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.action == "list":
         for name, entry in ENVIRONMENTS.items():
-            print(f"{name:12} your own: --env-set {entry.files}=PATH")
+            print(f"{name:12} your own: --env-set {entry.files}=PATH" if entry.files else name)
             for panel in panel_names(name):
                 print(f"{'':12} embedded: {panel}, {len(load_panel(name, panel).rows)} tasks")
         return 0

@@ -25,8 +25,8 @@ from creditflow.train.commands.options import add_env_arguments, bare_env, env_a
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.jsonl import read_jsonl, write_jsonl
-from creditflow.wrappers.records import Group, group_trajectories
+from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records import Group
 
 __all__ = ["add_arguments", "run"]
 
@@ -110,7 +110,7 @@ def _finished(partial: Path, tasks: Sequence[Task], args: argparse.Namespace) ->
     """The whole groups in an interrupted log, if they are what this command would have written first."""
     text = partial.read_text(encoding="ascii")
     whole = text[: text.rfind("\n") + 1]
-    groups = group_trajectories(read_jsonl(io.StringIO(whole)))
+    groups = read_groups(io.StringIO(whole))
     if groups and len(groups[-1]) < args.group_size:
         groups.pop()
     for group, task in zip(groups, tasks, strict=False):

@@ -1,0 +1,90 @@
+"""What a backend is: it continues token sequences, and says with which probability it did.
+
+Ids in, ids out: nothing is encoded or decoded here, so what is trained on is what was sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["Backend", "Job", "Sampled", "Sampling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn.
+
+    Attributes:
+        max_new_tokens: longest answer, its end token included.
+        temperature: logits are divided by it; 0 takes the most likely token.
+        top_p, top_k: truncation of the distribution (1.0 and 0: none). The reported log-probabilities are those of the
+            untruncated distribution at this temperature, which is what a trainer recomputes; train without truncation.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+
+    max_new_tokens: int = 256
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}")
+        if not self.temperature >= 0.0 or not 0.0 < self.top_p <= 1.0 or self.top_k < 0:
+            raise ConfigError(
+                f"temperature must be ≥ 0, top_p in (0, 1] and top_k ≥ 0, got {self.temperature!r}, {self.top_p!r} and "
+                f"{self.top_k!r}"
+            )
+
+    @property
+    def truncated(self) -> bool:
+        """Whether tokens are drawn from less than the whole distribution."""
+        return self.top_p < 1.0 or self.top_k > 0 or self.temperature == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One sequence to continue.
+
+    Attributes:
+        key: names the conversation: a backend may keep what it computed for a key's earlier tokens.
+        ids: int32 (L,), the whole sequence so far, L ≥ 1.
+        draws: float64 (max_new_tokens,), uniform in [0, 1): the randomness of this answer, of its episode alone.
+    """
+
+    key: Hashable
+    ids: NDArray[np.int32]
+    draws: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One answer.
+
+    Attributes:
+        ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the answer was cut.
+        logprobs: float32 (n,).
+    """
+
+    ids: NDArray[np.int32]
+    logprobs: NDArray[np.float32]
+
+
+class Backend(Protocol):
+    """Continues sequences in batches."""
+
+    version: str
+    context: int
+
+    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+        """One answer per job."""
+        ...

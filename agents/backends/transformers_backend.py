@@ -1,0 +1,224 @@
+"""The ``transformers`` backend: our own batched loop over turns with a key-value cache that lives as long as episodes.
+
+Episodes of one batch run in lockstep, so their caches do too: each call feeds only what is new since the last one
+(the last sampled token and the next message), left-padded to one width, with explicit positions and a mask over cache
+slots. Rows whose episode has ended are dropped. Whatever does not fit what is cached (a prompt of its own, a stranger)
+is computed from its whole ids, so the cache never decides a result.
+
+On a GPU ``cache="static"`` keeps shapes fixed (rows and slots in powers of two) so that the one-token step can be
+compiled into one graph.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from transformers import DynamicCache, StaticCache
+
+from creditflow.agents.backends.base import Job, Sampled, Sampling
+from creditflow.agents.backends.draw import draw
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["TransformersBackend"]
+
+
+@dataclass
+class _Cohort:
+    """Rows that share one cache.
+
+    Attributes:
+        keys: of the rows, in order; rows beyond them only fill up a static shape.
+        seen: int64 (R,), tokens of each conversation that are in the cache.
+        mask: bool (R, S), which cache slots hold a token of the row; S grows with a dynamic cache.
+        used: slots in use, ≤ S.
+        cache: the model's.
+    """
+
+    keys: list[Hashable]
+    seen: np.ndarray[Any, np.dtype[np.int64]]
+    mask: Any
+    used: int
+    cache: Any
+
+
+class TransformersBackend:
+    """Samples from a causal language model of ``transformers``.
+
+    Args:
+        model: an instance; it is used as it is, and must be on its device.
+        dtype: of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself. A copy has to be
+            refreshed with ``sync()`` after every update.
+        cache: "dynamic", or "static" for fixed shapes.
+        compile: compile the one-token step (static cache only).
+        version: names the weights in logs.
+
+    Attributes:
+        context: longest sequence that the model can take.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        dtype: Any = None,
+        cache: Literal["dynamic", "static"] = "dynamic",
+        compile: bool = False,  # noqa: A002 - the word that torch uses
+        version: str = "0",
+    ) -> None:
+        if cache not in ("dynamic", "static"):
+            raise ConfigError(f"cache must be 'dynamic' or 'static', got {cache!r}")
+        if compile and cache != "static":
+            raise ConfigError("compile needs cache='static': a growing cache has no fixed shape")
+        self._source = model
+        first = next(model.parameters())
+        self._copied = dtype is not None and dtype != first.dtype
+        self.model = copy.deepcopy(model).to(dtype) if self._copied else model
+        self.model.eval()
+        self.device = first.device
+        self.version = version
+        self._static = cache == "static"
+        config = model.config
+        window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+        self.context = min(filter(None, (getattr(config, "max_position_embeddings", 0), window)), default=0)
+        self._cohort: _Cohort | None = None
+        self._step = torch.compile(self._forward, mode="reduce-overhead") if compile else self._forward
+
+    def sync(self, version: str = "") -> None:
+        """Take over the source model's weights and forget what was computed with the old ones."""
+        if self._copied:
+            with torch.no_grad():
+                for mine, theirs in zip(self.model.parameters(), self._source.parameters(), strict=True):
+                    mine.copy_(theirs)
+        self.version = version or self.version
+        self._cohort = None
+
+    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+        """One answer per job."""
+        if not jobs:
+            return []
+        trained = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                return self._generate(jobs, sampling, end_ids)
+        except BaseException:
+            self._cohort = None
+            raise
+        finally:
+            self.model.train(trained)
+
+    # -- one call -----------------------------------------------------------------------------------------------------
+    def _generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+        cohort, places = self._seat(jobs, sampling.max_new_tokens)
+        rows = len(cohort.seen)
+        block, real, positions = self._block(cohort, jobs, places)
+        logits = self._feed(cohort, block, real, positions, self._forward)
+        draws = np.zeros((rows, sampling.max_new_tokens))
+        draws[places] = [job.draws[: sampling.max_new_tokens] for job in jobs]
+        uniform = torch.from_numpy(draws).to(self.device)
+        ends = torch.tensor(sorted(end_ids), device=self.device)
+        going = torch.zeros(rows, dtype=torch.bool, device=self.device)
+        going[torch.from_numpy(places).to(self.device)] = True
+        lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
+        for place, job in zip(places.tolist(), jobs, strict=True):
+            cohort.seen[place] = len(job.ids)
+        position = torch.from_numpy(cohort.seen).to(self.device)
+        tokens, scores = [], []
+        for step in range(sampling.max_new_tokens):
+            token, score = draw(logits, uniform[:, step], sampling)
+            tokens.append(token)
+            scores.append(score)
+            lengths += going
+            going = going & ~torch.isin(token, ends)
+            if step + 1 == sampling.max_new_tokens or not bool(going.any()):
+                break
+            logits = self._feed(cohort, token[:, None], going[:, None], position[:, None], self._step)
+            position = position + going
+        cohort.seen = position.cpu().numpy()
+        ids = torch.stack(tokens, 1).to(torch.int32).cpu().numpy()
+        logprobs = torch.stack(scores, 1).float().cpu().numpy()
+        counts = lengths.cpu().numpy()
+        return [Sampled(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy()) for p in places.tolist()]
+
+    def _seat(self, jobs: Sequence[Job], room: int) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
+        """The cohort that serves these jobs, and each job's row in it."""
+        cohort = self._cohort
+        index = {key: row for row, key in enumerate(cohort.keys)} if cohort else {}
+        if cohort is not None and all(job.key in index and cohort.seen[index[job.key]] < len(job.ids) for job in jobs):
+            places = np.array([index[job.key] for job in jobs], np.int64)
+            width = max(len(job.ids) - int(cohort.seen[place]) for place, job in zip(places, jobs, strict=True))
+            if not self._static:
+                if len(places) < len(cohort.seen) or (places != np.arange(len(places))).any():
+                    keep = torch.from_numpy(places).to(self.device)
+                    cohort.cache.batch_select_indices(keep)
+                    cohort.mask = cohort.mask[keep]
+                    cohort.seen, cohort.keys = cohort.seen[places], [job.key for job in jobs]
+                return cohort, np.arange(len(jobs))
+            if cohort.used + width + room <= cohort.mask.shape[1] and 2 * len(jobs) > len(cohort.seen):
+                return cohort, places
+        return self._fresh(jobs, room), np.arange(len(jobs))
+
+    def _fresh(self, jobs: Sequence[Job], room: int) -> _Cohort:
+        width = max(len(job.ids) for job in jobs)
+        rows, slots = len(jobs), 0
+        if self._static:
+            rows, slots = _power_of_two(rows), _power_of_two(2 * width + room)
+            cache: Any = StaticCache(config=self.model.config, max_cache_len=slots)
+        else:
+            cache = DynamicCache(config=self.model.config)
+        self._cohort = _Cohort(
+            keys=[job.key for job in jobs],
+            seen=np.zeros(rows, np.int64),
+            mask=torch.zeros((rows, slots), dtype=torch.bool, device=self.device),
+            used=0,
+            cache=cache,
+        )
+        return self._cohort
+
+    def _block(self, cohort: _Cohort, jobs: Sequence[Job], places: Any) -> tuple[Any, Any, Any]:
+        """What is new, left-padded: ids, which are real, and positions, each (R, W)."""
+        news = [job.ids[int(cohort.seen[place]) :] for place, job in zip(places, jobs, strict=True)]
+        width = max(map(len, news))
+        ids = np.zeros((len(cohort.seen), width), np.int64)
+        real = np.zeros(ids.shape, np.bool_)
+        positions = np.zeros(ids.shape, np.int64)
+        for place, new in zip(places.tolist(), news, strict=True):
+            ids[place, width - len(new) :] = new
+            real[place, width - len(new) :] = True
+            positions[place, width - len(new) :] = np.arange(cohort.seen[place], cohort.seen[place] + len(new))
+        return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))
+
+    def _feed(self, cohort: _Cohort, ids: Any, real: Any, positions: Any, forward: Any) -> Any:
+        """Run the model on (R, W) new tokens; returns float32 logits (R, V) after the last."""
+        width = ids.shape[1]
+        if self._static:
+            cohort.mask[:, cohort.used : cohort.used + width] = real
+        else:
+            cohort.mask = torch.cat([cohort.mask, real], 1)
+        slots = torch.arange(cohort.mask.shape[1], device=self.device)
+        queries = torch.arange(cohort.used, cohort.used + width, device=self.device)
+        past = slots[None, :] <= queries[:, None]
+        itself = slots[None, :] == queries[:, None]  # padding looks at itself: a row of nothing has no softmax
+        visible = (cohort.mask[:, None, :] & past) | itself
+        cohort.used += width
+        return forward(ids, visible[:, None], positions, cohort.cache)
+
+    def _forward(self, ids: Any, visible: Any, positions: Any, cache: Any) -> Any:
+        out = self.model(
+            input_ids=ids,
+            attention_mask=visible,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return out.logits[:, -1].float()
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()

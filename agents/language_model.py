@@ -1,0 +1,156 @@
+"""A language model as an agent: prompt, answer, action, token by token.
+
+With ``history="append"`` a conversation grows: each turn adds its message and its answer to the ids of all turns
+before, and one row holds the whole episode. With ``history="window"`` every turn is a prompt of its own that shows the
+last k turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.backends.base import Backend, Job, Sampled, Sampling
+from creditflow.agents.base import Decision, TurnTokens, View
+from creditflow.agents.chat import Chat
+from creditflow.agents.parsing import Dialect
+from creditflow.agents.prompts import Prompt, slots_of
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["Conversations", "LanguageModelAgent", "Pending"]
+
+
+@dataclass(slots=True)
+class _Conversation:
+    ids: NDArray[np.int32]
+    turns: int = 0
+    ended: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One view whose answer is still to come: the new ids, and all ids before the answer."""
+
+    view: View
+    new: NDArray[np.int32]
+    ids: NDArray[np.int32]
+
+
+@dataclass
+class Conversations:
+    """The token history of every running episode, kept by its environment.
+
+    Attributes:
+        prompt, chat: how messages are worded and encoded.
+        history: "append" or "window".
+        window: past turns that a windowed prompt shows.
+    """
+
+    prompt: Prompt
+    chat: Chat
+    history: Literal["append", "window"] = "append"
+    window: int = 2
+    _running: WeakKeyDictionary[AgentEnv[Any, Any, Any], _Conversation] = field(default_factory=WeakKeyDictionary)
+
+    def __post_init__(self) -> None:
+        if self.history not in ("append", "window") or self.window < 0:
+            raise ConfigError(
+                f"history must be 'append' or 'window' and window ≥ 0, got {self.history!r}, {self.window!r}"
+            )
+
+    def ask(self, view: View) -> Pending:
+        """The ids that go in front of the next answer.
+
+        Raises:
+            ConfigError: an append-only conversation that was not followed from its first turn.
+        """
+        slots = slots_of(self.prompt, view, self.window)
+        if not view.turns:
+            new = self.chat.begin(self.prompt.fill("system", slots), self.prompt.fill("first", slots))
+            return Pending(view, new, new)
+        if self.history == "window":
+            new = self.chat.begin(self.prompt.fill("system", slots), self.prompt.fill("windowed", slots))
+            return Pending(view, new, new)
+        before = self._running.get(view.env)
+        if before is None or before.turns != len(view.turns):
+            raise ConfigError(
+                "an append-only history must be followed from the first turn of the episode; use history='window' to "
+                "enter an episode in the middle"
+            )
+        new = self.chat.go_on(self.prompt.fill("later", slots), ended=before.ended)
+        return Pending(view, new, np.concatenate([before.ids, new]))
+
+    def answer(self, pending: Pending, sampled: Sampled, *, learn: bool = True) -> TurnTokens:
+        """Take note of an answer; returns the turn's tokens."""
+        self._running[pending.view.env] = _Conversation(
+            np.concatenate([pending.ids, sampled.ids]),
+            len(pending.view.turns) + 1,
+            bool(len(sampled.ids)) and int(sampled.ids[-1]) in self.chat.end_ids,
+        )
+        return TurnTokens(pending.new, sampled.ids, sampled.logprobs, self.history == "window", learn)
+
+
+class LanguageModelAgent:
+    """Asks a backend for every view's answer, in one batch.
+
+    Args:
+        backend: samples tokens.
+        conversations: words, encodes and remembers.
+        dialect: reads answers.
+        sampling: how tokens are drawn.
+        name: for logs.
+        max_context: no prompt and answer together may be longer (0: the backend's own limit); the episode then stops
+            with "token_limit".
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        conversations: Conversations,
+        dialect: Dialect,
+        sampling: Sampling,
+        *,
+        name: str = "lm",
+        max_context: int = 0,
+    ) -> None:
+        self.backend, self.conversations, self.dialect, self.sampling = backend, conversations, dialect, sampling
+        self.name = name
+        limit = backend.context
+        if max_context > limit > 0:
+            raise ConfigError(f"max_context is {max_context}, but the model's own limit is {limit} tokens")
+        self.max_context = max_context or limit
+
+    def act(self, views: Sequence[View]) -> list[Decision]:
+        """One decision per view."""
+        pending = [self.conversations.ask(view) for view in views]
+        room = self.max_context - self.sampling.max_new_tokens
+        fits = [not self.max_context or len(one.ids) <= room for one in pending]
+        jobs = [
+            Job(one.view.env, one.ids, one.view.rng.random(self.sampling.max_new_tokens))
+            for one, fit in zip(pending, fits, strict=True)
+            if fit
+        ]
+        answers = iter(self.backend.generate(jobs, self.sampling, self.conversations.chat.end_ids) if jobs else ())
+        return [
+            self._decide(one, next(answers)) if fit else Decision("", stop="token_limit")
+            for one, fit in zip(pending, fits, strict=True)
+        ]
+
+    def _decide(self, pending: Pending, sampled: Sampled) -> Decision:
+        tokens = self.conversations.answer(pending, sampled)
+        response = self.conversations.chat.read(sampled.ids.tolist())
+        parsed = self.dialect.parse(response)
+        cut = "" if int(sampled.ids[-1]) in self.conversations.chat.end_ids else "; it was cut at max_new_tokens"
+        return Decision(
+            action=parsed.action,
+            thought=parsed.thought,
+            response=response,
+            invalid_reason="" if parsed.valid else parsed.reason + cut,
+            tokens=tokens,
+        )

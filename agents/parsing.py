@@ -1,0 +1,239 @@
+"""From what a model wrote to an action: dialects that say how an answer is written, and read it back with a reason.
+
+A dialect is a pair: ``write`` makes the answer a teacher would give, ``parse`` reads any text. Our own are strict: an
+answer either follows the form or it does not, nothing is searched for inside it. ``VerlAgent`` reads as the published
+agents' trainers do, so that their runs can be compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from creditflow.envs.errors import ConfigError, unknown_name
+
+__all__ = ["DIALECTS", "Bare", "Dialect", "Parsed", "Tagged", "VerlAgent", "make_dialect", "verl_agent_projection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An answer as read.
+
+    Attributes:
+        action: the text that goes to the environment; "" (which every environment refuses) if there is none.
+        valid: the answer follows the form.
+        reason: why not; "" if valid.
+        thought: the reasoning, if the form has any.
+    """
+
+    action: str
+    valid: bool
+    reason: str = ""
+    thought: str = ""
+
+
+class Dialect(Protocol):
+    """How answers are written and read."""
+
+    @property
+    def name(self) -> str:
+        """Of the form."""
+        ...
+
+    def write(self, action: str, thought: str = "") -> str:
+        """The answer that ``parse`` reads as this action."""
+        ...
+
+    def parse(self, response: str) -> Parsed:
+        """The action in a response."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """The answer is the action and nothing else.
+
+    >>> Bare().parse(" up ")
+    Parsed(action='up', valid=True, reason='', thought='')
+    """
+
+    name: str = "bare"
+
+    def write(self, action: str, thought: str = "") -> str:  # noqa: ARG002 - this form has no place for thoughts
+        """The action."""
+        return action
+
+    def parse(self, response: str) -> Parsed:
+        """The stripped response."""
+        action = response.strip()
+        return Parsed(action, True) if action else Parsed("", False, "the answer is empty")
+
+
+_TAGGED: Final = re.compile(r"\s*(?:<think>(.*?)</think>\s*)?<action>(.*?)</action>\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """``<think>reasoning</think><action>the action</action>``, and nothing before, between or after.
+
+    >>> Tagged().parse("<think>free</think> <action>up</action>").action
+    'up'
+    >>> Tagged().parse("I go <action>up</action>").reason
+    'text outside <think> and <action>'
+
+    Args:
+        think: whether the reasoning must be there.
+    """
+
+    think: bool = True
+    name: str = "tagged"
+
+    def write(self, action: str, thought: str = "") -> str:
+        """The tags, filled in."""
+        return f"<think>{thought}</think><action>{action}</action>" if self.think else f"<action>{action}</action>"
+
+    def parse(self, response: str) -> Parsed:
+        """The action between the tags, stripped."""
+        found = _TAGGED.fullmatch(response)
+        if found is None or "<action>" in found[2] or "</think>" in (found[1] or "") or "<think>" in (found[1] or ""):
+            return Parsed("", False, self._fault(response))
+        thought, action = (found[1] or "").strip(), found[2].strip()
+        if self.think and found[1] is None:
+            return Parsed("", False, "there is no <think>…</think> before the action", thought)
+        if not action:
+            return Parsed("", False, "<action> is empty", thought)
+        return Parsed(action, True, "", thought)
+
+    def _fault(self, response: str) -> str:
+        if not response.strip():
+            return "the answer is empty"
+        for tag in ("action", "think") if self.think else ("action",):
+            opened, closed = response.count(f"<{tag}>"), response.count(f"</{tag}>")
+            if not opened and not closed:
+                return f"there is no <{tag}>…</{tag}>"
+            if opened != 1 or closed != 1:
+                return f"<{tag}>…</{tag}> must occur once; it is opened {opened} and closed {closed} times"
+        return "text outside <think> and <action>"
+
+
+_CJK: Final = re.compile("[\u4e00-\u9fff]")
+_SOKOBAN: Final[Mapping[str, int]] = {"up": 1, "down": 2, "left": 3, "right": 4, "still": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class VerlAgent:
+    """Reads answers as verl-agent's released projections do, quirks included.
+
+    ALFWorld and WebShop send the last 30 or 20 characters when the tags are missing and never ask whether the action
+    is admissible; Sokoban takes the first of up, down, left, right, still (in that order) that occurs anywhere inside
+    the tags; Search takes the first search or answer block.
+
+    Args:
+        env: "alfworld", "webshop", "sokoban" or "search".
+    """
+
+    env: str
+    name: str = "verl_agent"
+
+    def __post_init__(self) -> None:
+        if self.env not in _PROJECTIONS:
+            raise unknown_name("verl_agent projection", self.env, _PROJECTIONS)
+
+    def write(self, action: str, thought: str = "") -> str:
+        """The answer that these trainers ask for."""
+        if self.env == "search":
+            return f"<think>{thought}</think>{action}"
+        return f"<think>{thought}</think><action>{action}</action>"
+
+    def parse(self, response: str) -> Parsed:
+        """The projection, with Sokoban's numbers as words."""
+        action, valid = verl_agent_projection(self.env, response)
+        text = list(_SOKOBAN)[action - 1] if isinstance(action, int) else action  # 0, the last word: "still"
+        return Parsed(text, valid, "" if valid else "not in the form <think>…</think><action>…</action>")
+
+
+def verl_agent_projection(env: str, response: str) -> tuple[str | int, bool]:
+    """The action as the released trainers send it (Sokoban: 0 still, 1 up, 2 down, 3 left, 4 right), and its validity.
+
+    Raises:
+        ConfigError: there is no projection for this environment.
+    """
+    if env not in _PROJECTIONS:
+        raise unknown_name("verl_agent projection", env, _PROJECTIONS)
+    return _PROJECTIONS[env](response)
+
+
+def _between_tags(response: str) -> str | None:
+    """The lower-cased text from the first opening to the first closing action tag; None if either is missing."""
+    text = response.lower()
+    start, end = text.find("<action>"), text.find("</action>")
+    return None if start < 0 or end < 0 else text[start + len("<action>") : end].strip()
+
+
+def _thinks(response: str) -> bool:
+    return "<think>" in response and "</think>" in response
+
+
+def _command(response: str, tail: int) -> tuple[str, bool]:
+    inner = _between_tags(response)
+    if inner is None:
+        return response.lower()[-tail:], False
+    return inner, _thinks(response) and not _CJK.search(response)
+
+
+def _direction(response: str) -> tuple[int, bool]:
+    inner = _between_tags(response)
+    for word, number in _SOKOBAN.items():
+        if inner is not None and word in inner:
+            return number, _thinks(response)
+    return 0, False
+
+
+def _search(response: str) -> tuple[str, bool]:
+    text = response
+    for closing in ("</search>", "</answer>"):
+        if closing in text:
+            text = text.partition(closing)[0] + closing
+            break
+    opened = {tag: len(re.findall(f"<{tag}>", response, re.IGNORECASE)) for tag in ("search", "answer")}
+    well_formed = sum(opened.values()) == 1
+    for tag in ("search", "answer"):
+        found = re.search(f"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
+        if found:
+            return f"<{tag}>{found[1].strip()}</{tag}>", well_formed
+    return "", False
+
+
+_PROJECTIONS: Final[Mapping[str, Callable[[str], tuple[str | int, bool]]]] = {
+    "alfworld": lambda response: _command(response, 30),
+    "webshop": lambda response: _command(response, 20),
+    "sokoban": _direction,
+    "search": _search,
+}
+
+DIALECTS: Final[Mapping[str, Callable[[str], Dialect]]] = {
+    "bare": lambda argument: _without(argument, "bare", Bare()),
+    "action": lambda argument: _without(argument, "action", Tagged(think=False)),
+    "think": lambda argument: _without(argument, "think", Tagged(think=True)),
+    "verl_agent": VerlAgent,
+}
+
+
+def make_dialect(spec: str) -> Dialect:
+    """A dialect by name: ``bare``, ``action`` (tags around the action), ``think`` (with reasoning), ``verl_agent:ENV``.
+
+    Raises:
+        ConfigError: unknown; suggests the near one.
+    """
+    name, _, argument = spec.partition(":")
+    if name not in DIALECTS:
+        raise unknown_name("dialect", name, DIALECTS)
+    return DIALECTS[name](argument)
+
+
+def _without(argument: str, name: str, dialect: Dialect) -> Dialect:
+    if argument:
+        raise ConfigError(f"dialect {name!r} takes no argument, got {argument!r}")
+    return dialect

@@ -1,0 +1,151 @@
+"""Opening a Hugging Face model as an agent: ``hf:PATH``. torch and transformers are imported when one is opened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.agents.chat import make_chat
+from creditflow.agents.language_model import Conversations, LanguageModelAgent
+from creditflow.agents.parsing import make_dialect
+from creditflow.agents.prompts import make_prompt
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+
+__all__ = [
+    "AGENT_FILE",
+    "Speech",
+    "generation_ends",
+    "make_hf_agent",
+    "open_pretrained",
+    "open_tokenizer",
+    "require_torch",
+]
+
+# written beside a trained model: how it was spoken to, so that hf:PATH speaks to it in the same way
+AGENT_FILE = "creditflow_agent.json"
+
+
+def require_torch() -> None:
+    """Raise MissingExtraError unless torch and transformers are installed."""
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "train")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speech:
+    """How a model is spoken to.
+
+    Attributes:
+        prompt: name of a template ("think-v1", "action-v1", "terse-v1").
+        dialect: how answers are read ("think", "action", "bare", "verl_agent:ENV").
+        chat: "template" (the tokenizer's own) or "plain" (a base model's running text).
+        chat_options: for the template, such as {"enable_thinking": false}.
+        history: "append" or "window".
+        window: past turns shown by a windowed prompt.
+        max_context: longest prompt and answer together, in tokens (0: the model's own limit).
+    """
+
+    prompt: str = "think-v1"
+    dialect: str = "think"
+    chat: str = "template"
+    chat_options: dict[str, Any] | None = None
+    history: Literal["append", "window"] = "append"
+    window: int = 2
+    max_context: int = 0
+
+    def conversations(self, tokenizer: Any, end_ids: tuple[int, ...] = ()) -> Conversations:
+        """Conversations of this kind."""
+        chat = make_chat(self.chat, tokenizer, self.chat_options, end_ids)
+        return Conversations(make_prompt(self.prompt), chat, self.history, self.window)
+
+    def agent(self, backend: Any, tokenizer: Any, sampling: Sampling, *, name: str = "lm") -> LanguageModelAgent:
+        """An agent that speaks like this."""
+        ends = generation_ends(getattr(backend, "model", None))
+        return LanguageModelAgent(
+            backend,
+            self.conversations(tokenizer, ends),
+            make_dialect(self.dialect),
+            sampling,
+            name=name,
+            max_context=self.max_context,
+        )
+
+
+def generation_ends(model: Any) -> tuple[int, ...]:
+    """End tokens that a model's generation config names."""
+    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    return tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (int(ends),)
+
+
+def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") -> tuple[Any, Any]:
+    """Model and tokenizer of a Hugging Face folder or name.
+
+    Nothing in the folder is executed: remote code stays off, and weights are read from safetensors only.
+
+    Raises:
+        MissingExtraError: torch or transformers is not installed.
+        DataError: the folder is not a causal language model with a tokenizer.
+    """
+    require_torch()
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    if Path(path).exists() and not (Path(path) / "config.json").is_file():
+        raise DataError(f"{path}: is not a model folder (no config.json); expected what save_pretrained() writes")
+    try:
+        tokenizer = open_tokenizer(path)
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=getattr(torch, dtype), use_safetensors=True, attn_implementation="sdpa"
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"cannot open {path!r} as a causal language model: {error}") from error
+    return model.to(where), tokenizer
+
+
+def open_tokenizer(path: str | Path) -> Any:
+    """The tokenizer of a folder or name, exactly as it was saved.
+
+    ``AutoTokenizer`` picks a class by the *model's* family and then builds that family's own splitting rules over a
+    tokenizer made here, which silently changes its ids. A folder that says it is a plain ``tokenizers`` backend is
+    therefore opened as one.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    settings = Path(path) / "tokenizer_config.json"
+    if settings.is_file():
+        kind = json.loads(settings.read_text(encoding="utf-8")).get("tokenizer_class")
+        if kind in ("TokenizersBackend", "PreTrainedTokenizerFast"):
+            return PreTrainedTokenizerFast.from_pretrained(path)
+    return AutoTokenizer.from_pretrained(path)
+
+
+def make_hf_agent(
+    argument: str, *, sampling: Sampling | None = None, speech: Speech | None = None, device: str = "auto"
+) -> LanguageModelAgent:
+    """The agent ``hf:PATH``.
+
+    A folder that the trainer wrote says itself how its model is spoken to; any other gets ``Speech()``.
+
+    Args:
+        argument: folder or name of a model.
+        sampling: default: temperature 1, at most 256 new tokens, or what the folder says.
+        speech: overrides what the folder says.
+        device: "auto", "cpu", "cuda", …
+    """
+    if not argument:
+        raise ConfigError("name the model: hf:PATH")
+    model, tokenizer = open_pretrained(argument, device=device)
+    from creditflow.agents.backends.transformers_backend import TransformersBackend
+    from creditflow.agents.saved import read_agent_file
+
+    saved = Path(argument) / AGENT_FILE
+    kept_speech, kept_sampling = read_agent_file(saved) if saved.is_file() else (Speech(), Sampling())
+    return (speech or kept_speech).agent(
+        TransformersBackend(model, version=argument), tokenizer, sampling or kept_sampling, name=f"hf:{argument}"
+    )

@@ -1,0 +1,31 @@
+"""What is to be done, in words: from the environment's own info where it says so, else one paragraph per game."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from creditflow.agents.base import View
+
+__all__ = ["TASK_TEXTS", "task_text"]
+
+# info keys in which environments state the task, in the order they are looked for
+STATED: Final = ("task_text", "goal", "instruction", "question")
+
+TASK_TEXTS: Final[Mapping[str, str]] = {
+    "sokoban": (
+        "Sokoban: walk in four directions. Walking into a box pushes it one cell, if the cell behind it is free; boxes "
+        "cannot be pulled, and two cannot be pushed at once. The level is solved when every box stands on a target. "
+        "Symbols: {legend}."
+    ),
+}
+
+
+def task_text(view: View) -> str:
+    """The task of one episode; "" if the environment neither states it nor is known here."""
+    for key in STATED:
+        stated = view.info.get(key)
+        if isinstance(stated, str) and stated:
+            return stated
+    legend = getattr(getattr(view.env, "text_view", None), "legend", "")
+    return TASK_TEXTS.get(view.env.env_name, "").replace("{legend}", legend)

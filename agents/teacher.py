@@ -1,0 +1,51 @@
+"""A teacher: a scripted agent that writes its actions down as a language model would, for supervised warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from creditflow.agents.backends.base import Sampled
+from creditflow.agents.base import Decision, View
+from creditflow.agents.language_model import Conversations
+from creditflow.agents.parsing import Dialect
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["TeacherAgent"]
+
+
+class TeacherAgent:
+    """Plays the oracle's actions with some noise, and gives the tokens that a model would have had to write.
+
+    Args:
+        conversations, dialect: as of the agent that is to learn.
+        noise: probability of a random admissible action instead of an optimal one.
+        learn_noise: whether random actions are imitated too; if not, they only lead to other states.
+    """
+
+    name = "teacher"
+
+    def __init__(
+        self, conversations: Conversations, dialect: Dialect, *, noise: float = 0.0, learn_noise: bool = True
+    ) -> None:
+        if not 0.0 <= noise <= 1.0:
+            raise ConfigError(f"noise must lie in [0, 1], got {noise!r}")
+        self.conversations, self.dialect, self.noise, self.learn_noise = conversations, dialect, noise, learn_noise
+
+    def act(self, views: Sequence[View]) -> list[Decision]:
+        """One decision per view."""
+        return [self._decide(view) for view in views]
+
+    def _decide(self, view: View) -> Decision:
+        best = () if view.rng.random() < self.noise else view.oracle.optimal_actions(view.snapshot)
+        offered = best or view.info["admissible_actions"]
+        action = offered[int(view.rng.integers(len(offered)))]
+        response = self.dialect.write(action)
+        ids = self.conversations.chat.close(response)
+        tokens = self.conversations.answer(
+            self.conversations.ask(view),
+            Sampled(ids, np.zeros(len(ids), np.float32)),
+            learn=bool(best) or self.learn_noise,
+        )
+        return Decision(action=action, response=response, tokens=tokens)

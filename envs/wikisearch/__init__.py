@@ -1,0 +1,34 @@
+"""WikiSearch: questions, a local encyclopedia to search, and the evidence graph behind every question."""
+
+from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.loaders import read_question, read_questions
+from creditflow.envs.wikisearch.local import LocalRetriever, index_passages, open_corpus
+from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, with_virtual_answer
+from creditflow.envs.wikisearch.remote import HttpRetriever
+from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError, Retriever
+from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.world.build import build_wiki
+from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, encyclopedia
+
+__all__ = [
+    "Encyclopedia",
+    "Entity",
+    "Hit",
+    "HttpRetriever",
+    "LocalRetriever",
+    "Passage",
+    "Question",
+    "RetrievalError",
+    "Retriever",
+    "SubQuestion",
+    "WikiSearchEnv",
+    "build_wiki",
+    "encyclopedia",
+    "index_passages",
+    "open_corpus",
+    "open_store",
+    "read_question",
+    "read_questions",
+    "with_virtual_answer",
+    "write_store",
+]

@@ -1,0 +1,185 @@
+"""Which searches lead to which passages, and those to which further searches: the whole entity-query action set.
+
+One node a name that can be searched for and a page that can be opened. A node gains rows of the corpus; from there its
+edges go to every name written in those rows and every page they belong to. Built once per corpus and list length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import OracleLimitError
+from creditflow.envs.wikisearch.evidence import Reader, goal_bits, goals
+from creditflow.envs.wikisearch.local import LocalRetriever
+from creditflow.envs.wikisearch.neutral import searchable
+from creditflow.envs.wikisearch.questions import Question
+
+__all__ = ["FAR", "ActionGraph", "Plan"]
+
+FAR: Final = 100  # no plan; two of them still fit into a byte
+ROUNDS: Final = 24  # plans deeper than this count as none
+MOST_NODES: Final = 60_000
+MOST_GOALS: Final = 8
+ANSWER_DEPTH: Final = 50  # passages looked at for the answer of a question without golden passages
+
+
+class ActionGraph:
+    """The action set of a corpus.
+
+    Args:
+        retriever: BM25 over a corpus in memory.
+        reader: finds names.
+        k: passages a search returns.
+
+    Raises:
+        OracleLimitError: the corpus has too many names and pages.
+    """
+
+    def __init__(self, retriever: LocalRetriever, reader: Reader, k: int) -> None:
+        self.retriever, self.reader, self.k = retriever, reader, k
+        corpus = retriever.corpus
+        self._mentions = [reader.names(corpus.passage(row)) for row in range(len(corpus))]
+        forms = list(dict.fromkeys(form for names in self._mentions for form in names))
+        pages = list(dict.fromkeys(corpus.passage(row).page for row in range(len(corpus))))
+        pages = [page for page in pages if retriever.listed_title(page)]
+        if len(forms) + len(pages) > MOST_NODES:
+            raise OracleLimitError(
+                f"the exact oracle holds {MOST_NODES} names and pages, this corpus has {len(forms) + len(pages)}: use a "
+                "smaller corpus, or oracle='proxy'"
+            )
+        self.forms = {form: i for i, form in enumerate(forms)}
+        self.pages = {page: len(forms) + i for i, page in enumerate(pages)}
+        self.gained: list[tuple[int, ...]] = [retriever.rows(searchable(form), k) for form in forms]
+        self.gained += [retriever.page_rows(page) for page in pages]
+
+        self.node_names = [*forms, *pages]
+
+    def __len__(self) -> int:
+        return len(self.gained)
+
+    def leads(self, rows: Sequence[int]) -> list[int]:
+        """Nodes known once these rows are read, ascending."""
+        found: set[int] = set()
+        for row in rows:
+            found.update(self.forms[form] for form in self._mentions[row])
+            page = self.pages.get(self.retriever.corpus.passage(row).page)
+            if page is not None:
+                found.add(page)
+        return sorted(found)
+
+    @cached_property
+    def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """(starts int64 (nodes + 1,), targets int32): a sentinel node of no use ends every list, so none is empty."""
+        sentinel = len(self)
+        starts, targets = [0], []
+        for rows in self.gained:
+            targets += [*self.leads(rows), sentinel]
+            starts.append(len(targets))
+        return np.array(starts, np.int64), np.array(targets, np.int32)
+
+    @cached_property
+    def finders(self) -> dict[int, list[int]]:
+        """Row to the nodes that gain it."""
+        finders: dict[int, list[int]] = {}
+        for node, rows in enumerate(self.gained):
+            for row in rows:
+                finders.setdefault(row, []).append(node)
+        return finders
+
+    def cover(self, question: Question) -> dict[int, int]:
+        """Row to the pieces of evidence it is (bits); rows that are none are left out."""
+        corpus = self.retriever.corpus
+        if question.supporting:
+            rows = {row for name in question.supporting if (row := corpus.row(name)) is not None}
+            rows |= {row for name in question.supporting for row in corpus.page_rows(corpus.find_page(name) or "")}
+        else:
+            rows = {row for answer in question.answers for row in self.retriever.rows(answer, ANSWER_DEPTH)}
+        bits = {row: goal_bits(question, corpus.passage(row)) for row in sorted(rows)}
+        return {row: bit for row, bit in bits.items() if bit}
+
+
+class Plan:
+    r"""Fewest calls to collect any part of one question's evidence, from any node: a directed Steiner tree by subsets.
+
+    ``first[m, v]``: fewest calls that collect the pieces m beginning with the call v. ``after[m, v]``: the same after v
+    has been done, not counting it, ignoring what v itself found. Both uint8, FAR where impossible.
+
+        first[m, v] = 1 + after[m \ found(v), v]
+        after[m, v] = min( min over w in leads(v): first[m, w];  min over ∅ ≠ p ⊂ m: after[p, v] + after[m \ p, v] )
+
+    Args:
+        graph: of the corpus.
+        question: whose evidence is wanted.
+
+    Raises:
+        OracleLimitError: the question has more than eight golden passages.
+    """
+
+    def __init__(self, graph: ActionGraph, question: Question) -> None:
+        n = goals(question)
+        if n > MOST_GOALS:
+            raise OracleLimitError(f"the exact oracle plans for {MOST_GOALS} golden passages, question has {n}")
+        self.graph, self.full = graph, (1 << n) - 1
+        self._row_bits = graph.cover(question)
+        found = np.zeros(len(graph) + 1, np.int64)
+        for row, bits in self._row_bits.items():
+            found[graph.finders.get(row, [])] |= bits
+        size = len(graph) + 1
+        self.found = found
+        self.first = np.full((1 << n, size), FAR, np.uint8)
+        self.after = np.full((1 << n, size), FAR, np.uint8)
+        self.first[0] = self.after[0] = 0
+        reachable = 0
+        for bits in set(found.tolist()):
+            reachable |= bits
+        for mask in sorted(range(1, 1 << n), key=lambda m: (m.bit_count(), m)):
+            if mask & ~reachable == 0:
+                self._solve(mask)
+
+    def bits(self, rows: Sequence[int]) -> int:
+        """Pieces of evidence among rows."""
+        bits = 0
+        for row in rows:
+            bits |= self._row_bits.get(row, 0)
+        return bits
+
+    def _solve(self, mask: int) -> None:
+        starts, targets = self.graph.edges
+        first, after = self.first[mask], self.after[mask]
+        self._split(self.after, mask, after)
+        helps = np.flatnonzero(self.found & mask)
+        first[helps] = _plus_one(self.after[mask & ~self.found[helps], helps])
+        idle = (self.found & mask) == 0
+        idle[-1] = False
+        for _ in range(ROUNDS):
+            best = np.minimum.reduceat(first[targets], starts[:-1])
+            after[:-1] = np.minimum(after[:-1], best)
+            improved = np.where(idle, np.minimum(first, _plus_one(after)), first)
+            if np.array_equal(improved, first):
+                return
+            first[:] = improved
+
+    @staticmethod
+    def _split(table: NDArray[np.uint8], mask: int, into: NDArray[np.uint8]) -> None:
+        part = (mask - 1) & mask
+        while part:
+            if part >= mask & ~part:
+                np.minimum(into, table[part] + table[mask & ~part], out=into)
+            part = (part - 1) & mask
+
+    def joined(self, begin: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Fewest calls for each part of the evidence, uint8 (2ⁿ, …), given the best single beginnings (2ⁿ, …)."""
+        total = begin.copy()
+        for mask in sorted(range(1, self.full + 1), key=lambda m: (m.bit_count(), m)):
+            self._split(total, mask, total[mask])
+        return total
+
+
+def _plus_one(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    more: NDArray[np.uint8] = np.minimum(values + np.uint8(1), FAR)
+    return more

@@ -1,0 +1,141 @@
+"""What an agent's text asks for: one tool call, and how each dialect writes and reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+__all__ = [
+    "Call",
+    "Parse",
+    "first_block",
+    "parse_plain",
+    "parse_tags",
+    "parse_tool_call",
+    "project_rewardflow",
+    "truncate_turn",
+]
+
+Tool = Literal["search", "visit", "answer"]
+
+
+class Call(NamedTuple):
+    """One call: a tool and its arguments (queries, page names, or one answer)."""
+
+    tool: Tool
+    items: tuple[str, ...]
+    goal: str = ""
+
+
+class Parse(NamedTuple):
+    """A call, or the reason why there is none; and the text around it: what the agent thought."""
+
+    call: Call | None
+    reason: str
+    thought: str = ""
+
+
+_BLOCK: Final = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
+_TAG_CALL: Final = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
+_THINK: Final = re.compile(r"</?think>")
+_THOUGHTS: Final = re.compile(r"<think>.*?</think>", re.DOTALL)
+_TOOL_CALL: Final = re.compile(r"<(tool_call|answer)>(.*?)</\1>", re.DOTALL)
+_LINE: Final = re.compile(r"^[ \t]*(search|visit|answer)[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_ANY_SEARCH: Final = re.compile(r"<search>(.*?)</search>", re.IGNORECASE | re.DOTALL)
+_ANY_ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
+
+
+def truncate_turn(text: str) -> str:
+    """The text up to the end of its first ``</search>``, or else of its first ``</answer>``."""
+    for tag in ("</search>", "</answer>"):
+        head, found, _ = text.partition(tag)
+        if found:
+            return head + tag
+    return text
+
+
+def first_block(text: str) -> tuple[str | None, str]:
+    """Search-R1's action: (tag, stripped content) of the first search or answer block, or (None, "")."""
+    block = _BLOCK.search(text)
+    return (block.group(1), block.group(2).strip()) if block else (None, "")
+
+
+def project_rewardflow(text: str) -> tuple[str, bool]:
+    """RewardFlow's action and whether it is valid: a search before an answer; mixed or repeated blocks are invalid."""
+    cut = truncate_turn(text)
+    lower = text.lower()
+    searches, answers = lower.count("<search>"), lower.count("<answer>")
+    for tag, pattern in (("search", _ANY_SEARCH), ("answer", _ANY_ANSWER)):
+        block = pattern.search(cut)
+        if block:
+            return f"<{tag}>{block.group(1).strip()}</{tag}>", searches + answers == 1
+    return "", False
+
+
+def parse_plain(text: str) -> Parse:
+    """``search: query | query``, ``visit: page | page`` or ``answer: text`` on a line of its own."""
+    lines = list(_LINE.finditer(text))
+    if not lines:
+        return Parse(None, "no call found: write one line 'search: …', 'visit: …' or 'answer: …'")
+    if len(lines) > 1:
+        return Parse(None, f"one call a turn: found {len(lines)} lines that begin with search:, visit: or answer:")
+    tool, rest = _tool(lines[0].group(1).lower()), lines[0].group(2)
+    items = (rest,) if tool == "answer" else tuple(rest.split("|"))
+    return Parse(Call(tool, items), "", (text[: lines[0].start()] + text[lines[0].end() :]).strip())
+
+
+def parse_tags(text: str) -> Parse:
+    """The first ``<search>``, ``<answer>`` or ``<access>`` block; what comes later is ignored, as in Search-R1."""
+    block = _TAG_CALL.search(text)
+    if block is None:
+        return Parse(None, "no call found: put a query between <search> and </search>, or an answer between <answer> "
+                     "and </answer>")  # fmt: skip
+    tool = "visit" if block.group(1) == "access" else _tool(block.group(1))
+    return Parse(Call(tool, (block.group(2),)), "", _THINK.sub(" ", text[: block.start()]).strip())
+
+
+def parse_tool_call(text: str) -> Parse:
+    """``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` or ``<answer>…</answer>``, exactly one of them."""
+    bare = _THOUGHTS.sub(" ", text)
+    blocks = list(_TOOL_CALL.finditer(bare))
+    if len(blocks) != 1:
+        return Parse(None, f"expected exactly one <tool_call> or <answer> block, found {len(blocks)}")
+    thought = _THINK.sub(" ", _TOOL_CALL.sub(" ", text)).strip()
+    kind, body = blocks[0].group(1), blocks[0].group(2)
+    if kind == "answer":
+        return Parse(Call("answer", (body,)), "", thought)
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return Parse(None, f"the tool call must be JSON such as {_EXAMPLE}: {str(error)[:80]}")
+    call, reason = _json_call(data)
+    return Parse(call, reason, thought if call else "")
+
+
+_EXAMPLE: Final = '{"name": "search", "arguments": {"query": ["…"]}}'
+# tool -> the names of its list argument
+_ARGUMENTS: Final[Mapping[Tool, tuple[str, ...]]] = {"search": ("query", "queries"), "visit": ("url", "urls", "id")}
+
+
+def _json_call(data: Any) -> tuple[Call | None, str]:
+    if not isinstance(data, dict) or not isinstance(data.get("arguments"), dict):
+        return None, f"the tool call must be an object with 'name' and 'arguments', such as {_EXAMPLE}"
+    name, arguments = data.get("name"), data["arguments"]
+    if name not in ("search", "visit"):
+        return None, f"unknown tool {str(name)[:40]!r}: the tools are search and visit"
+    tool = _tool(name)
+    given = [key for key in _ARGUMENTS[tool] if key in arguments]
+    if len(given) != 1:
+        return None, f"{tool} takes the argument {_ARGUMENTS[tool][0]!r}, a text or a list of texts"
+    value = arguments[given[0]]
+    items = [value] if isinstance(value, str) else value
+    goal = arguments.get("goal", "")
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items) or not isinstance(goal, str):
+        return None, f"{tool}: {given[0]!r} must be a text or a list of texts (and 'goal' a text)"
+    return Call(tool, tuple(items), goal), ""
+
+
+def _tool(name: str) -> Tool:
+    return "search" if name == "search" else "visit" if name == "visit" else "answer"

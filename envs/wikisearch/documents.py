@@ -1,0 +1,53 @@
+"""Passages as corpora and servers write them: JSON objects with an id and the contents, or title and text apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.wikisearch.retrieval import Passage
+
+__all__ = ["read_document", "write_document"]
+
+
+def read_document(data: Any, *, quotes: bool = False) -> Passage:
+    r"""A passage from a corpus row or a server's document.
+
+    Args:
+        data: ``{"id", "contents": "title\ntext"}``; or ``title`` with ``text`` or ``content`` instead of contents; and
+            optionally ``page`` or ``url``, which names the page (default: its title).
+        quotes: keep double quotes around a title, as Search-R1's prompt does.
+
+    Raises:
+        DataError: what is missing.
+
+    >>> read_document({"id": 7, "contents": "\"Inception\"\nA film."}).title
+    'Inception'
+    """
+    if not isinstance(data, Mapping):
+        raise DataError(f"a document must be a JSON object, got {str(data)[:60]!r}")
+    contents, title = data.get("contents"), data.get("title")
+    text = data.get("text", data.get("content"))
+    if isinstance(contents, str):
+        head, _, body = contents.partition("\n")
+        title, text = head, body
+    if not isinstance(title, str) or not isinstance(text, str):
+        raise DataError(f"a document has 'contents', or 'title' and 'text'; got the keys {sorted(map(str, data))[:8]}")
+    if not quotes and len(title) > 1 and title[0] == title[-1] == '"':
+        title = title[1:-1]
+    page = data.get("page", data.get("url", title))
+    number = data.get("id", "")
+    if not isinstance(page, str) or not isinstance(number, str | int) or isinstance(number, bool):
+        raise DataError(
+            f"a document's 'id' must be a text or a number and its 'url' a text: {number!r:.40}, {page!r:.40}"
+        )
+    return Passage(str(number), title, text, page)
+
+
+def write_document(passage: Passage) -> dict[str, str]:
+    """The row of a passage: id, contents, and the page where its name is not the title."""
+    row = {"id": passage.id, "contents": passage.contents}
+    if passage.page != passage.title:
+        row["page"] = passage.page
+    return row

@@ -1,0 +1,60 @@
+"""What an answer is worth: a metric or a judge, and the three usual metrics beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.judge import make_judge
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.scoring import exact_match, metric, sub_match, token_f1
+
+__all__ = ["Grade", "Grader", "Judge"]
+
+Judge = Callable[[str, Sequence[str], str], float]
+
+
+class Grade(NamedTuple):
+    """A graded answer: its score in [0, 1], whether it counts as right, and the metrics."""
+
+    score: float = 0.0
+    right: bool = False
+    em: float = 0.0
+    f1: float = 0.0
+    sub_em: float = 0.0
+
+
+class Grader:
+    """Grades answers.
+
+    Args:
+        name: the metric, "em", "f1" or "sub_em". With "f1" an answer is right if it matches exactly.
+        judge: replaces the metric: a callable (question, golden answers, answer) → score in [0, 1], or the options of
+            ``judge.ModelJudge``. An answer is right at a score of 1.
+
+    Raises:
+        ConfigError: an unknown metric or option.
+    """
+
+    def __init__(self, name: str, judge: Judge | Mapping[str, Any] | None = None) -> None:
+        self._name, self._metric = name, metric(name)
+        self._judge: Judge | None = make_judge(judge) if isinstance(judge, Mapping) else judge
+
+    def grade(self, question: Question, answer: str) -> Grade:
+        """The grade of an answer.
+
+        Raises:
+            ConfigError: the judge returned something else than a score.
+        """
+        golden = question.answers
+        em, f1, sub = exact_match(answer, golden), token_f1(answer, golden), sub_match(answer, golden)
+        if self._judge is None:
+            score = self._metric(answer, golden)
+            right = (em if self._name == "f1" else score) >= 1.0
+        else:
+            score = float(self._judge(question.text, golden, answer))
+            right = score >= 1.0
+        if not 0.0 <= score <= 1.0:
+            raise ConfigError(f"a judge must return a score in [0, 1], got {score!r}")
+        return Grade(score, right, em, f1, sub)

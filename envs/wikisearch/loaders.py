@@ -1,0 +1,265 @@
+"""Question files as their authors publish them, or as collections repack them, read into one form.
+
+Formats: "2wiki", "musique", "hotpotqa", "popqa", "webshaper", "plain" (NQ, TriviaQA, Bamboogle, FRAMES: question and
+answers), "native" (our own). "auto" tells them apart by their keys, row by row. JSON lines or a JSON list, gzip or not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.wikisearch.questions import (
+    ANSWER_RULES,
+    Entity,
+    Question,
+    SubQuestion,
+    answer_node_of,
+    with_virtual_answer,
+)
+
+__all__ = ["FORMATS", "read_question", "read_questions"]
+
+MAX_BYTES: Final = 2 * 2**30
+Row = Mapping[str, Any]
+Triples = Sequence[tuple[str, str, str]]
+
+
+def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none") -> list[Question]:
+    """All questions of a file.
+
+    Args:
+        path: JSON lines or a JSON list, ``.gz`` or plain.
+        form: a format, or "auto".
+        answers: what to do with a question whose answer is no node of its graph: "none" leaves it without an answer
+            node, "virtual" adds one (see ``with_virtual_answer``), "skip" leaves the question out.
+
+    Raises:
+        ConfigError: an unknown format or rule.
+        DataError: the file or a row is malformed; names the row.
+    """
+    if form not in ("auto", *FORMATS):
+        raise unknown_name("question format", form, ["auto", *FORMATS])
+    if answers not in ANSWER_RULES:
+        raise unknown_name("rule for answers", answers, ANSWER_RULES)
+    found = []
+    for number, row in enumerate(_rows(Path(path)), 1):
+        try:
+            question = read_question(row, form, fallback_id=str(number))
+        except (DataError, ConfigError) as error:
+            raise DataError(f"{path}, row {number}: {error}") from error
+        if answers == "virtual":
+            question = with_virtual_answer(question)
+        if answers != "skip" or question.answer_node:
+            found.append(question)
+    if not found:
+        raise DataError(f"{path} holds no questions" + (" with an answer node" if answers == "skip" else ""))
+    return found
+
+
+def _rows(path: Path) -> Iterable[Any]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as file:
+            text = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as a question file: {error}") from error
+    if len(text) > MAX_BYTES:
+        raise DataError(f"{path}: larger than {MAX_BYTES} characters")
+    try:
+        if text.lstrip().startswith("["):
+            return list(json.loads(text))
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: neither JSON lines nor a JSON list: {error}") from error
+
+
+def read_question(row: Any, form: str = "auto", *, fallback_id: str = "") -> Question:
+    """One question from a row of a file.
+
+    Raises:
+        DataError: what is missing.
+    """
+    if not isinstance(row, Mapping):
+        raise DataError(f"a question is a JSON object, got {str(row)[:60]!r}")
+    try:
+        return FORMATS[_form_of(row) if form == "auto" else form](row, fallback_id)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"not a question of the format {form!r}: {error!r}; keys: {sorted(map(str, row))[:12]}"
+        ) from error
+
+
+def _form_of(row: Row) -> str:
+    if "version" in row and "steps" in row:
+        return "native"
+    if "formalization" in row:
+        return "webshaper"
+    if "decomposition" in row or "question_decomposition" in row:
+        return "musique"
+    if "evidences" in row:
+        return "2wiki"
+    if "supporting_facts" in row:
+        return "hotpotqa"
+    return "popqa" if "triple" in row or {"subj", "prop", "obj"} <= set(row) else "plain"
+
+
+# -- what the formats share -------------------------------------------------------------------------------------------
+def _id(row: Row, fallback: str) -> str:
+    value = row.get("id", row.get("_id", row.get("question_id", fallback)))
+    return str(value)
+
+
+def _answers(row: Row) -> tuple[str, ...]:
+    """``answers``, ``golden_answers``, ``possible_answers``; or ``answer`` (text, list, or TriviaQA's object) with aliases."""
+    found: list[Any] = []
+    for key in ("answers", "golden_answers", "possible_answers", "answer", "answer_aliases"):
+        value = row.get(key)
+        if key == "possible_answers" and isinstance(value, str):
+            value = json.loads(value)
+        if isinstance(value, Mapping):
+            found += [value.get("value"), *value.get("aliases", [])]
+        elif isinstance(value, str | int | float):
+            found.append(str(value))
+        elif isinstance(value, list | tuple):
+            found += value
+    answers = tuple(dict.fromkeys(text for text in found if isinstance(text, str) and text.strip()))
+    if not answers:
+        raise DataError("a question needs an answer under 'answers', 'golden_answers' or 'answer'")
+    return answers
+
+
+def _text(row: Row) -> str:
+    text = row.get("question", row.get("Question", row.get("text")))
+    if not isinstance(text, str):
+        raise DataError("a question needs its text under 'question'")
+    return text
+
+
+def _supporting(row: Row) -> tuple[str, ...]:
+    """Ids of golden passages where the row has them, else titles."""
+    if "gold_passage_ids" in row:
+        return tuple(dict.fromkeys(map(str, row["gold_passage_ids"])))
+    facts = row.get("supporting_facts", [])
+    titles = facts["title"] if isinstance(facts, Mapping) else [fact[0] for fact in facts]
+    return tuple(dict.fromkeys(map(str, titles)))
+
+
+def _made(
+    row: Row, fallback: str, triples: Triples = (), names: Iterable[str] = (), node: str = "", **more: Any
+) -> Question:
+    """A question from what a format found; ``node`` is the answer's, where the format says which it is."""
+    answers = _answers(row)
+    nodes = list(dict.fromkeys([*(name for s, _, o in triples for name in (s, o)), *names]))
+    node = node or answer_node_of(nodes, answers)
+    entities = tuple(Entity(name, tuple(a for a in answers if a != name) if name == node else ()) for name in nodes)
+    return Question(
+        id=_id(row, fallback),
+        text=_text(row),
+        answers=answers,
+        kind=str(row.get("type", "")),
+        entities=entities,
+        edges=tuple(dict.fromkeys(triples)),
+        answer_node=node,
+        **more,
+    )
+
+
+# -- the formats ------------------------------------------------------------------------------------------------------
+def _two_wiki(row: Row, fallback: str) -> Question:
+    triples = [(str(s), str(r), str(o)) for s, r, o in row["evidences"]]
+    return _made(row, fallback, triples, supporting=_supporting(row))
+
+
+def _hotpot(row: Row, fallback: str) -> Question:
+    return _made(row, fallback, supporting=_supporting(row))
+
+
+_REFERENCE: Final = re.compile(r"#(\d+)")
+
+
+def _musique(row: Row, fallback: str) -> Question:
+    """Edges lead from each sub-answer that a step refers to, to the step's own; a first step's from its page's title."""
+    steps: list[SubQuestion] = []
+    triples: list[tuple[str, str, str]] = []
+    paragraphs = {p.get("idx"): p for p in row.get("paragraphs", []) if isinstance(p, Mapping)}
+    for step in row.get("decomposition", row.get("question_decomposition")):
+        question = str(step.get("sub_question", step.get("question")))
+        answer = str(step.get("sub_answer", step.get("answer")))
+        paragraph = paragraphs.get(step.get("paragraph_support_idx"), {})
+        title = str(step.get("support_title", paragraph.get("title", "")))
+        sources = [steps[int(k) - 1].answer for k in _REFERENCE.findall(question) if 0 < int(k) <= len(steps)]
+        relation = question.rpartition(">>")[2].strip() if ">>" in question else ""
+        starts = sources or ([title] if title else [])
+        triples += [(source, relation, answer) for source in starts if source != answer]
+        steps.append(SubQuestion(question, answer, str(step.get("support_passage_id", title))))
+    supporting = _supporting(row) if "gold_passage_ids" in row else tuple(dict.fromkeys(s.passage_id for s in steps))
+    names = [step.answer for step in steps]
+    return _made(
+        row, fallback, triples, names, names[-1], steps=tuple(steps), supporting=tuple(filter(None, supporting))
+    )
+
+
+def _popqa(row: Row, fallback: str) -> Question:
+    triple = row.get("triple") or (row["subj"], row["prop"], row["obj"])
+    subject, relation, obj = map(str, triple)
+    return _made(row, fallback, [(subject, relation, obj)])
+
+
+def _webshaper(row: Row, fallback: str) -> Question:
+    """Triples over constants ``C@x``, variables ``V@X`` and the answer "?"; "&" joins several of them in one row.
+
+    Rows of other lengths say more about one subject: every later term is an object, related by the words before it; a
+    row without one only describes its subject and gives no edge.
+    """
+    answer = _answers(row)[0]
+    triples = []
+    for parts in row["formalization"]:
+        if not isinstance(parts, list) or len(parts) < 2 or not all(isinstance(part, str) for part in parts):
+            raise DataError(f"a row of a formalization is a list of at least two texts, got {str(parts)[:60]!r}")
+        subject, *rest = parts
+        if len(rest) == 2:
+            relations, objects = rest[0].split(" & "), rest[1].split(" & ")
+            if len(relations) != len(objects):
+                relations, objects = rest[:1], rest[1:]
+        else:
+            terms = [i for i, part in enumerate(rest) if part.startswith(("V@", "C@")) or part == "?"]
+            relations, objects = [rest[i - 1] if i else "" for i in terms], [rest[i] for i in terms]
+        for relation, other in zip(relations, objects, strict=True):
+            ends = _term(subject, answer), _term(other, answer)
+            if ends[0] != ends[1]:
+                triples.append((ends[0], relation.strip(), ends[1]))
+    return _made(row, fallback, triples)
+
+
+def _term(text: str, answer: str) -> str:
+    text = text.strip()
+    if text == "?":
+        return answer
+    return text[2:].replace("_", " ").strip() if text.startswith("C@") else text
+
+
+def _plain(row: Row, fallback: str) -> Question:
+    return _made(row, fallback)
+
+
+def _native(row: Row, fallback: str) -> Question:  # noqa: ARG001 - a native row has its id
+    return Question.from_json(row)
+
+
+FORMATS: Final[Mapping[str, Callable[[Row, str], Question]]] = {
+    "2wiki": _two_wiki,
+    "musique": _musique,
+    "hotpotqa": _hotpot,
+    "popqa": _popqa,
+    "webshaper": _webshaper,
+    "plain": _plain,
+    "native": _native,
+}

@@ -1,0 +1,109 @@
+"""The embedded search engine: BM25 over a corpus, in this process, deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.wikisearch.bm25 import BM25, analyse, build_bm25
+from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.neutral import searchable
+from creditflow.envs.wikisearch.retrieval import Hit, Passage
+from creditflow.envs.wikisearch.store import is_store, open_store
+
+__all__ = ["LocalRetriever", "index_passages", "open_corpus"]
+
+
+class LocalRetriever:
+    """Search and visit over a corpus in this process.
+
+    Args:
+        corpus: the passages.
+        index: of the passages' contents, row by row.
+        page_passages: how many passages of a page one visit shows; of a longer page those that fit the goal best.
+    """
+
+    def __init__(self, corpus: Corpus, index: BM25, page_passages: int = 5) -> None:
+        if len(corpus) != len(index):
+            raise DataError(f"the index holds {len(index)} passages but the corpus {len(corpus)}: rebuild the index")
+        self.corpus, self.index, self.page_passages = corpus, index, page_passages
+        self.digest = corpus.digest
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best ``k`` passages for each query."""
+        return [
+            [
+                Hit(self.corpus.passage(row), score)
+                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+            ]
+            for rows, scores in (self.index.search(query, k) for query in queries)
+        ]  # fmt: skip
+
+    def rows(self, query: str, k: int) -> tuple[int, ...]:
+        """Rows of the best ``k`` passages for a query."""
+        return tuple(self.index.search(query, k)[0].tolist())
+
+    def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:
+        """The passages of each page."""
+        pages = [self.corpus.find_page(name) for name in ids]
+        return [
+            None if page is None else tuple(self.corpus.passage(row) for row in self.page_rows(page, goal))
+            for page in pages
+        ]
+
+    def page_rows(self, page: str, goal: str = "") -> tuple[int, ...]:
+        """Rows that a visit of the page shows, in the page's order."""
+        rows = self.corpus.page_rows(page)
+        if len(rows) <= self.page_passages:
+            return rows
+        wanted = set(analyse(goal))
+        fit = [len(wanted & set(analyse(self.corpus.passage(row).text))) for row in rows]
+        best = sorted(range(len(rows)), key=lambda i: (-fit[i], i))[: self.page_passages]
+        return tuple(rows[i] for i in sorted(best))
+
+    def listed_title(self, page: str) -> str:
+        """The title that a listed visit opens this page by; "" if visits of it are not listed.
+
+        Listed are pages of several passages that one visit shows whole, under a title that is theirs alone and that
+        every dialect can write.
+        """
+        rows = self.corpus.page_rows(page)
+        if not 1 < len(rows) <= self.page_passages:
+            return ""
+        title = self.corpus.passage(rows[0]).title
+        return title if searchable(title) == title and self.corpus.find_page(title) == page else ""
+
+    def fetch(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages by id."""
+        found = []
+        for name in ids:
+            row = self.corpus.row(name)
+            if row is None:
+                raise DataError(f"the corpus {self.digest} has no passage {name[:60]!r}")
+            found.append(self.corpus.passage(row))
+        return found
+
+
+def index_passages(passages: MemoryCorpus) -> LocalRetriever:
+    """An engine over passages in memory."""
+    contents = (passage.contents for passage in passages.passages)
+    return LocalRetriever(passages, build_bm25(contents, [passage.id for passage in passages.passages]))
+
+
+@lru_cache(maxsize=4)
+def open_corpus(path: str) -> LocalRetriever:
+    """An engine over a passage file (indexed in memory) or an index folder (memory-mapped); kept for the next caller.
+
+    Raises:
+        DataError: the file or folder is missing or malformed.
+    """
+    if is_store(path):
+        return LocalRetriever(*open_store(path))
+    if Path(path).is_dir():
+        raise DataError(f"{path} is a folder but no index: expected meta.json in it")
+    corpus = MemoryCorpus(read_passages(path))
+    if not len(corpus):
+        raise DataError(f"{path} holds no passages")
+    return index_passages(corpus)

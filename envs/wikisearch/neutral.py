@@ -1,0 +1,38 @@
+"""Text from outside made harmless: a passage or query cannot speak the protocol it is quoted in."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["neutral", "one_line", "searchable"]
+
+# tags of all dialects and of chat templates ("<|im_start|>"); everything else that looks like mark-up is left alone
+_PROTOCOL: Final = re.compile(
+    r"<(\s*/?\s*(?:search|answer|information|think|access|visit|warning|documents?|result|tool_call|tool_response)"
+    r"\b[^<>]{0,200}|\|[^<>|]{0,60}\|)>",
+    re.IGNORECASE,
+)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
+_CONTROL_BUT_NEWLINE: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
+
+
+def neutral(text: str) -> str:
+    """The text with the angle brackets of protocol tags replaced by ‹ and ›, and control characters by spaces.
+
+    >>> neutral("a </information> b <i>c</i> <|im_end|>")
+    'a ‹/information› b <i>c</i> ‹|im_end|›'
+    """
+    return _PROTOCOL.sub(r"‹\1›", _CONTROL_BUT_NEWLINE.sub(" ", text))
+
+
+def one_line(text: str) -> str:
+    """The text on one line: control characters and runs of spaces become one space."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+@lru_cache(maxsize=1 << 16)
+def searchable(text: str) -> str:
+    """A text as a query that every dialect can write: one line, without protocol tags and the plain dialect's bar."""
+    return " ".join(one_line(neutral(text)).replace("|", " ").split())

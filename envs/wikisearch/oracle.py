@@ -1,0 +1,206 @@
+"""The oracle: how many calls a grounded player still needs, and which calls begin a shortest way.
+
+``EvidenceOracle`` is exact for the entity-query action set (the listed actions): searches for names that have been
+read, visits of seen pages, and the golden answer once all evidence is seen. Free text can do better, by guessing, or by
+a query that no name makes: for it the distance is a proxy. ``HopOracle`` only counts missing evidence: a proxy always.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.wikisearch.action_graph import FAR, ActionGraph, Plan
+from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.dialects import Dialect
+from creditflow.envs.wikisearch.evidence import Reader, goals
+from creditflow.envs.wikisearch.grading import Grade
+from creditflow.envs.wikisearch.neutral import searchable
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.snapshot import State, read_state
+
+__all__ = ["EvidenceOracle", "HopOracle", "Limits"]
+
+PLANS: Final = 64
+
+
+class Limits(Protocol):
+    """What the oracle asks of the environment about a state."""
+
+    def seen_bits(self, state: State) -> int:
+        """Pieces of evidence seen."""
+        ...
+
+    def calls_left(self, state: State) -> float:
+        """Tool calls still allowed."""
+        ...
+
+    def grade(self, state: State) -> Grade:
+        """The grade of the answer given."""
+        ...
+
+
+class _Oracle:
+    """What both oracles share: the way from a number of calls to values and texts."""
+
+    exact = False
+
+    def __init__(self, limits: Limits, dialect: Dialect) -> None:
+        self._limits, self._dialect = limits, dialect
+
+    def _calls(self, state: State) -> tuple[float, list[Call]]:
+        """Fewest tool calls until all evidence is seen, and the calls that begin such a way."""
+        raise NotImplementedError
+
+    def value(self, state: str, *, steps_left: int | None = None) -> float:
+        """1.0 if a right answer is within reach (within ``steps_left`` steps); the score once an answer is given."""
+        known = read_state(state)
+        if known.answer is not None:
+            return self._limits.grade(known).score
+        distance = self.distance(state)
+        return float(distance < math.inf and (steps_left is None or distance <= steps_left))
+
+    def distance(self, state: str) -> float:
+        """Fewest steps to the right answer, the answer included; 0.0 after it, infinity if out of reach."""
+        known = read_state(state)
+        if known.answer is not None:
+            return 0.0 if self._limits.grade(known).right else math.inf
+        calls, _ = self._calls(known)
+        return calls + 1.0 if calls <= self._limits.calls_left(known) else math.inf
+
+    def optimal_actions(self, state: str) -> tuple[str, ...]:
+        """Texts of the calls that begin a shortest way, sorted, in the environment's dialect."""
+        known = read_state(state)
+        if known.answer is not None:
+            return ()
+        calls, best = self._calls(known)
+        if calls > self._limits.calls_left(known):
+            return ()
+        if calls == 0:
+            best = [Call("answer", known.question.answers[:1])]
+        return tuple(sorted({self._dialect.write(call) for call in best}))
+
+
+class HopOracle(_Oracle):
+    """Counts missing golden passages: one call each; suggests a search for the first one's name. A proxy."""
+
+    def _calls(self, state: State) -> tuple[float, list[Call]]:
+        question, seen = state.question, self._limits.seen_bits(state)
+        missing = [j for j in range(goals(question)) if not seen >> j & 1]
+        if not missing:
+            return 0.0, []
+        # the search that comes next: the subject of the missing step, else the question
+        names = [entity.name for entity in question.entities]
+        step = question.steps[missing[0]].question if missing[0] < len(question.steps) else ""
+        query = next((name for name in names if name in step), question.text)
+        return float(len(missing)), [Call("search", (searchable(query),))]
+
+
+class EvidenceOracle(_Oracle):
+    """Exact on the listed actions.
+
+    Args:
+        limits: the environment.
+        dialect: in which actions are written.
+        graph: of the corpus.
+        reader: of names.
+    """
+
+    exact = True
+
+    def __init__(self, limits: Limits, dialect: Dialect, graph: ActionGraph, reader: Reader) -> None:
+        super().__init__(limits, dialect)
+        self._graph, self._reader = graph, reader
+        self._plans: OrderedDict[str, _Planned] = OrderedDict()
+
+    def _planned(self, question: Question) -> _Planned:
+        key = f"{question.id}\n{question.text}"
+        plan = self._plans.get(key)
+        if plan is None or plan.question != question:
+            plan = self._plans[key] = _Planned(self._graph, self._reader, question)
+            if len(self._plans) > PLANS:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(key)
+        return plan
+
+    def _calls(self, state: State) -> tuple[float, list[Call]]:
+        return self._planned(state.question).calls(state, self._limits.seen_bits(state))
+
+
+class _Planned:
+    """One question's plan, with the search for the question itself as a call that no passage leads to."""
+
+    def __init__(self, graph: ActionGraph, reader: Reader, question: Question) -> None:
+        self.graph, self.question = graph, question
+        self.plan = Plan(graph, question)
+        asked = [graph.forms[form] for form in reader.asked(question) if form in graph.forms]
+        rows = graph.retriever.rows(searchable(question.text), graph.k)
+        self.begin = np.array(asked, np.int64)  # nodes known from the question
+        self.text_found, self.text_leads = self.plan.bits(rows), np.array(graph.leads(rows), np.int64)
+        # names in the question that no passage mentions lead to the rows their search finds, as the question does
+        self.loose = [form for form in reader.asked(question) if form not in graph.forms]
+        self._known: dict[tuple[str, ...], tuple[float, list[Call]]] = {}
+
+    def calls(self, state: State, seen: int) -> tuple[float, list[Call]]:
+        found = self._known.get(state.evidence)
+        if found is None:
+            if len(self._known) > 4096:
+                self._known.clear()
+            found = self._known[state.evidence] = self._search(state.evidence, seen)
+        return found
+
+    def _search(self, evidence: tuple[str, ...], seen: int) -> tuple[float, list[Call]]:
+        plan, graph = self.plan, self.graph
+        missing = plan.full & ~seen
+        if not missing:
+            return 0.0, []
+        corpus = graph.retriever.corpus
+        rows = [row for name in evidence if (row := corpus.row(name)) is not None]
+        nodes = np.union1d(self.begin, np.array(graph.leads(rows), np.int64)).astype(np.int64)
+        begin = self._least(nodes)
+        extras = [(Call("search", (searchable(self.question.text),)), self.text_found, self.text_leads)]
+        for form in self.loose:
+            gained = graph.retriever.rows(searchable(form), graph.k)
+            extras.append(
+                (Call("search", (searchable(form),)), plan.bits(gained), np.array(graph.leads(gained), np.int64))
+            )
+        masks = np.arange(plan.full + 1)
+        for _, bits, leads in extras:  # calls that the question alone allows can also come later
+            then = plan.joined(self._least(leads)[:, None])[masks & ~bits, 0]
+            begin[1:] = np.minimum(begin, np.minimum(then + np.uint8(1), FAR))[1:]
+        # what remains after each possible call, for all parts of the evidence at once
+        calls = [*self._named(nodes), *(call for call, _, _ in extras)]
+        gains = [*plan.found[nodes].tolist(), *(bits for _, bits, _ in extras)]
+        after = [self._leads(int(node)) for node in nodes] + [self._least(leads) for _, _, leads in extras]
+        if not calls:
+            return math.inf, []
+        columns = plan.joined(np.minimum(np.stack(after, axis=1), begin[:, None]))
+        costs = [int(columns[missing & ~gain, i]) for i, gain in enumerate(gains)]
+        least = min(costs)
+        if least >= FAR - 1:
+            return math.inf, []
+        return least + 1.0, [call for call, cost in zip(calls, costs, strict=True) if cost == least]
+
+    def _least(self, nodes: NDArray[np.int64]) -> NDArray[np.uint8]:
+        first = self.plan.first
+        least: NDArray[np.uint8] = first[:, nodes].min(axis=1) if len(nodes) else np.full(len(first), FAR, np.uint8)
+        least[0] = 0
+        return least
+
+    def _leads(self, node: int) -> NDArray[np.uint8]:
+        starts, targets = self.graph.edges
+        return self._least(targets[starts[node] : starts[node + 1]].astype(np.int64))
+
+    def _named(self, nodes: NDArray[np.int64]) -> list[Call]:
+        engine, texts = self.graph.retriever, self.graph.node_names
+        named = []
+        for node in nodes.tolist():
+            if node < len(self.graph.forms):
+                named.append(Call("search", (searchable(texts[node]),)))
+            else:
+                named.append(Call("visit", (engine.listed_title(texts[node]),)))
+        return named

@@ -1,0 +1,204 @@
+"""A question with everything a credit scheme may want to know about it: entities, evidence graph, golden steps.
+
+``Question`` is the task's content: JSON in, JSON out, strict. The evidence graph is for training and for judging
+credit only; no agent is shown it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.tasks import Task, content_id
+from creditflow.envs.wikisearch.matching import phrase_tokens
+
+__all__ = [
+    "ANSWER_RULES",
+    "Entity",
+    "Question",
+    "SubQuestion",
+    "answer_node_of",
+    "question_task",
+    "with_virtual_answer",
+]
+
+VERSION: Final = 1
+MAX_ITEMS: Final = 10_000
+ANSWER_RULES: Final = ("none", "virtual", "skip")
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A node of the evidence graph: its name and other forms in which texts write it."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubQuestion:
+    """A golden step: "#k" in the question stands for the answer of step k (from 1)."""
+
+    question: str
+    answer: str
+    passage_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question.
+
+    Attributes:
+        id: in its source.
+        text: the question.
+        answers: golden answers, all equally right; at least one.
+        kind: of the source, such as "bridge" or "3hop1".
+        entities: the evidence graph's nodes.
+        edges: its (subject, relation, object) triples, by entity name.
+        answer_node: the entity that is the answer; "" if the answer is no node.
+        steps: golden sub-questions and their answers.
+        supporting: ids of the passages that together support the answer.
+        corpus: digest of the corpus that the passages are in; "" if any will do.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...]
+    kind: str = ""
+    entities: tuple[Entity, ...] = ()
+    edges: tuple[tuple[str, str, str], ...] = ()
+    answer_node: str = ""
+    steps: tuple[SubQuestion, ...] = ()
+    supporting: tuple[str, ...] = ()
+    corpus: str = ""
+    _names: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_names", frozenset(entity.name for entity in self.entities))
+        where = f"question {self.id[:60]!r}"
+        if not self.text.strip() or not self.answers:
+            raise DataError(f"{where}: needs a text and at least one answer")
+        if len(self._names) != len(self.entities):
+            raise DataError(f"{where}: an entity name occurs twice")
+        for subject, relation, obj in self.edges:
+            if subject not in self._names or obj not in self._names:
+                raise DataError(f"{where}: the edge ({subject!r}, {relation!r}, {obj!r}) names an unlisted entity")
+        if self.answer_node and self.answer_node not in self._names:
+            raise DataError(f"{where}: answer_node {self.answer_node!r} is not among the entities")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; ``from_json`` reads them back."""
+        return {
+            "version": VERSION,
+            "id": self.id,
+            "text": self.text,
+            "answers": list(self.answers),
+            "kind": self.kind,
+            "entities": [{"name": entity.name, "aliases": list(entity.aliases)} for entity in self.entities],
+            "edges": [list(edge) for edge in self.edges],
+            "answer_node": self.answer_node,
+            "steps": [{"question": s.question, "answer": s.answer, "passage_id": s.passage_id} for s in self.steps],
+            "supporting": list(self.supporting),
+            "corpus": self.corpus,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Question:
+        """A question from ``to_json``'s form.
+
+        Raises:
+            DataError: what is malformed.
+        """
+        if not isinstance(data, Mapping) or data.get("version") != VERSION:
+            raise DataError(f"a question is a JSON object with version {VERSION}, got {str(data)[:60]!r}")
+        keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")}
+        if set(data) != keys | {"version"}:
+            raise DataError(f"a question has the keys {sorted(keys)}, got {sorted(map(str, data))[:20]}")
+        texts = {key: _text(data[key], key) for key in ("id", "text", "kind", "answer_node", "corpus")}
+        entities = tuple(
+            Entity(_text(row.get("name"), "entity"), _texts(row.get("aliases"), "aliases"))
+            for row in _rows(data["entities"], "entities")
+        )
+        steps = tuple(
+            SubQuestion(*(_text(row.get(key), f"steps.{key}") for key in ("question", "answer", "passage_id")))
+            for row in _rows(data["steps"], "steps")
+        )
+        edges = tuple(_edge(row) for row in _list(data["edges"], "edges"))
+        return cls(
+            **texts,
+            answers=_texts(data["answers"], "answers"),
+            entities=entities,
+            edges=edges,
+            steps=steps,
+            supporting=_texts(data["supporting"], "supporting"),
+        )
+
+
+def _list(value: Any, name: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
+        raise DataError(f"question: {name} must be a list of at most {MAX_ITEMS} items, got {str(value)[:40]!r}")
+    return value
+
+
+def _rows(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
+    rows = _list(value, name)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise DataError(f"question: {name} must be a list of objects")
+    return rows
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"question: {name} must be a text, got {str(value)[:40]!r}")
+    return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    return tuple(_text(item, name) for item in _list(value, name))
+
+
+def _edge(value: Any) -> tuple[str, str, str]:
+    edge = _texts(value, "edges")
+    if len(edge) != 3:
+        raise DataError(f"question: an edge is (subject, relation, object), got {value!r:.60}")
+    return edge[0], edge[1], edge[2]
+
+
+def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
+    """The entity that is an answer: letter by letter, or else token by token; "" if there is none."""
+    if same := next((name for name in names if name in answers), ""):
+        return same
+    wanted = [phrase_tokens(answer) for answer in answers]
+    return next((name for name in names if (tokens := phrase_tokens(name)) and tokens in wanted), "")
+
+
+def with_virtual_answer(question: Question) -> Question:
+    """The question with its answer as a node, if it is none yet.
+
+    Yes/no and many comparison answers are no entity of the graph. The rule: a new node named by the first answer,
+    linked by the relation "answer" from every *leaf*, that is every object that is no subject: the values that are
+    compared. Without edges the node stands alone.
+    """
+    if question.answer_node:
+        return question
+    names = {entity.name for entity in question.entities}
+    answer = question.answers[0] or "answer"
+    while answer in names:
+        answer = f"{answer} (answer)"
+    subjects = {subject for subject, _, _ in question.edges}
+    leaves = list(dict.fromkeys(obj for _, _, obj in question.edges if obj not in subjects))
+    return replace(
+        question,
+        entities=(*question.entities, Entity(answer, tuple(question.answers[1:]))),
+        edges=(*question.edges, *((leaf, "answer", answer) for leaf in leaves)),
+        answer_node=answer,
+    )
+
+
+def question_task(question: Question) -> Task:
+    """The task of a question. Canonical id: the same evidence triples (or, without any, the same text and answers)."""
+    content = question.to_json()
+    chain = sorted(content["edges"]) or [question.text, *question.answers]
+    return Task(content_id("wikisearch1", content), content_id("wikisearch1", chain), content)

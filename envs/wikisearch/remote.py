@@ -1,0 +1,142 @@
+"""A search server as the engine: Search-R1's ``/retrieve`` and its relatives.
+
+search_r1    {"queries": […], "topk": k, "return_scores": true} → {"result": [[{"document": …, "score": …}]]}
+rewardflow   {"query": "…", …}, one request a query, its list wrapped in a list of one
+asearcher    as search_r1, and POST /access {"urls": […]} → {"result": [page or null]}
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+from creditflow.envs.errors import DataError, unknown_name
+from creditflow.envs.wikisearch.documents import read_document
+from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError
+from creditflow.envs.wikisearch.transport import JsonClient
+
+__all__ = ["SERVER_DIALECTS", "HttpRetriever"]
+
+SERVER_DIALECTS: Final = ("search_r1", "rewardflow", "asearcher")
+MAX_CONTENTS: Final = 1_000_000
+
+
+class HttpRetriever:
+    """Search through a server; remembers passages, so that snapshots of this process can be restored.
+
+    Args:
+        url: one URL or several; several are tried in turn when one fails.
+        dialect: of the server.
+        path: of the search end point.
+        timeout, tries, backoff: see ``JsonClient``.
+        remember: passages kept in memory.
+        client: replaces the client, in tests.
+
+    Raises:
+        ConfigError: a wrong URL or dialect.
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str],
+        *,
+        dialect: str = "search_r1",
+        path: str = "/retrieve",
+        timeout: float = 30.0,
+        tries: int = 4,
+        backoff: float = 0.2,
+        remember: int = 100_000,
+        client: JsonClient | None = None,
+    ) -> None:
+        if dialect not in SERVER_DIALECTS:
+            raise unknown_name("server dialect", dialect, SERVER_DIALECTS)
+        urls = (url,) if isinstance(url, str) else tuple(url)
+        self._client = client or JsonClient(urls, timeout=timeout, tries=tries, backoff=backoff)
+        self._dialect, self._path, self._remember = dialect, path, remember
+        self._known: OrderedDict[str, Passage] = OrderedDict()
+        self._lock = threading.Lock()
+        self.digest = ""  # what a server holds cannot be known
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best ``k`` passages for each query, as the server ranks them."""
+        if not queries:
+            return []
+        more = {"topk": k, "return_scores": True}
+        if self._dialect == "rewardflow":
+            lists = []
+            for query in queries:
+                lists += self._lists(self._client.post(self._path, {"query": query, **more}), 1)
+        else:
+            lists = self._lists(self._client.post(self._path, {"queries": list(queries), **more}), len(queries))
+        return [[self._hit(row) for row in rows[:k]] for rows in lists]
+
+    def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:  # noqa: ARG002 - pages come whole
+        """The page of each URL, as one passage; without an access end point the known passages of the page."""
+        if self._dialect == "asearcher":
+            pages = self._list(self._client.post("/access", {"urls": list(ids)}), len(ids))
+            return [None if page is None else (self._document(page),) for page in pages]
+        with self._lock:
+            known = list(self._known.values())
+        pages_known = []
+        for name in ids:
+            found = tuple(p for p in known if name in (p.id, p.page, p.title))
+            pages_known.append(found or None)
+        return pages_known
+
+    def fetch(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages this process has seen."""
+        with self._lock:
+            missing = [name for name in ids if name not in self._known]
+            if missing:
+                raise DataError(
+                    f"this process has not seen the passage {missing[0][:60]!r}, and a server cannot be asked"
+                )
+            return [self._known[name] for name in ids]
+
+    def _list(self, answer: Any, n: int) -> list[Any]:
+        rows = answer.get("result") if isinstance(answer, dict) else None
+        if not isinstance(rows, list) or len(rows) != n:
+            got = f"{len(rows)} lists" if isinstance(rows, list) else str(answer)[:80]
+            raise RetrievalError(f"expected a 'result' of {n} lists, one a query in their order; got {got!r}")
+        return rows
+
+    def _lists(self, answer: Any, n: int) -> list[list[Any]]:
+        rows = self._list(answer, n)
+        for row in rows:
+            if not isinstance(row, list):
+                raise RetrievalError(f"each query's result must be a list of documents, got {str(row)[:80]!r}")
+        return rows
+
+    def _hit(self, row: Any) -> Hit:
+        """A hit with its score, or a bare document (servers that were asked for scores and ignore it)."""
+        document, score = (row["document"], row.get("score", 0.0)) if _scored(row) else (row, 0.0)
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise RetrievalError(f"a score must be a finite number, got {score!r:.40}")
+        return Hit(self._document(document), float(score))
+
+    def _document(self, row: Any) -> Passage:
+        try:
+            passage = read_document(row)
+        except DataError as error:
+            raise RetrievalError(f"the server sent no document: {error}") from error
+        if len(passage.text) > MAX_CONTENTS:
+            raise RetrievalError(
+                f"the server sent a document of {len(passage.text)} characters; at most {MAX_CONTENTS}"
+            )
+        if not passage.id:
+            digest = blake2b(passage.contents.encode("utf-8", "replace"), digest_size=8).hexdigest()
+            passage = Passage(digest, passage.title, passage.text, passage.page)
+        with self._lock:
+            self._known[passage.id] = passage
+            self._known.move_to_end(passage.id)
+            while len(self._known) > self._remember:
+                self._known.popitem(last=False)
+        return passage
+
+
+def _scored(row: Any) -> bool:
+    return isinstance(row, dict) and "document" in row

@@ -1,0 +1,92 @@
+"""How an answer is compared with the golden ones: normalisation, exact match, contained match, token F1.
+
+The normalisation is the one all open-domain question sets share, in its published order: lower case, ASCII punctuation
+deleted, articles dropped, spaces collapsed. Curly quotes and dashes are not ASCII and stay.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from creditflow.envs.errors import unknown_name
+
+__all__ = ["METRICS", "exact_match", "metric", "normalise_answer", "set_f1", "sub_match", "token_f1"]
+
+_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+_ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
+
+
+def normalise_answer(text: str) -> str:
+    """The form in which answers are compared.
+
+    >>> normalise_answer("The  U.S.A.'s end")
+    'usas end'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, golden: Iterable[str]) -> float:
+    """1.0 if the prediction equals a golden answer once both are normalised, else 0.0."""
+    found = normalise_answer(prediction)
+    return float(any(found == normalise_answer(answer) for answer in golden))
+
+
+def sub_match(prediction: str, golden: Iterable[str]) -> float:
+    """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs everywhere."""
+    found = normalise_answer(prediction)
+    return float(any(normalise_answer(answer) in found for answer in golden))
+
+
+def token_f1(prediction: str, golden: Iterable[str]) -> float:
+    """Best F1 over the golden answers, of the *multisets* of tokens (SQuAD's rule). Nothing in common gives 0.0.
+
+    >>> token_f1("Walla Walla Washington", ["Walla Walla"])
+    0.8
+    """
+    return max((_multiset_f1(prediction, answer) for answer in golden), default=0.0)
+
+
+def _multiset_f1(prediction: str, answer: str) -> float:
+    found, wanted = normalise_answer(prediction).split(), normalise_answer(answer).split()
+    common = (Counter(found) & Counter(wanted)).total()
+    return 2.0 * common / (len(found) + len(wanted)) if common else 0.0
+
+
+def set_f1(prediction: str, golden: Iterable[str]) -> float:
+    """PiCA's published F1: overlap of token *sets* over token list lengths. Kept for parity only.
+
+    A repeated word is counted in the lengths but not in the overlap, so a perfect answer may score below 1.
+
+    >>> set_f1("Duran Duran", ["Duran Duran"])
+    0.5
+    """
+    best = 0.0
+    for answer in golden:
+        found, wanted = normalise_answer(prediction).split(), normalise_answer(answer).split()
+        common = len(set(found) & set(wanted))
+        if common:
+            precision, recall = common / len(found), common / len(wanted)
+            best = max(best, 2.0 * precision * recall / (precision + recall))
+    return best
+
+
+METRICS: Final[Mapping[str, Callable[[str, Iterable[str]], float]]] = {
+    "em": exact_match,
+    "f1": token_f1,
+    "sub_em": sub_match,
+}
+
+
+def metric(name: str) -> Callable[[str, Iterable[str]], float]:
+    """The metric of that name: "em", "f1" or "sub_em".
+
+    Raises:
+        ConfigError: no such metric.
+    """
+    if name not in METRICS:
+        raise unknown_name("answer metric", name, METRICS)
+    return METRICS[name]

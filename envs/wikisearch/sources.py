@@ -1,0 +1,177 @@
+"""Where questions and passages come from: an embedded panel, a fictional world of one's own, or files and servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from creditflow.envs.errors import ConfigError, DataError, OracleLimitError
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
+from creditflow.envs.wikisearch.action_graph import ActionGraph
+from creditflow.envs.wikisearch.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
+from creditflow.envs.wikisearch.loaders import read_questions
+from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
+from creditflow.envs.wikisearch.questions import Question, question_task
+from creditflow.envs.wikisearch.remote import HttpRetriever
+from creditflow.envs.wikisearch.retrieval import Passage, Retriever
+from creditflow.envs.wikisearch.world.ask import build_question
+from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, Encyclopedia, encyclopedia
+from creditflow.envs.wikisearch.world.selection import select_questions
+
+__all__ = ["DEFAULT_PANEL", "Library", "open_library", "world_rows"]
+
+DEFAULT_PANEL: Final = "standard-v1:train"
+DEFAULT_QUESTIONS: Final = 1_000
+MOST_NAMES: Final = 100_000  # larger corpora are not read through for their titles
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Tasks and the engine that finds their evidence.
+
+    Attributes:
+        tasks: the questions.
+        retriever: the engine.
+        digest: of the corpus; "" if it cannot be known.
+        readers: one for all questions, or None where each question has its own.
+    """
+
+    tasks: TaskSource
+    retriever: Retriever
+    digest: str = ""
+    readers: Reader | None = None
+
+    @property
+    def local(self) -> LocalRetriever | None:
+        """The engine, if it runs in this process."""
+        return self.retriever if isinstance(self.retriever, LocalRetriever) else None
+
+    def reader(self, question: Question) -> Reader:
+        """Who finds names in passages."""
+        return Reader(question_lexicon(question)) if self.readers is None else self.readers
+
+    def listed_title(self, passage: Passage) -> str:
+        """The title by which a listed visit opens the passage's page; "" if none does."""
+        local = self.local
+        return "" if local is None else local.listed_title(passage.page)
+
+    def action_graph(self, k: int) -> ActionGraph | None:
+        """The listed actions of the whole corpus; None where it cannot be listed."""
+        local, reader = self.local, self.readers
+        if local is None or reader is None:
+            return None
+        try:
+            return _graph(local, reader, k)
+        except OracleLimitError:
+            return None
+
+
+@lru_cache(maxsize=4)
+def _graph(local: LocalRetriever, reader: Reader, k: int) -> ActionGraph:
+    return ActionGraph(local, reader, k)
+
+
+@lru_cache(maxsize=4)
+def _title_reader(local: LocalRetriever) -> Reader | None:
+    if not isinstance(local.corpus, MemoryCorpus) or len(local.corpus) > MOST_NAMES:
+        return None
+    return Reader(title_lexicon(local.corpus.passages))
+
+
+@lru_cache(maxsize=2)
+def _world_reader(books: Encyclopedia) -> Reader:
+    return Reader(books.lexicon)
+
+
+def _question_of(content: Any) -> Task:
+    return question_task(Question.from_json(content))
+
+
+def _recipe_builder() -> Callable[[Any], Task]:
+    """Builds tasks from panel locators ``{"world": [seed, articles], …recipe}``, or from question contents."""
+
+    def build(locator: Any) -> Task:
+        if isinstance(locator, Mapping) and "world" in locator:
+            world = locator["world"]
+            if not isinstance(world, list | tuple) or len(world) != 2:
+                raise DataError(f"a locator's world is [seed, articles], got {world!r:.60}")
+            return question_task(build_question(encyclopedia(*world), locator))
+        return _question_of(locator)
+
+    return build
+
+
+@lru_cache(maxsize=2)
+def world_rows(seed: int, articles: int, questions: int) -> tuple[PanelRow, ...]:
+    """Panel rows of a world's questions, in order: built by recipe, so each is small."""
+    rows = []
+    for chosen in select_questions(encyclopedia(seed, articles), questions):
+        task = question_task(chosen.question)
+        strata = {"kind": chosen.question.kind, "hops": chosen.hops}
+        rows.append(PanelRow(task.task_id, chosen.split, {"world": [seed, articles], **chosen.recipe}, strata))
+    return tuple(rows)
+
+
+def open_library(
+    *,
+    panel: str | None = None,
+    questions: str | None = None,
+    world: Mapping[str, int] | None = None,
+    corpus: str | None = None,
+    server: Mapping[str, Any] | None = None,
+    form: str = "auto",
+    answers: str = "none",
+) -> Library:
+    """The one source that is named; default: the panel "standard-v1:train".
+
+    Raises:
+        ConfigError: more than one source, or a wrong option.
+        DataError: a malformed file.
+    """
+    named = [k for k, v in {"panel": panel, "questions": questions, "world": world}.items() if v is not None]
+    if len(named) > 1:
+        raise ConfigError(f"give one of panel, questions and world, got {' and '.join(named)}")
+    if questions is not None:
+        if (corpus is None) == (server is None):
+            raise ConfigError("questions from a file need a corpus or a retriever, and only one of them")
+        engine: Retriever = open_corpus(corpus) if corpus is not None else HttpRetriever(**dict(server or {}))
+        return _from_files(read_questions(questions, form=form, answers=answers), engine)
+    if corpus is not None or server is not None:
+        raise ConfigError("corpus and retriever go with questions; the embedded worlds bring their own encyclopedia")
+    if world is not None:
+        return _from_world(world)
+    rows = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
+    seed, articles = rows[0].locator["world"]
+    return _embedded(rows, encyclopedia(seed, articles))
+
+
+def _from_world(options: Mapping[str, int]) -> Library:
+    known = {"articles": DEFAULT_ARTICLES, "questions": DEFAULT_QUESTIONS, "seed": DEFAULT_SEED}
+    if unknown := set(options) - set(known):
+        raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(unknown))}")
+    chosen = {**known, **options}
+    if not all(type(value) is int and value >= 0 for value in chosen.values()) or not chosen["questions"]:
+        raise ConfigError(f"the options of a world are positive integers, got {dict(options)!r:.100}")
+    rows = world_rows(chosen["seed"], chosen["articles"], chosen["questions"])
+    return _embedded(rows, encyclopedia(chosen["seed"], chosen["articles"]))
+
+
+def _embedded(rows: Sequence[PanelRow], books: Encyclopedia) -> Library:
+    tasks = RowTasks("wikisearch", rows, _recipe_builder())
+    return Library(tasks, books.retriever, books.retriever.digest, _world_reader(books))
+
+
+def _from_files(found: Sequence[Question], engine: Retriever) -> Library:
+    local = engine if isinstance(engine, LocalRetriever) else None
+    digest = engine.digest
+    rows = []
+    for question in found:
+        bound = replace(question, corpus=digest) if digest else question
+        task = question_task(bound)
+        rows.append(PanelRow(task.task_id, "all", task.content, {"kind": question.kind}))
+    unique = {row.task_id: row for row in rows}
+    reader = None if local is None else _title_reader(local)
+    return Library(RowTasks("wikisearch", list(unique.values()), _question_of), engine, digest, reader)

@@ -1,0 +1,133 @@
+"""JSON over HTTP with hard limits: a deadline for the whole exchange, a cap on the answer's size, retries, several URLs.
+
+The standard library's client has a timeout per read, so a server that sends a byte now and then would hold a caller
+for ever. Here a timer shuts the socket at the deadline.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.retrieval import RetrievalError
+
+__all__ = ["JsonClient"]
+
+_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class _ExchangeError(Exception):
+    """One exchange failed; ``final`` if trying again is useless."""
+
+    def __init__(self, reason: str, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
+class JsonClient:
+    """Posts JSON and reads JSON. Safe for threads; keeps no connection open.
+
+    Args:
+        urls: base URLs ("http://host:port/path"), tried in turn.
+        timeout: seconds for one exchange, from connecting to the last byte.
+        tries: exchanges before giving up, over all URLs.
+        backoff: seconds before the second try; doubles each time, up to 10.
+        max_bytes: of one answer.
+        headers: sent with every request.
+        sleep: waits; replaced in tests.
+
+    Raises:
+        ConfigError: a wrong URL or number.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        timeout: float = 30.0,
+        tries: int = 4,
+        backoff: float = 0.2,
+        max_bytes: int = 64 * 2**20,
+        headers: Mapping[str, str] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if not urls or timeout <= 0 or tries < 1 or backoff < 0 or max_bytes < 1:
+            raise ConfigError("a client needs at least one URL, timeout > 0, tries ≥ 1, backoff ≥ 0 and max_bytes ≥ 1")
+        for url in urls:
+            parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ConfigError(f"a server's URL looks like http://127.0.0.1:8000, got {str(url)[:80]!r}")
+        self.urls = tuple(url.rstrip("/") for url in urls)
+        self._timeout, self._tries, self._backoff, self._max_bytes = timeout, tries, backoff, max_bytes
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
+        self._sleep = sleep
+        self._next = 0
+
+    def post(self, path: str, body: Any) -> Any:
+        """The JSON answer to a JSON body.
+
+        Raises:
+            RetrievalError: no URL answered properly; says what each of the last tries met.
+        """
+        data = json.dumps(body).encode("ascii")
+        reasons = []
+        for attempt in range(self._tries):
+            url = self.urls[self._next % len(self.urls)] + path
+            try:
+                return self._exchange(url, data)
+            except _ExchangeError as failure:
+                reasons.append(f"{url}: {failure}")
+                self._next += 1  # the others may be alive
+                if failure.final:
+                    break
+            if attempt + 1 < self._tries:
+                self._sleep(min(self._backoff * 2**attempt, 10.0))
+        raise RetrievalError("the server gave no usable answer; " + "; ".join(reasons[-3:]))
+
+    def _exchange(self, url: str, data: bytes) -> Any:
+        parts = urlsplit(url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
+        expired = threading.Event()
+        held: list[socket.socket] = []  # http.client forgets its socket once a response is to end the connection
+
+        def expire() -> None:
+            expired.set()
+            for sock in held:
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    return  # closed already
+
+        timer = threading.Timer(self._timeout, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            connection.connect()
+            held.append(connection.sock)
+            connection.request("POST", parts.path or "/", data, self._headers)
+            response = connection.getresponse()
+            text = response.read(self._max_bytes + 1)
+        except (OSError, http.client.HTTPException) as error:
+            reason = f"no answer within {self._timeout:g} s" if expired.is_set() else f"{type(error).__name__}: {error}"
+            raise _ExchangeError(reason) from error
+        finally:
+            timer.cancel()
+            connection.close()
+        if expired.is_set():
+            raise _ExchangeError(f"no answer within {self._timeout:g} s")
+        if len(text) > self._max_bytes:
+            raise _ExchangeError(f"the answer is larger than {self._max_bytes} bytes", final=True)
+        if response.status != 200:
+            raise _ExchangeError(f"status {response.status}: {text[:120]!r}", final=response.status not in _AGAIN)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _ExchangeError(f"the answer is no JSON: {error!s:.80}") from error

@@ -1,0 +1,251 @@
+"""Articles by grammar: every fact of an entity in one sentence of its own article, among distractors.
+
+A fact is stated once in the whole encyclopedia, in the article of its subject. Distractors mention other entities by
+relations that no question asks about. Which wording, order and distractors an article has is drawn by (seed, article).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.world.draws import draw, key_of
+from creditflow.envs.wikisearch.world.graph import GENRES, World
+
+__all__ = ["Article", "Fact", "article", "fact_objects", "passages"]
+
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+FIRST_PART: Final = 7  # sentences of an article's first passage
+ALIAS_ONE_IN: Final = 3  # mentions of a name that has another form use that form
+
+# relation -> wordings; {s} is the subject, {o} the object
+_WORDINGS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("person", "birth_place"): ("{s} came into the world in {o}.", "Home was {o}, where {s} was born.", "{s} was a native of {o}."),
+    ("person", "teacher"): ("{s} learned the craft under {o}.", "For some years {s} was a pupil of {o}.", "{o} took {s} on as a student."),
+    ("person", "employer"): ("Most of {s}'s working life was spent at {o}.", "{s} held a post at {o}.", "{s} drew a salary from {o}."),
+    ("person", "born"): ("The church register gives the date of birth as {o}.", "{s} was born on {o}."),
+    ("person", "died"): ("{s} died in {o}.", "Death came in {o}, after a short illness.", "{s} passed away in {o}."),
+    ("place", "architect"): ("Its town hall was drawn by {o}.", "{o} designed the town hall.", "The town hall is the work of {o}."),
+    ("place", "twin"): ("{s} has a partnership with {o}.", "The town keeps a friendship treaty with {o}."),
+    ("place", "charter"): ("A market charter was granted in {o}.", "{s} received its market charter in {o}."),
+    ("place", "population"): ("The last census counted {o} inhabitants.", "{o} people live there."),
+    ("place", "river"): ("It lies on the {o}.", "The {o} flows past its walls.", "Its mills are driven by the {o}."),
+    ("work", "creator"): ("It is by {o}.", "{o} made it.", "It came from the hand of {o}."),
+    ("work", "publisher"): ("It was first issued by {o}.", "{o} brought it before the public."),
+    ("work", "setting"): ("Its scene is {o}.", "The action takes place in {o}.", "It shows life in {o}."),
+    ("work", "dedicatee"): ("The dedication names {o}.", "It is inscribed to {o}."),
+    ("work", "year"): ("It was finished in {o}.", "The work was completed in {o}.", "It dates from {o}."),
+    ("organisation", "founder"): ("It owes its existence to {o}.", "{o} called it into being.", "{o} set it up."),
+    ("organisation", "seat"): ("Its rooms are in {o}.", "It has its seat in {o}."),
+    ("organisation", "founded"): ("The deed is dated {o}.", "It opened in {o}."),
+    ("event", "winner"): ("First prize went to {o}.", "The jury gave the first place to {o}.", "{o} took the honours."),
+    ("event", "organiser"): ("{o} arranged it.", "It was arranged by {o}."),
+    ("event", "host"): ("Visitors gathered in {o}.", "The host was {o}."),
+    ("event", "year"): ("It was held in {o}.", "The opening took place in the spring of {o}."),
+}  # fmt: skip
+# distractors: kind -> (wording, kind of the object)
+_ASIDES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "person": (
+        ("Letters to {o} survive.", "person"), ("{s} once travelled to {o}.", "place"), ("{s} kept a print of {o}.", "work"),
+        ("{s} quarrelled with {o} in public.", "person"), ("A portrait of {s} hangs at {o}.", "organisation"),
+        ("{s} was seen at the {o}.", "event"), ("{s} is not to be confused with a cousin in {o}.", "place"),
+        ("{s} lent money to {o}.", "person"),
+    ),
+    "place": (
+        ("{o} spent a summer there.", "person"), ("A road leads to {o}.", "place"), ("{o} was once read aloud on the square.", "work"),
+        ("{o} keeps a small branch there.", "organisation"), ("The town sent a delegation to the {o}.", "event"),
+        ("A fire of that time is described in a letter by {o}.", "person"),
+    ),
+    "work": (
+        ("{o} disliked it.", "person"), ("Critics compared it with {o}.", "work"), ("A copy is kept in {o}.", "place"),
+        ("A later owner was {o}.", "person"), ("It was shown at the {o}.", "event"), ("{o} holds a sketch.", "organisation"),
+    ),
+    "organisation": (
+        ("{o} applied in vain.", "person"), ("Its library holds {o}.", "work"), ("It rents a store in {o}.", "place"),
+        ("It had a long dispute with {o}.", "organisation"), ("It gave a cup for the {o}.", "event"),
+        ("{o} left it a collection of maps.", "person"),
+    ),
+    "event": (
+        ("{o} arrived too late.", "person"), ("A pamphlet compared it to {o}.", "work"), ("Bad weather was reported from {o}.", "place"),
+        ("{o} declined to send anybody.", "organisation"), ("{o} wrote a mocking report.", "person"),
+    ),
+}  # fmt: skip
+_LEADS: Final[Mapping[str, tuple[str, ...]]] = {
+    "person": ("{n}{a} was a {d}.", "{n}{a} worked as a {d}."),
+    "place": (
+        "{n} is a town in the lowlands.",
+        "{n} is a small town on old trade roads.",
+        "{n} is a town below the hills.",
+    ),
+    "work": ("{n} is a {d}.",),
+    "organisation": ("{n}{a} is an institution with a long past.", "{n}{a} is a body known beyond its region."),
+    "event": ("The {n} was a public occasion.", "The {n} drew a large crowd."),
+}
+_FILLER: Final = (
+    "Much of what is told about {s} comes from a single notebook.", "Opinions about {s} have changed with the generations.",
+    "A short account of {s} was printed for schools.", "There is no full history of {s} yet.",
+    "Several anecdotes about {s} are invented.",
+)  # fmt: skip
+NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "person": ("born", "died"),
+    "place": ("charter", "population", "river"),
+    "work": ("year",),
+    "organisation": ("founded",),
+    "event": ("year",),
+}
+
+
+class Fact(NamedTuple):
+    """A triple as stated: names, and the form in which the sentence writes the object."""
+
+    subject: str
+    relation: str
+    object: str
+    written: str
+
+
+class Article(NamedTuple):
+    """Passages of one page, and the facts each of them states."""
+
+    passages: tuple[Passage, ...]
+    facts: tuple[tuple[Fact, ...], ...]
+
+
+def fact_objects(world: World, kind: str, i: int) -> dict[str, tuple[str, int] | str]:
+    """What an entity's functional relations point to: (kind, number) of an entity, or the text of a literal."""
+    found: dict[str, tuple[str, int] | str] = {}
+    for (owner, relation), targets in world.to.items():
+        if owner == kind and (kind, relation) in _WORDINGS and targets[i] >= 0:
+            found[relation] = (_OBJECT[relation], int(targets[i]))
+    for name in NUMBERS[kind]:
+        found[name] = _literal(world, kind, name, i)
+    return found
+
+
+_OBJECT: Final = {
+    "birth_place": "place", "teacher": "person", "employer": "organisation", "architect": "person", "twin": "place",
+    "creator": "person", "publisher": "organisation", "setting": "place", "dedicatee": "person", "founder": "person",
+    "seat": "place", "winner": "person", "organiser": "organisation", "host": "place",
+}  # fmt: skip
+
+
+def _literal(world: World, kind: str, name: str, i: int) -> str:
+    if name == "river":
+        return world.river(i)
+    value = int(world.number[kind, name][i])
+    return f"{value:,}" if name == "population" else str(value)
+
+
+class _Writer:
+    """One article in the making: draws by its own stream."""
+
+    def __init__(self, world: World, kind: str, i: int) -> None:
+        self.world, self.kind, self.i = world, kind, i
+        self.key = key_of(world.seed, "article") ^ ((world.offsets[kind] + i) * 0x9E3779B1)
+        self.count = 0
+        self.name = world.name(kind, i)
+        short = {"person": self.name.rpartition(" ")[2], "work": "the " + _genre(world, i) if kind == "work" else ""}
+        self.short = short.get(kind, self.name) if kind != "event" else "the event"
+        self.sentences: list[tuple[str, tuple[Fact, ...]]] = []
+
+    def below(self, n: int) -> int:
+        self.count += 1
+        return draw(self.key, self.count, n)
+
+    def mention(self, kind: str, j: int) -> str:
+        """How this article writes another entity: a person of a shared name always with the profession."""
+        name, alias = self.world.name(kind, j), self.world.alias(kind, j)
+        if kind == "person" and self.world.twin(j) != j:
+            return f"the {self.world.profession(j)} {name}"
+        if alias and self.below(ALIAS_ONE_IN) == 0:
+            return alias
+        return f"the {self.world.profession(j)} {name}" if kind == "person" and self.below(3) == 0 else name
+
+    def say(self, wording: str, text: str, facts: tuple[Fact, ...] = ()) -> None:
+        sentence = wording.replace("{s}", self.short).replace("{o}", text)
+        self.sentences.append((sentence[0].upper() + sentence[1:], facts))
+
+    def fact(self, relation: str, target: tuple[str, int] | str) -> None:
+        wordings = _WORDINGS[self.kind, relation]
+        written = target if isinstance(target, str) else self.mention(*target)
+        name = target if isinstance(target, str) else self.world.name(*target)
+        shown = written
+        if relation == "born":
+            day, month = self.world.number["person", "day"][self.i], self.world.number["person", "month"][self.i]
+            shown = f"{day} {MONTHS[month]} {written}"
+        self.say(wordings[self.below(len(wordings))], shown, (Fact(self.name, relation, name, written),))
+
+    def asides(self) -> None:
+        choices = _ASIDES[self.kind]
+        first = self.below(len(choices))
+        for k in range(4 + self.below(min(3, len(choices) - 3))):
+            wording, kind = choices[(first + k) % len(choices)]
+            self.say(wording, self.mention(kind, self.below(self.world.counts[kind])))
+        if self.below(2):
+            self.say(_FILLER[self.below(len(_FILLER))], "")
+
+    def listed(self, wording: str, relation: str, people: list[int], extra: list[str]) -> None:
+        """One sentence that names several people, each a fact; ``extra`` follows each name."""
+        written = [self.mention("person", j) for j in people]
+        parts = [f"{text}{more}" for text, more in zip(written, extra, strict=True)]
+        facts = tuple(
+            Fact(self.name, relation, self.world.name("person", j), text)
+            for j, text in zip(people, written, strict=True)
+        )
+        self.say(wording, ", ".join(parts[:-1]) + " and " + parts[-1], facts)
+
+    def lists(self) -> None:
+        if self.kind == "organisation":
+            heads = self.world.lists["organisation", "heads"][self.i].tolist()
+            terms = self.world.lists["organisation", "terms"][self.i].tolist()
+            spans = [f" ({a} to {b})" for a, b in pairwise(terms)]
+            self.listed("It was led in turn by {o}.", "head", heads, spans)
+            members = self.world.lists["organisation", "members"][self.i].tolist()
+            self.listed("Its first members were {o}.", "member", members, [""] * len(members))
+        elif self.kind == "event":
+            guests = self.world.lists["event", "participants"][self.i].tolist()
+            self.listed("Among those who took part were {o}.", "participant", guests, [""] * len(guests))
+
+    def lead(self) -> str:
+        alias = self.world.alias(self.kind, self.i)
+        wording = _LEADS[self.kind][self.below(len(_LEADS[self.kind]))]
+        described = self.world.profession(self.i) if self.kind == "person" else ""
+        described = _genre(self.world, self.i) if self.kind == "work" else described
+        text = wording.replace("{n}", self.name).replace("{a}", f", also called {alias}," if alias else "")
+        return text.replace("a {d}", f"{'an' if described[:1] in 'aeiou' else 'a'} {described}")
+
+
+def _genre(world: World, i: int) -> str:
+    return GENRES[int(world.number["work", "genre"][i])][0]
+
+
+def article(world: World, number: int) -> Article:
+    """The article of that number."""
+    kind, i = world.entity(number)
+    writer = _Writer(world, kind, i)
+    lead = writer.lead()
+    for relation, target in fact_objects(world, kind, i).items():
+        writer.fact(relation, target)
+    writer.lists()
+    writer.asides()
+    order = sorted(range(len(writer.sentences)), key=lambda k: (writer.below(1 << 32), k))
+    body = [writer.sentences[k] for k in order]
+    page, title = f"{kind}-{i}", world.title(kind, i)
+    parts = [body[:FIRST_PART], body[FIRST_PART:]] if len(body) > FIRST_PART + 2 else [body]
+    found, facts = [], []
+    for k, part in enumerate(parts):
+        text = " ".join(([lead] if k == 0 else []) + [sentence for sentence, _ in part])
+        found.append(Passage(f"{page}-{k}", title, text, page))
+        facts.append(tuple(fact for _, stated in part for fact in stated))
+    return Article(tuple(found), tuple(facts))
+
+
+def passages(world: World) -> Iterator[Passage]:
+    """All passages, article by article; nothing is kept."""
+    for number in range(world.articles):
+        yield from article(world, number).passages

@@ -1,0 +1,94 @@
+"""Writes a fictional encyclopedia to disk, of up to a million articles, one article at a time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.wikisearch.documents import write_document
+from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.store import write_store
+from creditflow.envs.wikisearch.world.articles import article
+from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_SEED, Encyclopedia
+from creditflow.envs.wikisearch.world.graph import World, make_world
+from creditflow.envs.wikisearch.world.selection import select_questions
+
+__all__ = ["build_wiki"]
+
+
+def _silent(done: int) -> None:
+    """Says nothing."""
+    del done
+
+
+MOST_WITH_QUESTIONS = 200_000
+
+
+def build_wiki(
+    out: str | Path,
+    *,
+    articles: int,
+    seed: int = DEFAULT_SEED,
+    questions: int = 0,
+    index: bool = False,
+    progress: Callable[[int], None] = _silent,
+) -> None:
+    """Make an encyclopedia.
+
+    Writes ``<out>/passages.jsonl.gz``; with ``index`` the folder ``<out>/index`` (see ``store``) instead; with
+    ``questions`` also the questions of each split in the native format:
+    ``train.jsonl``, ``valid.jsonl``, ``test.jsonl``.
+
+    Args:
+        out: a new folder.
+        articles: 200 to a million; passages are written as they are made.
+        seed: of the world.
+        questions: how many; needs the world in memory, so at most 200,000 articles.
+        index: write an index folder that is memory-mapped when opened.
+        progress: told the number of articles done, now and then.
+
+    Raises:
+        ConfigError: out of range.
+        DataError: the folder exists, or there are too many articles for questions.
+    """
+    out = Path(out)
+    if out.exists():
+        raise DataError(f"{out} exists: name a new folder")
+    if questions and articles > MOST_WITH_QUESTIONS:
+        raise DataError(f"questions are made for at most {MOST_WITH_QUESTIONS} articles, got {articles}")
+    world = make_world(seed, articles)
+    out.mkdir(parents=True)
+    stream = _told(world, progress)
+    if index:
+        write_store(out / "index", stream)
+    else:
+        _write_lines(out / "passages.jsonl.gz", (json.dumps(write_document(p), ensure_ascii=False) for p in stream))
+    if questions:
+        by_split: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+        for chosen in select_questions(Encyclopedia(world), questions):
+            by_split[chosen.split].append(json.dumps(chosen.question.to_json(), ensure_ascii=False))
+        for split, lines in by_split.items():
+            _write_lines(out / f"{split}.jsonl", iter(lines))
+
+
+def _told(world: World, progress: Callable[[int], None]) -> Iterator[Passage]:
+    for number in range(world.articles):
+        yield from article(world, number).passages
+        if number % 1000 == 999 or number + 1 == world.articles:
+            progress(number + 1)
+
+
+def _write_lines(path: Path, lines: Iterator[str]) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    if path.suffix == ".gz":
+        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
+            for line in lines:
+                out.write(line.encode() + b"\n")
+    else:
+        with temporary.open("wb") as plain:
+            for line in lines:
+                plain.write(line.encode() + b"\n")
+    temporary.replace(path)

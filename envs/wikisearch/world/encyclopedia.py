@@ -1,0 +1,68 @@
+"""The world as a searchable encyclopedia: its passages indexed, its names known, its facts located."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from creditflow.envs.wikisearch.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.matching import Lexicon
+from creditflow.envs.wikisearch.world.articles import Article, Fact, article
+from creditflow.envs.wikisearch.world.graph import KINDS, World, make_world
+
+__all__ = ["DEFAULT_ARTICLES", "DEFAULT_SEED", "Encyclopedia", "encyclopedia"]
+
+DEFAULT_SEED = 20_261_121
+DEFAULT_ARTICLES = 5_000
+
+
+class Encyclopedia:
+    """A world held in memory.
+
+    Args:
+        world: the graph.
+
+    Attributes:
+        retriever: BM25 over all passages.
+        lexicon: every written form of every entity.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.articles: tuple[Article, ...] = tuple(article(world, number) for number in range(world.articles))
+        self.retriever: LocalRetriever = index_passages(MemoryCorpus(p for a in self.articles for p in a.passages))
+        self._found: dict[str, tuple[int, ...]] = {}
+        self.lexicon = Lexicon({form: form for form in self._forms()})
+
+    def _forms(self) -> list[str]:
+        forms = []
+        for kind in KINDS:
+            for i in range(self.world.counts[kind]):
+                forms += [self.world.name(kind, i), self.world.alias(kind, i)]
+        return forms
+
+    def rows(self, query: str, k: int) -> tuple[int, ...]:
+        """Rows of the best ``k`` (≤ 10) passages for a query; remembered."""
+        found = self._found.get(query)
+        if found is None:
+            found = self._found[query] = self.retriever.rows(query, 10)
+        return found[:k]
+
+    def article(self, kind: str, i: int) -> Article:
+        """The article of an entity."""
+        return self.articles[self.world.offsets[kind] + i]
+
+    def stated(self, kind: str, i: int, relation: str, name: str) -> tuple[str, Fact] | None:
+        """The id of the passage of an entity's article that states a fact, and the fact; None if none does."""
+        found = self.article(kind, i)
+        for passage, facts in zip(found.passages, found.facts, strict=True):
+            for fact in facts:
+                if fact.relation == relation and fact.object == name:
+                    return passage.id, fact
+        return None
+
+
+@lru_cache(maxsize=2)
+def encyclopedia(seed: int = DEFAULT_SEED, articles: int = DEFAULT_ARTICLES) -> Encyclopedia:
+    """The encyclopedia of a seed, kept for the next caller in this process."""
+    return Encyclopedia(make_world(seed, articles))

@@ -1,0 +1,270 @@
+"""The knowledge graph of the fictional world, as arrays: who was born where, who wrote what, and when.
+
+Every relation is a function of the seed and the entity's number, so a world of a million articles is a few dozen
+arrays and any article can be written alone. Constraints: teachers are older than their pupils; works, foundations,
+terms of office and prizes fall into their people's adult lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.world import names
+from creditflow.envs.wikisearch.world.draws import draws, key_of, permuted
+
+__all__ = ["GENRES", "KINDS", "PROFESSIONS", "RELATIONS", "World", "make_world"]
+
+GENERATION: Final = 1  # changes whenever the same seed gives another world
+KINDS: Final = ("person", "place", "work", "organisation", "event")
+SHARES: Final = (0.44, 0.18, 0.2, 0.12)  # of the articles; events are the rest
+PROFESSIONS: Final = (
+    "architect", "astronomer", "botanist", "cartographer", "composer", "engineer", "essayist", "explorer", "glassblower",
+    "historian", "instrument maker", "mathematician", "naturalist", "novelist", "painter", "photographer", "physician",
+    "playwright", "printer", "sculptor",
+)  # fmt: skip
+GENRES: Final = (
+    ("novel", "author"), ("opera", "composer"), ("play", "playwright"), ("painting", "painter"), ("poem", "poet"),
+    ("song cycle", "composer"), ("travel book", "author"), ("tapestry", "designer"),
+)  # fmt: skip
+# subject kind -> its relations to entities -> object kind
+RELATIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "person": {"birth_place": "place", "teacher": "person", "employer": "organisation"},
+    "place": {"architect": "person", "twin": "place"},
+    "work": {"creator": "person", "publisher": "organisation", "setting": "place", "dedicatee": "person"},
+    "organisation": {"founder": "person", "seat": "place"},
+    "event": {"winner": "person", "organiser": "organisation", "host": "place"},
+}
+TWIN_EVERY: Final = 16  # one person in so many takes the name of the one before
+HEADS: Final = 3
+MEMBERS: Final = 3
+PARTICIPANTS: Final = 4
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """The graph.
+
+    Attributes:
+        seed: of everything.
+        counts: entities by kind.
+        to: (kind, relation) to int64 (count,), the object's number in its kind; −1: none.
+        number: (kind, attribute) to int64 (count,): years, inhabitants, indices into word lists.
+        lists: (kind, relation) to int64 (count, n): heads, members, participants.
+    """
+
+    seed: int
+    counts: Mapping[str, int]
+    to: Mapping[tuple[str, str], NDArray[np.int64]]
+    number: Mapping[tuple[str, str], NDArray[np.int64]]
+    lists: Mapping[tuple[str, str], NDArray[np.int64]]
+
+    @property
+    def articles(self) -> int:
+        """How many articles the world has."""
+        return sum(self.counts.values())
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Number of the first article of each kind."""
+        starts = np.cumsum([0, *(self.counts[kind] for kind in KINDS)]).tolist()
+        return dict(zip(KINDS, starts, strict=False))
+
+    def entity(self, article: int) -> tuple[str, int]:
+        """Kind and number of an article's entity."""
+        for kind in reversed(KINDS):
+            if article >= self.offsets[kind]:
+                return kind, article - self.offsets[kind]
+        raise ConfigError(f"articles are numbered from 0, got {article}")
+
+    def name(self, kind: str, i: int) -> str:
+        """The name of an entity, as texts write it."""
+        if kind == "person":
+            i = i - 1 if self.twin(i) < i else i
+            families = max(40, self.counts["person"] // 4)
+            space = len(names.GIVEN) * families
+            return names.person_name(permuted(i, space, key_of(self.seed, "person")))
+        if kind == "place":
+            return names.place_name(permuted(i, max(16_000, self.counts[kind]), key_of(self.seed, "place")))
+        if kind == "work":
+            return names.work_name(permuted(i, max(2_816, self.counts[kind]), key_of(self.seed, "work")))
+        if kind == "organisation":
+            return names.organisation_name(
+                permuted(i, max(8_000, self.counts[kind]), key_of(self.seed, "organisation"))
+            )
+        number = permuted(i, max(12_000, self.counts[kind]), key_of(self.seed, "event"))
+        return names.event_name(number, int(self.number["event", "year"][i]))
+
+    def twin(self, i: int) -> int:
+        """The other person of the same name; ``i`` itself if there is none."""
+        if i % TWIN_EVERY == TWIN_EVERY - 1:
+            return i - 1
+        return i + 1 if i % TWIN_EVERY == TWIN_EVERY - 2 and i + 1 < self.counts["person"] else i
+
+    def title(self, kind: str, i: int) -> str:
+        """The title of an entity's article: its name, with the profession where two people share it."""
+        name = self.name(kind, i)
+        return f"{name} ({self.profession(i)})" if kind == "person" and self.twin(i) != i else name
+
+    def profession(self, i: int) -> str:
+        """A person's profession; namesakes have different ones."""
+        return PROFESSIONS[int(self.number["person", "profession"][i])]
+
+    def river(self, i: int) -> str:
+        """The river a town lies on, without "the"; every town has its own."""
+        return names.river_name(permuted(i, max(10_000, self.counts["place"]), key_of(self.seed, "river")))
+
+    def alias(self, kind: str, i: int) -> str:
+        """Another form of the name, or ""."""
+        name = self.name(kind, i)
+        if kind == "person" and i % 3 == 0:
+            given, _, family = name.partition(" ")
+            return f"{given[0]}. {family}"
+        if kind == "organisation" and i % 2 == 0 and " of " not in name:
+            return "the " + name.partition(" ")[0] + "eum"
+        return ""
+
+
+def make_world(seed: int, articles: int) -> World:
+    """The world of a seed.
+
+    Args:
+        seed: any integer ≥ 0.
+        articles: how many, from 200 to a million.
+
+    Raises:
+        ConfigError: out of range.
+    """
+    if type(articles) is not int or not 200 <= articles <= 1_000_000 or type(seed) is not int or seed < 0:
+        raise ConfigError(f"a world has 200 to 1,000,000 articles and a seed ≥ 0, got {articles!r} and {seed!r}")
+    counts = {kind: int(share * articles) for kind, share in zip(KINDS, SHARES, strict=False)}
+    counts["event"] = articles - sum(counts.values())
+    make = _Maker(seed, counts)
+    make.people()
+    make.places()
+    make.works()
+    make.organisations()
+    make.events()
+    return World(seed, counts, make.to, make.number, make.lists)
+
+
+class _Maker:
+    """Fills the arrays kind by kind; later kinds use the dates of earlier ones."""
+
+    def __init__(self, seed: int, counts: Mapping[str, int]) -> None:
+        self.seed, self.counts = seed, counts
+        self.to: dict[tuple[str, str], NDArray[np.int64]] = {}
+        self.number: dict[tuple[str, str], NDArray[np.int64]] = {}
+        self.lists: dict[tuple[str, str], NDArray[np.int64]] = {}
+
+    def drawn(self, kind: str, label: str, n: int) -> NDArray[np.int64]:
+        """int64 (count,) below ``n``."""
+        return draws(key_of(self.seed, f"{kind}.{label}"), self.counts[kind], n)
+
+    def someone(self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A person born in [least, most] for each entity; where nobody was, −1."""
+        first = np.searchsorted(self.births, least, "left")
+        last = np.searchsorted(self.births, most, "right")
+        pick = first + draws(key_of(self.seed, f"{kind}.{label}"), self.counts[kind], np.maximum(last - first, 1))
+        return np.where(last > first, self.by_birth[np.minimum(pick, len(self.by_birth) - 1)], -1)
+
+    def anyone(self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As ``someone``, but where nobody was born then, the person born nearest before (small worlds only)."""
+        found = self.someone(kind, label, least, most)
+        near = np.clip(np.searchsorted(self.births, most, "right") - 1, 0, None)
+        return np.where(found < 0, self.by_birth[near], found)
+
+    def people(self) -> None:
+        n = self.counts["person"]
+        born = 1560 + self.drawn("person", "born", 330)
+        profession = self.drawn("person", "profession", len(PROFESSIONS))
+        second = np.arange(n) % TWIN_EVERY == TWIN_EVERY - 1
+        profession[second] = (np.roll(profession, 1)[second] + 7) % len(PROFESSIONS)
+        self.number |= {
+            ("person", "born"): born,
+            ("person", "day"): 1 + self.drawn("person", "day", 28),
+            ("person", "month"): self.drawn("person", "month", 12),
+            ("person", "died"): born + 44 + self.drawn("person", "age", 46),
+            ("person", "profession"): profession,
+        }
+        self.by_birth = np.argsort(born, kind="stable")
+        self.births = born[self.by_birth]
+        self.to |= {
+            ("person", "birth_place"): self.drawn("person", "birth_place", self.counts["place"]),
+            ("person", "teacher"): self.someone("person", "teacher", born - 55, born - 14),
+            ("person", "employer"): self.drawn("person", "employer", self.counts["organisation"]),
+        }
+
+    def places(self) -> None:
+        n = self.counts["place"]
+        charter = 900 + self.drawn("place", "charter", 600)
+        twin = self.drawn("place", "twin", n)
+        twin = np.where(twin == np.arange(n), (twin + 1) % n, twin)
+        self.number |= {
+            ("place", "charter"): charter,
+            ("place", "population"): 900 + self.drawn("place", "population", 88_000),
+        }
+        self.to |= {
+            ("place", "architect"): self.drawn("place", "architect", self.counts["person"]),
+            ("place", "twin"): twin,
+        }
+
+    def works(self) -> None:
+        creator = self.drawn("work", "creator", self.counts["person"])
+        year = self.number["person", "born"][creator] + 22 + self.drawn("work", "age", 21)
+        dedicatee = self.drawn("work", "dedicatee", self.counts["person"])
+        dedicatee = np.where(dedicatee == creator, (dedicatee + 1) % self.counts["person"], dedicatee)
+        self.number |= {("work", "year"): year, ("work", "genre"): self.drawn("work", "genre", len(GENRES))}
+        self.to |= {
+            ("work", "creator"): creator,
+            ("work", "publisher"): self.drawn("work", "publisher", self.counts["organisation"]),
+            ("work", "setting"): self.drawn("work", "setting", self.counts["place"]),
+            ("work", "dedicatee"): dedicatee,
+        }
+
+    def organisations(self) -> None:
+        early = np.full(self.counts["organisation"], 1560)
+        founder = self.anyone("organisation", "founder", early, early + 230)  # heads and prize winners come after
+        founded = self.number["person", "born"][founder] + 25 + self.drawn("organisation", "age", 18)
+        terms = [founded]
+        for k in range(HEADS):
+            terms.append(terms[-1] + 6 + self.drawn("organisation", f"term.{k}", 14))
+        heads = [
+            self.anyone("organisation", f"head.{k}", terms[k] - 60, terms[k + 1] - 24) for k in range(HEADS)
+        ]  # fmt: skip
+        members = [
+            self.anyone("organisation", f"member.{k}", founded - 60, founded - 20) for k in range(MEMBERS)
+        ]  # fmt: skip
+        self.number["organisation", "founded"] = founded
+        self.to |= {
+            ("organisation", "founder"): founder,
+            ("organisation", "seat"): self.drawn("organisation", "seat", self.counts["place"]),
+        }
+        self.lists |= {
+            ("organisation", "heads"): np.stack(heads, axis=1),
+            ("organisation", "terms"): np.stack(terms, axis=1),
+            ("organisation", "members"): np.stack(members, axis=1),
+        }
+
+    def events(self) -> None:
+        organiser = self.drawn("event", "organiser", self.counts["organisation"])
+        year = self.number["organisation", "founded"][organiser] + 1 + self.drawn("event", "year", 14)
+        # one guest is a first member of some organisation of that time: this is what intersections are made of
+        guest_of = self.drawn("event", "guest_of", self.counts["organisation"])
+        place = self.drawn("event", "guest", MEMBERS)
+        guests = [self.lists["organisation", "members"][guest_of, place]]
+        guests += [self.anyone("event", f"guest.{k}", year - 60, year - 18) for k in range(1, PARTICIPANTS)]
+        self.number |= {("event", "year"): year}
+        self.to |= {
+            ("event", "winner"): self.anyone("event", "winner", year - 55, year - 18),
+            ("event", "organiser"): organiser,
+            ("event", "host"): self.drawn("event", "host", self.counts["place"]),
+            ("event", "guest_of"): guest_of,
+        }
+        self.lists["event", "participants"] = np.stack(guests, axis=1)

@@ -1,0 +1,179 @@
+"""Which questions are asked: recipes drawn by random walks, kept if they need their whole chain.
+
+Kept is a question that a searcher can answer within its budget, whose last passage is not found by searching for the
+question itself, and that shares no fact with a question of another split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.matching import normalised_phrase
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question
+from creditflow.envs.wikisearch.world.draws import draw, key_of
+from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
+from creditflow.envs.wikisearch.world.graph import HEADS, KINDS, RELATIONS
+from creditflow.envs.wikisearch.world.probes import calls_needed, copied_queries, facts_in, read
+from creditflow.envs.wikisearch.world.wording import ASK, INJECT
+
+__all__ = ["STRATA", "Selected", "select_questions"]
+
+# stratum -> (kind, hops); a round asks one question of each
+STRATA: Final = (
+    ("bridge", 2), ("bridge", 3), ("bridge", 4), ("comparison", 4), ("intersection", 3), ("temporal", 3), ("bridge", 2),
+    ("bridge", 3),
+)  # fmt: skip
+SPLITS: Final = ("train",) * 7 + ("valid",) + ("test",) * 2
+TOP_K: Final = 3  # the smallest list a searcher may be given
+MOST_CALLS: Final = 8
+HIDDEN_FROM: Final = 10  # the question itself must not find the last passage among so many
+TRIES: Final = 4_000  # candidates for one question before giving up
+LISTS: Final = ("head", "member", "participant")
+ASKED: Final = {
+    kind: tuple(relation for (owner, relation) in ASK if owner == kind and relation not in LISTS) for kind in KINDS
+}
+PEOPLE: Final = {
+    "work": ("creator", "dedicatee"),
+    "organisation": ("founder",),
+    "event": ("winner",),
+    "place": ("architect",),
+}
+
+
+class Selected(NamedTuple):
+    """A question, the recipe that makes it, its split and number of hops."""
+
+    question: Question
+    recipe: dict[str, Any]
+    split: str
+    hops: int
+
+
+class _Draws:
+    """A stream of integers."""
+
+    def __init__(self, seed: int, label: str) -> None:
+        self.key, self.count = key_of(seed, label), 0
+
+    def below(self, n: int) -> int:
+        self.count += 1
+        return draw(self.key, self.count, n)
+
+    def of(self, options: tuple[str, ...]) -> str:
+        return options[self.below(len(options))]
+
+
+def select_questions(books: Encyclopedia, count: int, seed: int = 0) -> Iterator[Selected]:
+    """Questions in order; a longer list begins with the shorter one.
+
+    Args:
+        books: what they are about.
+        count: how many.
+        seed: of the walks.
+
+    Raises:
+        ConfigError: the world is too small for so many.
+    """
+    draws = _Draws(books.world.seed, f"questions/{seed}")
+    owner: dict[tuple[str, str, str], str] = {}  # fact -> split
+    texts: set[str] = set()
+    for number in range(count):
+        kind, hops = STRATA[number % len(STRATA)]
+        split = SPLITS[number // len(STRATA) % len(SPLITS)]
+        for _ in range(TRIES):
+            recipe = _RECIPES[kind](books, draws, hops)
+            question = _made(books, recipe)
+            if recipe is None or question is None or question.text in texts:
+                continue
+            if any(owner.get(edge, split) != split for edge in question.edges) or not _worth(books, question):
+                continue
+            owner.update(dict.fromkeys(question.edges, split))
+            texts.add(question.text)
+            yield Selected(question, recipe, split, hops)
+            break
+        else:
+            raise ConfigError(
+                f"a world of {books.world.articles} articles does not hold {count} questions: {number} were found"
+            )
+
+
+def _made(books: Encyclopedia, recipe: dict[str, Any] | None) -> Question | None:
+    try:
+        return None if recipe is None else build_question(books, recipe)
+    except NotAskableError:
+        return None
+
+
+def _worth(books: Encyclopedia, question: Question) -> bool:
+    """Long enough, reachable, and closed to shortcuts."""
+    if any(normalised_phrase(answer, question.text) for answer in question.answers):
+        return False
+    corpus = books.retriever.corpus
+    last = question.steps[-1].passage_id
+    found = [corpus.passage(row) for row in books.rows(question.text, HIDDEN_FROM)]
+    if last in (passage.id for passage in found) or len(question.supporting) < 2:
+        return False
+    copied = dict.fromkeys(
+        corpus.passage(row).id for query in copied_queries(books, question) for row in books.rows(query, TOP_K)
+    )
+    if last in copied or read(question, facts_in(books, copied)) in question.answers:
+        return False
+    return calls_needed(books, question, TOP_K, MOST_CALLS) is not None
+
+
+def _start(books: Encyclopedia, draws: _Draws, kinds: tuple[str, ...]) -> tuple[str, int]:
+    kind = draws.of(kinds)
+    return kind, draws.below(books.world.counts[kind])
+
+
+def _bridge(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any] | None:
+    kind, i = _start(books, draws, KINDS)
+    start = [kind, i]
+    inject = draws.of(tuple(relation for owner, relation in INJECT if owner == kind)) if draws.below(5) < 2 else ""
+    via: list[str] = []
+    for _ in range(hops - 1):
+        relation = draws.of(tuple(RELATIONS[kind]))
+        if relation in via or (not via and relation == inject):
+            return None
+        via.append(relation)
+        kind = RELATIONS[kind][relation]
+    ask = draws.of(tuple(relation for relation in ASKED[kind] if (kind, relation) != ("event", "year")))
+    if ask in via:
+        return None
+    return {"kind": "bridge", "start": start, "via": via, "ask": ask, **({"inject": inject} if inject else {})}
+
+
+def _comparison(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
+    sides = []
+    for _ in range(2):
+        kind, i = _start(books, draws, tuple(PEOPLE))
+        sides.append([[kind, i], draws.of(PEOPLE[kind])])
+    ask = draws.of(("birth_place", "employer", "teacher", "died"))
+    return {"kind": "comparison", "a": sides[0], "b": sides[1], "pick": draws.of(("earlier", "later")), "ask": ask}
+
+
+def _intersection(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
+    event = draws.below(books.world.counts["event"])
+    body = int(books.world.to["event", "guest_of"][event])
+    return {"kind": "intersection", "event": event, "organisation": body, "ask": draws.of(ASKED["person"])}
+
+
+def _temporal(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any] | None:  # noqa: ARG001 - always the same
+    world = books.world
+    body, head = draws.below(world.counts["organisation"]), draws.below(HEADS)
+    start, end = world.lists["organisation", "terms"][body][head : head + 2].tolist()
+    years = world.number["work", "year"]
+    works = np.flatnonzero((years > start) & (years < end))
+    if not len(works):
+        return None
+    work = int(works[draws.below(len(works))])
+    ask = draws.of(ASKED["person"])
+    return {"kind": "temporal", "organisation": body, "head": head, "work": work, "ask": ask}
+
+
+_RECIPES: Final = {"bridge": _bridge, "comparison": _comparison, "intersection": _intersection, "temporal": _temporal}

@@ -1,0 +1,64 @@
+"""The strict dialects: an answer follows the form or is refused with a reason."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.agents.parsing import Bare, Tagged, make_dialect
+from creditflow.envs.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        ("", "the answer is empty"),
+        (" \n", "the answer is empty"),
+        ("up", "there is no <action>…</action>"),
+        ("<action>up</action>", "there is no <think>…</think> before the action"),
+        ("<think>a</think>up", "there is no <action>…</action>"),
+        ("<think>a</think><action></action>", "<action> is empty"),
+        ("<think>a</think><action>up", "<action>…</action> must occur once; it is opened 1 and closed 0 times"),
+        (
+            "<think>a</think><action>up</action><action>up</action>",
+            "<action>…</action> must occur once; it is opened 2 and closed 2 times",
+        ),
+        ("<think>a</think> so <action>up</action>", "text outside <think> and <action>"),
+        ("<think>a</think><action>up</action> done", "text outside <think> and <action>"),
+        ("<THINK>a</THINK><ACTION>up</ACTION>", "there is no <action>…</action>"),
+    ],
+)
+def test_strict_parser_says_why(response: str, reason: str) -> None:
+    parsed = Tagged().parse(response)
+    assert (parsed.action, parsed.valid, parsed.reason) == ("", False, reason)
+
+
+def test_strict_parser_keeps_thought_and_action() -> None:
+    parsed = Tagged().parse("<think> the box\nis free </think>\n<action> push left </action>\n")
+    assert (parsed.action, parsed.valid, parsed.thought) == ("push left", True, "the box\nis free")
+
+
+words = st.text(st.characters(exclude_characters="<>"), min_size=1).map(str.strip).filter(bool)
+
+
+@given(words, words)
+def test_what_a_dialect_writes_it_reads(action: str, thought: str) -> None:
+    for dialect in (Bare(), Tagged(think=True), Tagged(think=False)):
+        parsed = dialect.parse(dialect.write(action, thought))
+        assert (parsed.action, parsed.valid) == (action, True)
+
+
+@given(st.text())
+def test_any_text_is_read_without_error(text: str) -> None:
+    for name in ("bare", "think", "action", "verl_agent:alfworld", "verl_agent:webshop", "verl_agent:sokoban",
+                 "verl_agent:search"):  # fmt: skip
+        parsed = make_dialect(name).parse(text)
+        assert parsed.valid == (parsed.reason == "")
+
+
+def test_unknown_dialects_suggest_the_near_one() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'think'"):
+        make_dialect("thinks")
+    with pytest.raises(ConfigError, match="did you mean 'sokoban'"):
+        make_dialect("verl_agent:sokobn")

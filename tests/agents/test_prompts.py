@@ -1,0 +1,83 @@
+"""Prompts: versions are pinned, slots are filled, a wrong slot is an error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+
+from creditflow.agents.base import View
+from creditflow.agents.prompts import PROMPTS, Prompt, make_prompt, slots_of
+from creditflow.agents.prompts.places import places
+from creditflow.agents.prompts.tasks import TASK_TEXTS
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.group_env import GroupEnv
+
+# a change of wording is a new version: add a template, do not edit one
+PINNED = {
+    "think-v1": "64075fd4b58154a2",
+    "action-v1": "78ffc23d2abb7116",
+    "terse-v1": "5df4e1f00e6c735f",
+    "places-v1": "1b1d0e649490f6fc",
+}
+PINNED_TASKS = "2a1c21c692230058"
+
+
+def digest(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value).encode("ascii"), digest_size=8).hexdigest()
+
+
+def test_template_texts_are_pinned() -> None:
+    assert {name: digest(astuple(prompt)) for name, prompt in PROMPTS.items()} == PINNED
+    assert digest(dict(TASK_TEXTS)) == PINNED_TASKS
+
+
+def view_after(*actions: str) -> View:
+    env = GroupEnv("sokoban", size=1, level="######\n#@ $.#\n######")
+    [(observation, info)] = env.reset(seed=0)
+    for action in actions:
+        step = env.step({0: action})[0]
+        observation, info = step.observation, step.info
+    member = env.members[0]
+    return View(observation, info, member.turns, member.base, np.random.default_rng(0))
+
+
+def test_window_shows_only_the_last_turns() -> None:
+    view = view_after("left", "left", "right")
+    slots = slots_of(make_prompt("think-v1"), view, window=2)
+    assert slots.step == "4"
+    assert "[step 1]" not in slots.history
+    assert "[step 2]" in slots.history
+    assert "[step 3] done: right" in slots.history
+    text = make_prompt("think-v1").fill("windowed", slots)
+    assert view.observation in text
+    assert "Sokoban" in text
+    assert "{" not in text
+
+
+def test_a_refused_action_is_reported() -> None:
+    text = make_prompt("think-v1").fill("later", slots_of(make_prompt("think-v1"), view_after("jump")))
+    assert "The last action was refused: 'jump' is not an action" in text
+
+
+def test_braces_in_observations_are_left_alone() -> None:
+    prompt = Prompt("p", "", "{observation}", "", "")
+    view = view_after()
+    strange = View("{task} {x}", view.info, view.turns, view.env, view.rng)
+    assert prompt.fill("first", slots_of(prompt, strange)) == "{task} {x}"
+
+
+def test_an_unknown_slot_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'observation'"):
+        Prompt("p", "", "{observatoin}", "", "")
+
+
+def test_places_of_something_that_is_no_grid_is_the_text_itself() -> None:
+    assert places("You are in the kitchen.\nYou see a mug.") == "You are in the kitchen.\nYou see a mug."
+
+
+def test_equal_places_are_equal_boards() -> None:
+    assert places("# # # #\n# P X #\n# _ _ #\n# # # #") == places("####\n#PX#\n#__#\n####") == "Pa1 Xa2"

@@ -1,0 +1,187 @@
+"""The quickstart's claim, measured: held-out success after RL minus after SFT, beside SFT with the same extra compute.
+
+Per seed: one warm-up; from its weights (a) reinforcement learning as the config says, (b) the warm-up goes on, on the
+same demonstrations, for as many CPU seconds as (a) used. All three policies play every task of the final panel with
+the same draws. Differences are paired by seed and by task; the bounds are Student's t over seeds, and over tasks.
+
+  python tests/benchmarks/bench_quickstart.py --config train/configs/quickstart.yaml --out tests/evidence/quickstart.json
+
+After every seed the figures so far are written, so a cut run is still a result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import json
+import math
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# two-sided 95 % quantiles of Student's t by degrees of freedom
+T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def bound(differences: Sequence[float]) -> dict[str, float]:
+    """Mean and 95 % bounds over seeds."""
+    n, mean = len(differences), float(np.mean(differences))
+    half = T95.get(n - 1, 1.96) * float(np.std(differences, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    return {"mean": mean, "low": mean - half, "high": mean + half, "seeds": n}
+
+
+def over_tasks(differences: Sequence[np.ndarray[Any, Any]]) -> dict[str, float]:
+    """Mean over seeds and tasks; bounds with the task as the unit (seeds averaged within it)."""
+    per_task = np.mean(differences, axis=0)
+    half = 1.96 * float(per_task.std(ddof=1)) / math.sqrt(len(per_task))
+    mean = float(per_task.mean())
+    return {"mean": mean, "low": mean - half, "high": mean + half, "tasks": len(per_task)}
+
+
+def one_seed(settings: Any) -> dict[str, Any]:
+    """Play the three policies of one seed."""
+    from creditflow.train.assemble import make_agent_of, panel_tasks
+    from creditflow.train.evaluation import Evaluation, evaluate
+    from creditflow.train.optimiser import OptimiserConfig, make_optimiser
+    from creditflow.train.sft import demonstrations, sft_plan, sft_rows, warm_up
+    from creditflow.train.trainer import Trainer
+
+    class Watched(Trainer):
+        """Keeps the weights after the warm-up, and the CPU seconds of the iterations."""
+
+        def _enter_rl(self) -> None:
+            super()._enter_rl()
+            self.warm = copy.deepcopy(self.model.state_dict())
+            self.cpu_iterations = 0.0
+
+        def _iterate(self, iteration: int) -> None:
+            began = time.process_time()
+            super()._iterate(iteration)
+            self.cpu_iterations += time.process_time() - began
+
+    began = time.process_time()
+    run = Watched(settings)
+    run.run()
+    cpu_total = time.process_time() - began
+    tasks = panel_tasks(settings.env, settings.evaluation.final_panel)
+
+    def judge(name: str) -> Evaluation:
+        run.backend.sync(name)
+        greedy = make_agent_of(settings, run.backend, run.tokenizer, temperature=0.0)
+        sampled = make_agent_of(settings, run.backend, run.tokenizer, temperature=settings.evaluation.temperature)
+        result = evaluate(run.judge, greedy, sampled, tasks, samples=settings.evaluation.samples, seed=99)
+        print(f"seed {settings.seed} {name}: {result.line()}", flush=True)
+        return result
+
+    after_rl = judge("after RL")
+    run.model.load_state_dict(run.warm)
+    after_sft = judge("after SFT")
+    groups = demonstrations(settings, run.tokenizer, run.tasks, run.ends)
+    rows = sft_rows(groups, settings.sft.observation_weight)
+    optimiser_config: OptimiserConfig = settings.sft.optimiser
+    probe, limit, steps = time.process_time(), run.cpu_iterations, 0
+
+    class Spent(Exception):  # noqa: N818 - a signal, not an error
+        """The control has used its share."""
+
+    def after(step: int, _: dict[str, float]) -> None:
+        nonlocal steps
+        steps = step
+        if time.process_time() - probe > limit:
+            raise Spent
+
+    # one cosine over about as many steps as fit: measured on this machine, from the warm-up's own steps
+    seconds = [r["seconds"] for r in _records(run.folder) if r["phase"] == "sft"]
+    fit = max(1, int(limit / float(np.median(seconds)))) if seconds else settings.sft.steps
+    plan = sft_plan(rows, 4 * fit, settings.sft.batch_tokens, settings.seed + 1000)
+    optimiser = make_optimiser(run.model, optimiser_config)
+    with contextlib.suppress(Spent):
+        warm_up(run.model, optimiser, rows, list(enumerate(plan))[: 4 * fit], fit, settings, after)
+    control = judge("after SFT with the same extra compute")
+    return {
+        "seed": settings.seed,
+        "cpu_seconds": {"run": cpu_total, "iterations": run.cpu_iterations, "control": time.process_time() - probe},
+        "control_steps": steps,
+        **{
+            name: result.summary() | {"per_task": (result.sampled / result.samples).tolist(),
+                                      "greedy_per_task": result.greedy.astype(int).tolist()}
+            for name, result in (("sft", after_sft), ("rl", after_rl), ("control", control))
+        },
+    }  # fmt: skip
+
+
+def _records(folder: Path) -> list[dict[str, Any]]:
+    from creditflow.train.journal import read_metrics
+
+    return read_metrics(folder / "metrics.jsonl")
+
+
+def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Paired differences over the seeds done so far."""
+    out: dict[str, Any] = {}
+    for name, a, b in (
+        ("rl - sft", "rl", "sft"),
+        ("control - sft", "control", "sft"),
+        ("rl - control", "rl", "control"),
+    ):
+        for kind, per_task in (("sampled", "per_task"), ("greedy", "greedy_per_task")):
+            gaps = [np.array(s[a][per_task], float) - np.array(s[b][per_task], float) for s in seeds]
+            out[f"{name}, {kind}"] = {
+                "over_seeds": bound([float(gap.mean()) for gap in gaps]),
+                "over_tasks": over_tasks(gaps),
+            }
+    return out
+
+
+def main() -> int:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="train/configs/quickstart.yaml")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--set", action="append", default=[], metavar="a.b=c")
+    parser.add_argument("--out", default="tests/evidence/quickstart.json")
+    args = parser.parse_args()
+    import torch
+    import transformers
+
+    from creditflow.train.settings import load_settings
+
+    done: list[dict[str, Any]] = []
+    for seed in args.seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            done.append(one_seed(load_settings(args.config, (*args.set, f"seed={seed}", f"out={folder}/run"))))
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        evidence = {
+            "what": "held-out success: RL, SFT, and SFT with the same extra compute, paired by seed and task",
+            "command": " ".join(sys.argv),
+            "commit": commit,
+            "machine": {"cpu": platform.processor() or platform.machine(), "threads": torch.get_num_threads()},
+            "versions": {"python": platform.python_version(), "torch": torch.__version__,
+                         "transformers": transformers.__version__, "numpy": np.__version__},
+            "overrides": args.set,
+            "differences": compare(done),
+            "seeds": done,
+        }  # fmt: skip
+        Path(args.out).parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(args.out + ".tmp")
+        temporary.write_text(json.dumps(evidence, indent=1) + "\n", encoding="ascii")
+        temporary.replace(args.out)
+        for name, gap in compare(done).items():
+            s, t = gap["over_seeds"], gap["over_tasks"]
+            print(f"{name}: {s['mean']:+.3f} [{s['low']:+.3f}, {s['high']:+.3f}] over {s['seeds']} seeds, "
+                  f"[{t['low']:+.3f}, {t['high']:+.3f}] over {t['tasks']} tasks", flush=True)  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""What the trainer's choices are worth, as ratios within one run.
+
+* whole trajectories once, against one row per turn (the same gradient, append-only history);
+* packed against padded micro-batches;
+* the cache that lives over turns, against computing every turn's prompt anew;
+* the share of an iteration that credit takes, and the largest sampler/trainer mismatch (fp32).
+
+  python tests/benchmarks/bench_trainer.py [--episodes 64] [--turns 12] [--repeats 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.journal import read_metrics
+from creditflow.train.optimiser import OptimiserConfig, make_optimiser
+from creditflow.train.samples import Row
+from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.settings import UpdateConfig, load_settings
+from creditflow.train.update import Scored, update_policy
+
+READ, WRITTEN = 36, 4  # tokens of a turn: a small board, and a short answer
+
+
+def seconds(work: Callable[[], Any], repeats: int) -> float:
+    """Median CPU seconds after one warming call."""
+    times = []
+    for _ in range(repeats + 1):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return statistics.median(times[1:])
+
+
+def episodes(count: int, turns: int, *, equal: bool) -> tuple[list[Row], list[Row]]:
+    """The same episodes as whole-trajectory rows and as per-turn rows."""
+    rng = np.random.default_rng(0)
+    whole, parts = [], []
+    for i in range(count):
+        n = turns if equal else int(rng.integers(1, 2 * turns))
+        ids = rng.integers(10, 250, n * (READ + WRITTEN)).astype(np.int32)
+        target = np.concatenate([np.arange(READ, READ + WRITTEN) + t * (READ + WRITTEN) for t in range(n)])
+        turn = np.repeat(np.arange(n, dtype=np.int32), WRITTEN)
+        advantage, logprob = rng.normal(size=len(target)), np.full(len(target), -5.0, np.float32)
+        whole.append(Row(ids, target, advantage, logprob, turn, i))
+        for t in range(n):
+            mine = turn == t
+            end = (t + 1) * (READ + WRITTEN)
+            parts.append(Row(ids[:end], target[mine], advantage[mine], logprob[mine], turn[mine], i, t))
+    return whole, parts
+
+
+def update_seconds(model: Any, rows: list[Row], repeats: int, **options: Any) -> float:
+    """CPU seconds of one update."""
+    config = UpdateConfig(**options)
+    optimiser = make_optimiser(model, OptimiserConfig(lr=1e-9))
+    return seconds(
+        lambda: update_policy(
+            model, optimiser, rows, Scored(None), config, aggregation="token_mean", temperature=1.0, lr=1e-9,
+            rng=np.random.default_rng(0),
+        ),
+        repeats,
+    )  # fmt: skip
+
+
+def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: bool) -> float:
+    """CPU seconds of lockstep conversations with or without the cache over turns."""
+    backend = TransformersBackend(model)
+
+    def play() -> None:
+        rng = np.random.default_rng(0)
+        ids = [rng.integers(10, 250, READ).astype(np.int32) for _ in range(count)]
+        for _ in range(turns):
+            if not keep:
+                backend.sync()
+            jobs = [Job(i, one, rng.random(WRITTEN)) for i, one in enumerate(ids)]
+            answers = backend.generate(jobs, Sampling(max_new_tokens=WRITTEN), frozenset())
+            ids = [np.concatenate([one, answer.ids, rng.integers(10, 250, READ).astype(np.int32)])
+                   for one, answer in zip(ids, answers, strict=True)]  # fmt: skip
+        backend.sync()
+
+    return seconds(play, repeats)
+
+
+def quickstart_shares(config: str) -> dict[str, float]:
+    """A few iterations of the quickstart: the share of credit and graph, and the mismatch."""
+    from creditflow.train.trainer import Trainer
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load_settings(
+            config, (f"out={folder}/run", "sft.steps=100", "update.iterations=4", "evaluation.panel=",
+                     "evaluation.final_panel=")
+        )  # fmt: skip
+        Trainer(settings).run()
+        records = [r for r in read_metrics(Path(folder) / "run" / "metrics.jsonl") if r["kind"] == "iteration"]
+    total = sum(r["seconds"] for r in records)
+    return {
+        "credit_share": sum(r["seconds_credit"] for r in records) / total,
+        "graph_share": sum(r["seconds_graph"] for r in records) / total,
+        "rollout_share": sum(r["seconds_rollout"] for r in records) / total,
+        "mismatch_max": max(r["mismatch_max"] for r in records),
+    }
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=32)
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--config", default="train/configs/quickstart.yaml")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    sizes = ScratchConfig(hidden=128, layers=3, heads=4, kv_heads=2, intermediate=256, vocabulary=320, positions=4096)
+    model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=0)
+    whole, parts = episodes(args.episodes, args.turns, equal=True)
+    uneven, _ = episodes(args.episodes, args.turns, equal=False)
+    figures: dict[str, float] = {
+        "per-turn rows / whole trajectories": update_seconds(model, parts, args.repeats)
+        / update_seconds(model, whole, args.repeats),
+        "packed / padded, unequal lengths": update_seconds(
+            model, uneven, args.repeats, packing="packed", batch_tokens=2048
+        )
+        / update_seconds(model, uneven, args.repeats, packing="padded", batch_tokens=2048),
+        "no cache over turns / cache": rollout_seconds(model, args.episodes, args.turns, args.repeats, keep=False)
+        / rollout_seconds(model, args.episodes, args.turns, args.repeats, keep=True),
+        **quickstart_shares(args.config),
+    }
+    print(json.dumps({name: round(value, 7) for name, value in figures.items()}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

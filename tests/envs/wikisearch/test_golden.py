@@ -1,0 +1,113 @@
+"""Parity with the published systems, on golden data that they computed."""
+
+import json
+from typing import Any
+
+import pytest
+from shared_data import shared_files
+
+from creditflow.envs.wikisearch.calls import first_block, project_rewardflow, truncate_turn
+from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
+from creditflow.envs.wikisearch.documents import read_document
+from creditflow.envs.wikisearch.matching import exact_substring, normalised_phrase
+from creditflow.envs.wikisearch.released import (
+    check_format,
+    ends_with_answer,
+    pica_reward,
+    retrieved_answer,
+    searchr1_answer,
+    searchr1_em,
+    searchr1_em_format,
+    searchr1_sub_em,
+)
+from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, set_f1, sub_match, token_f1
+
+
+def cases(*families: str) -> list[Any]:
+    found = []
+    for path in shared_files("conformance/search_credit/*.json"):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["family"] in families:
+            found += [pytest.param(case, data["tolerance"], id=case["id"]) for case in data["cases"]]
+    return found
+
+
+def close(found: float, wanted: float, tolerance: float) -> bool:
+    return abs(found - wanted) <= tolerance
+
+
+SCORES = {
+    "em": lambda i: exact_match(i["prediction"], i["golden"]),
+    "subem": lambda i: sub_match(i["prediction"], i["golden"]),
+    "f1_pica_setoverlap": lambda i: set_f1(i["prediction"], i["golden"]),
+    "f1_multiset": lambda i: token_f1(i["prediction"], i["golden"]),
+    "searchr1_em_reward": lambda i: searchr1_em(i["sequence"], i["target"], i["format_score"]),
+    "searchr1_subem_reward": lambda i: searchr1_sub_em(i["sequence"], i["target"], i["format_score"]),
+    "searchr1_em_format_reward": lambda i: searchr1_em_format(
+        i["sequence"],
+        i["target"],
+        structure_format_score=i["structure_format_score"],
+        final_format_score=i["final_format_score"],
+        retrieval_score=i["retrieval_score"],
+    ),
+}
+EXACT = {
+    "normalize": lambda i: normalise_answer(i["text"]),
+    "searchr1_extract": lambda i: searchr1_answer(i["sequence"]),
+    "searchr1_format_valid": lambda i: check_format(i["sequence"])._asdict(),
+    "searchr1_retrieval_correct": lambda i: retrieved_answer(i["sequence"], i["target"]),
+    "pica_answer_last": lambda i: ends_with_answer(i["response"]),
+}
+
+
+@pytest.mark.parametrize(("case", "tolerance"), cases("qa_scoring"))
+def test_answers_are_scored_as_published(case: Any, tolerance: float) -> None:
+    kind, given, wanted = case["kind"], case["input"], case["expected"]
+    if kind in SCORES:
+        assert close(SCORES[kind](given), wanted, tolerance)
+    elif kind in EXACT:
+        assert EXACT[kind](given) == wanted
+    else:
+        assert kind == "pica_f1_reward"
+        found = pica_reward(given["response"], given["target"])
+        for name in ("score", "answer_correct", "em"):
+            assert close(getattr(found, name), wanted[name], tolerance)
+
+
+def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:
+    """What the published loop does with one turn, written with our dialect."""
+    action, content = first_block(given["text"])
+    last = dialect.limit() if given["is_last"] else ""
+    if action == "answer":
+        return {"observation": "", "done": 1, "valid": 1, "is_search": 0}
+    if action is None:
+        return {"observation": dialect.invalid() + last, "done": 0, "valid": 0, "is_search": 0}
+    text = given["search_stub"].replace("{query}", content).replace("\\n", "\n") if given["do_search"] else ""
+    return {"observation": dialect.information(text) + last, "done": 0, "valid": 1, "is_search": 1}
+
+
+@pytest.mark.parametrize(("case", "tolerance"), cases("env_protocol"))
+def test_the_protocol_is_spoken_as_published(case: Any, tolerance: float) -> None:
+    kind, given, wanted = case["kind"], case["input"], case["expected"]
+    if kind == "rewardflow_projection":
+        action, valid = project_rewardflow(given["text"])
+        assert {"action": action, "valid": int(valid)} == wanted
+    elif kind == "searchr1_parse_action":
+        tag, content = first_block(given["text"])
+        assert {"action": tag, "content": content} == wanted
+    elif kind == "searchr1_truncate_turn":
+        assert truncate_turn(given["raw"]) == wanted
+    elif kind.endswith("_format_passages"):
+        documents = [read_document(hit["document"], quotes=True) for hit in given["result"]]
+        assert doc_lines([(passage.title, passage.text) for passage in documents]) == wanted
+    else:
+        assert kind.endswith("_env_step")
+        dialect = DIALECTS["pica" if kind.startswith("pica") else "search_r1"]
+        assert isinstance(dialect, SearchR1)
+        assert released_step(dialect, given) == wanted
+
+
+@pytest.mark.parametrize(("case", "tolerance"), cases("entity_matching"))
+def test_entities_match_by_the_stated_rules(case: Any, tolerance: float) -> None:
+    rule = {"exact_substring": exact_substring, "normalised_phrase": normalised_phrase}[case["kind"]]
+    assert rule(case["input"]["entity"], case["input"]["text"]) is case["expected"]

@@ -1,0 +1,32 @@
+"""The published panel: pinned, rebuilt from its recipes, and written again by its own generator."""
+
+import hashlib
+from collections import Counter
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from creditflow.envs.tasks import load_panel
+from creditflow.envs.wikisearch.sources import open_library
+
+
+def test_the_panel_file_is_pinned() -> None:
+    data = (files("creditflow.assets") / "panels" / "wikisearch" / "standard-v1.json").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == "1a36972a7e60019067670576e3d5b60ea837c32eca49e141eea517ff4f901b43"
+
+
+def test_the_panel_has_its_splits_and_strata() -> None:
+    panel = load_panel("wikisearch", "standard-v1")
+    assert Counter(row.split for row in panel.rows) == {"train": 712, "valid": 96, "test": 192}
+    hops = Counter((row.strata["kind"], row.strata["hops"]) for row in panel.rows)
+    assert hops == {("bridge", 2): 250, ("bridge", 3): 250, ("bridge", 4): 125, ("comparison", 4): 125,
+                    ("intersection", 3): 125, ("temporal", 3): 125}  # fmt: skip
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_recipes_rebuild_the_published_ids(split: str) -> None:
+    tasks = open_library(panel=f"standard-v1:{split}").tasks
+    ids = tasks.task_ids()
+    for index in np.random.default_rng(0).integers(0, len(ids), 40):
+        assert tasks.get(ids[index]).task_id == ids[index]

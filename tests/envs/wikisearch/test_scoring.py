@@ -1,0 +1,92 @@
+"""Invariants of the answer metrics and of entity matching."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.grading import Grader
+from creditflow.envs.wikisearch.matching import Lexicon, mentioned, normalised_phrase, phrase_tokens
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, sub_match, token_f1
+
+QUESTION = Question("q", "Who?", ("Ada Lovelace", "Countess"))
+
+
+@given(st.text(), st.text())
+def test_f1_lies_between_0_and_1_and_is_symmetric(a: str, b: str) -> None:
+    assert 0.0 <= token_f1(a, [b]) <= 1.0
+    assert token_f1(a, [b]) == token_f1(b, [a])
+
+
+@given(st.text())
+def test_an_answer_matches_itself(text: str) -> None:
+    assert exact_match(text, [text]) == sub_match(text, [text]) == 1.0
+    if normalise_answer(text):
+        assert token_f1(text, [text]) == 1.0
+
+
+@given(st.text(), st.lists(st.text(), max_size=3))
+def test_exact_match_implies_contained_match(text: str, golden: list[str]) -> None:
+    assert exact_match(text, golden) <= sub_match(text, golden)
+
+
+@given(st.text())
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    once = normalise_answer(text)
+    assert normalise_answer(once) == once
+
+
+def test_without_golden_answers_nothing_is_right() -> None:
+    assert exact_match("a", []) == sub_match("a", []) == token_f1("a", []) == 0.0
+
+
+def test_with_f1_only_an_exact_answer_is_a_success() -> None:
+    grade = Grader("f1").grade(QUESTION, "Ada King Lovelace")
+    assert grade.score == pytest.approx(0.8)
+    assert not grade.right
+    assert Grader("f1").grade(QUESTION, "ada lovelace!").right
+
+
+def test_a_judge_replaces_the_metric_and_sees_question_golden_answers_and_answer() -> None:
+    seen: list[object] = []
+
+    def judge(question: str, golden: object, answer: str) -> float:
+        seen.append((question, golden, answer))
+        return 0.25
+
+    grade = Grader("em", judge).grade(QUESTION, "Ada Lovelace")
+    assert (grade.score, grade.right, grade.em) == (0.25, False, 1.0)
+    assert seen == [("Who?", ("Ada Lovelace", "Countess"), "Ada Lovelace")]
+
+
+def test_a_judge_that_returns_no_score_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="score in"):
+        Grader("em", lambda *_: 7.0).grade(QUESTION, "x")
+
+
+def test_an_unknown_metric_is_an_error_with_the_near_name() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'sub_em'"):
+        Grader("subem")
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=10))
+def test_a_phrase_is_found_between_other_words(before: str, after: str, phrase: str) -> None:
+    assert normalised_phrase(phrase, f"{before} {phrase} {after}") == bool(phrase_tokens(phrase))
+
+
+@pytest.mark.parametrize(
+    ("entity", "text"), [("東京", "彼は東京都に住む"), ("กรุงเทพ", "ไปกรุงเทพมหานคร"), ("ノーラン", "監督はノーランです")]
+)
+def test_scripts_without_spaces_match_inside_sentences(entity: str, text: str) -> None:
+    assert normalised_phrase(entity, text)
+    assert Lexicon({entity: entity}).mentions(text) == (entity,)
+
+
+def test_the_longest_name_wins_and_mentions_do_not_overlap() -> None:
+    lexicon = Lexicon({"York": "York", "New York": "New York", "New York Times": "Times"})
+    assert lexicon.mentions("The New York Times of York, New York") == ("Times", "York", "New York")
+
+
+def test_an_alias_counts_as_its_entity() -> None:
+    assert mentioned([("Ann", ()), ("London", ("Londinium",))], "annual report of LONDINIUM") == ("London",)

@@ -1,0 +1,145 @@
+"""Conversations of the model families we name grow by appending ids, and what was sampled is never encoded again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow.agents.chat import PlainChat, TemplateChat, make_chat
+from creditflow.envs.errors import ConfigError
+
+CHATML = (
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nBe helpful.<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# thoughts of earlier answers are cut out, and thinking can be switched off by an empty block
+CHATML_THINKING = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{% if m['role'] == 'assistant' and '</think>' in m['content'] and not loop.last %}"
+    "{{ m['content'].split('</think>')[-1].lstrip('\n') }}{% else %}{{ m['content'] }}{% endif %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+HEADERS = (
+    "<|begin_of_text|>{% if date_string is defined %}<|start_header_id|>system<|end_header_id|>\n\nToday is "
+    "{{ date_string }}<|eot_id|>{% endif %}{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n"
+    "{{ m['content'] | trim }}<|eot_id|>{% endfor %}{% if add_generation_prompt %}<|start_header_id|>assistant"
+    "<|end_header_id|>\n\n{% endif %}"
+)
+OPENED = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
+
+FAMILIES: dict[str, tuple[str, list[str], str, str | None, str | None]] = {
+    "qwen2.5": (CHATML, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "<|im_end|>", "<|endoftext|>", None),
+    "qwen3": (CHATML_THINKING, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "<|im_end|>", "<|endoftext|>", None),
+    "llama-3": (
+        HEADERS,
+        ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        "<|eot_id|>",
+        None,  # Llama 3 has no padding token
+        "<|begin_of_text|>",
+    ),
+    "opened-thought": (OPENED, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "<|im_end|>", "<|endoftext|>", None),
+}
+
+
+def tokenizer_of(family: str) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    template, special, end, pad, begin = FAMILIES[family]
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    core.train_from_iterator(
+        ["user assistant system think action up down"] * 4,
+        trainers.BpeTrainer(
+            vocab_size=320, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )  # fmt: skip
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token=end, pad_token=pad, bos_token=begin, chat_template=template,
+        additional_special_tokens=[s for s in special if s not in (end, pad, begin)],
+    )  # fmt: skip
+
+
+@pytest.fixture(params=list(FAMILIES))
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_grown_conversation_is_what_the_template_renders(family: str) -> None:
+    tokenizer = tokenizer_of(family)
+    chat = TemplateChat(tokenizer)
+    opening = "<think>\n" if family == "opened-thought" else ""
+    ids = np.concatenate([chat.begin("", "first"), chat.close("up"), chat.go_on("second", ended=True)])
+    messages = [
+        {"role": "user", "content": "first"},
+        {"role": "assistant", "content": opening + "up"},
+        {"role": "user", "content": "second"},
+    ]
+    text = tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, date_string="01 Jan 2025"
+    )
+    assert tokenizer.decode(ids.tolist()) == text
+
+
+def test_a_cut_answer_gets_its_end_token_from_the_template(family: str) -> None:
+    chat = TemplateChat(tokenizer_of(family))
+    whole, cut = chat.go_on("x", ended=True), chat.go_on("x", ended=False)
+    assert len(cut) == len(whole) + 1
+    assert int(cut[0]) in chat.end_ids
+    assert cut[1:].tolist() == whole.tolist()
+
+
+def test_an_answer_is_read_without_its_end_token(family: str) -> None:
+    chat = TemplateChat(tokenizer_of(family))
+    text = "<think>a</think><action>up</action>"
+    opened = "<think>" if family == "opened-thought" else ""
+    assert chat.read(chat.close(text).tolist()) == opened + text
+    assert chat.read(chat.close(text)[:-1].tolist()) == opened + text
+    assert chat.read([int(chat.close("")[-1])]) == opened
+
+
+def test_thoughts_of_the_past_stay_even_if_the_template_would_cut_them() -> None:
+    chat = TemplateChat(tokenizer_of("qwen3"))
+    answer = chat.close("<think>why</think>up")
+    ids = np.concatenate([chat.begin("", "a"), answer, chat.go_on("b", ended=True)])
+    assert "why" in tokenizer_of("qwen3").decode(ids.tolist())
+
+
+def test_template_options_reach_the_template() -> None:
+    on, off = (TemplateChat(tokenizer_of("qwen3"), {"enable_thinking": flag}) for flag in (True, False))
+    assert len(off.begin("", "a")) > len(on.begin("", "a"))
+
+
+def test_special_tokens_inside_an_observation_are_the_callers_business_but_prompts_do_not_depend_on_the_clock() -> None:
+    chat = TemplateChat(tokenizer_of("llama-3"))
+    assert "01 Jan 2025" in tokenizer_of("llama-3").decode(chat.begin("", "a").tolist())
+
+
+def test_a_tokenizer_without_template_is_refused_with_the_way_out() -> None:
+    tokenizer = tokenizer_of("qwen2.5")
+    tokenizer.chat_template = None
+    with pytest.raises(ConfigError, match=r"no chat template: use agent\.chat: plain"):
+        make_chat("template", tokenizer)
+
+
+def test_a_template_without_end_token_is_refused() -> None:
+    tokenizer = tokenizer_of("qwen2.5")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    with pytest.raises(ConfigError, match="not one special token"):
+        make_chat("template", tokenizer)
+
+
+def test_plain_chat_speaks_to_a_base_model() -> None:
+    tokenizer = tokenizer_of("llama-3")
+    tokenizer.chat_template = None
+    chat = make_chat("plain", tokenizer)
+    assert isinstance(chat, PlainChat)
+    ids = np.concatenate([chat.begin("rules", "one"), chat.close("up"), chat.go_on("two", ended=True)])
+    assert tokenizer.decode(ids.tolist()) == "<|begin_of_text|>rules\n\none\n>up\ntwo\n>"
+    assert chat.read(chat.close("up").tolist()) == "up"

@@ -1,0 +1,68 @@
+"""The commands ``train`` and ``eval``: a dry run writes nothing, wrong use is explained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.config import write_yaml
+
+
+def call(name: str, *arguments: str) -> int:
+    module = import_module(f"creditflow.train.commands.{name}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(arguments)))
+
+
+@pytest.fixture
+def file(config: dict[str, Any], tmp_path: Path) -> str:
+    path = tmp_path / "config.yaml"
+    write_yaml(path, config)
+    return str(path)
+
+
+def test_a_dry_run_prints_the_resolved_config_and_writes_nothing(
+    file: str, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", file, "--dry-run", "--set", "update.iterations=77") == 0
+    out = capsys.readouterr()
+    assert "iterations: 77" in out.out
+    assert "77 iterations of 2 x 4 episodes" in out.err
+    assert not Path(config["out"]).exists()
+
+
+def test_train_then_resume_with_more_iterations_then_eval(
+    file: str, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", file, "--set", "update.iterations=1") == 0
+    assert call("train", "--resume", config["out"], "--set", "update.iterations=2") == 0
+    assert "iteration 2/2" in capsys.readouterr().out
+    model = f"hf:{config['out']}/model"
+    assert call("eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "2", "--json",
+                "--set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["tasks"] == 2
+    assert {"greedy_low", "sampled_high", "pass@2", "invalid_share"} <= summary.keys()
+
+
+def test_a_config_or_a_folder_but_not_both(file: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="either a CONFIG"):
+        call("train")
+    with pytest.raises(ConfigError, match="either a CONFIG"):
+        call("train", file, "--resume", str(tmp_path))
+    with pytest.raises(DataError, match="there is no run here"):
+        call("train", "--resume", str(tmp_path / "nothing"))
+
+
+def test_eval_wants_a_model_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="hf:PATH"):
+        call("eval", "--agent", "random", "--panel", "small-v1:valid")
+    with pytest.raises(DataError, match=r"no config\.json"):
+        call("eval", "--agent", f"hf:{tmp_path}", "--panel", "small-v1:valid")

@@ -1,0 +1,123 @@
+"""The rollout engine: budgets, errors and stop reasons mark episodes; equal seeds give equal episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow.agents.base import Decision, TurnTokens, View
+from creditflow.agents.scripted import RandomAgent
+from creditflow.envs.errors import EpisodeError
+from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.envs.tasks import Task
+from creditflow.train.engine import Arena, Budget, Report
+from creditflow.wrappers.group_env import GroupEnv
+
+LEVEL = "#######\n#@ $ .#\n#     #\n#######"
+
+
+def arena(size: int = 2, budget: Budget = Budget(), make: Any = SokobanEnv) -> Arena:  # noqa: B008 - frozen
+    return Arena(lambda: GroupEnv(lambda: make(level=LEVEL, max_steps=6), size=size), budget)
+
+
+def task() -> Task:
+    return SokobanEnv(level=LEVEL).tasks.draw(np.random.default_rng(0))
+
+
+class Speaker:
+    """Walks into a wall and says three tokens about it."""
+
+    name = "speaker"
+
+    def act(self, views: Sequence[View]) -> list[Decision]:
+        tokens = TurnTokens(np.arange(5, dtype=np.int32), np.arange(3, dtype=np.int32), np.zeros(3, np.float32))
+        return [Decision("left", response="left", tokens=tokens) for _ in views]
+
+
+def test_the_environments_limit_ends_an_episode() -> None:
+    [group] = arena().play(Speaker(), [task()], seed=0)
+    assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {("env_limit", 6)}
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason", "turns"),
+    [(Budget(turns=4), "env_limit", 4), (Budget(tokens=17), "token_limit", 3), (Budget(tokens=16), "token_limit", 2)],
+)
+def test_budgets_end_an_episode(budget: Budget, reason: str, turns: int) -> None:
+    [group] = arena(budget=budget).play(Speaker(), [task()], seed=0)
+    assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {(reason, turns)}
+
+
+def test_tokens_are_recorded_turn_by_turn() -> None:
+    report = Report()
+    [group] = arena(budget=Budget(turns=2)).play(Speaker(), [task()], seed=0, report=report)
+    tokens = group.trajectories[0].tokens
+    assert tokens is not None
+    assert tokens.ids.tolist() == [0, 1, 2, 3, 4, 0, 1, 2] * 2
+    assert tokens.turn_offsets.tolist() == [0, 8, 16]
+    assert (report.prompt_tokens, report.answer_tokens) == (20, 12)
+
+
+def test_an_agent_may_stop_an_episode_before_its_first_turn() -> None:
+    class Full(Speaker):
+        def act(self, views: Sequence[View]) -> list[Decision]:
+            return [Decision("", stop="token_limit") for _ in views]
+
+    [group] = arena().play(Full(), [task()], seed=0)
+    assert {(t.stop_reason, len(t.turns), t.tokens) for t in group.trajectories} == {("token_limit", 0, None)}
+
+
+def test_an_unreadable_answer_counts_as_not_parsed_and_keeps_its_reason() -> None:
+    class Mumbler(Speaker):
+        def act(self, views: Sequence[View]) -> list[Decision]:
+            return [Decision("right", invalid_reason="no tags") for _ in views]
+
+    [group] = arena().play(Mumbler(), [task()], seed=0)
+    assert {(turn.parsed, turn.valid, turn.invalid_reason) for turn in group.turns} == {(False, False, "no tags")}
+
+
+class Fragile(SokobanEnv):
+    """Breaks when it is pushed up in its third step."""
+
+    def _apply(self, action: int) -> Any:
+        if self.elapsed_steps == 3 and action == 0:
+            raise OSError("the disk is on fire")
+        return super()._apply(action)
+
+
+def test_an_environment_error_marks_its_episode_and_not_the_run() -> None:
+    class Upward(Speaker):
+        def act(self, views: Sequence[View]) -> list[Decision]:
+            return [Decision("up" if i == 0 else "left") for i, _ in enumerate(views)]
+
+    report = Report()
+    [group] = arena(make=Fragile).play(Upward(), [task()], seed=0, report=report)
+    first, second = group.trajectories
+    assert (first.stop_reason, len(first.turns)) == ("env_error", 2)
+    assert (second.stop_reason, len(second.turns)) == ("env_limit", 6)
+    assert report.errors[0] == "OSError: the disk is on fire"
+
+
+class Closed(SokobanEnv):
+    """Cannot begin."""
+
+    def _start(self, task: Task) -> None:
+        raise OSError("no game files")
+
+
+def test_groups_that_cannot_begin_are_counted_unless_none_can() -> None:
+    with pytest.raises(EpisodeError, match="no game files"):
+        arena(make=Closed).play(Speaker(), [task()], seed=0)
+
+
+def test_equal_seeds_give_equal_episodes_and_replicas_differ() -> None:
+    def actions(seed: int) -> list[list[str]]:
+        [group] = arena(size=3).play(RandomAgent(), [task()], seed=seed)
+        return [[turn.action for turn in t.turns] for t in group.trajectories]
+
+    assert actions(1) == actions(1)
+    assert actions(1) != actions(2)
+    assert len({tuple(one) for one in actions(1)}) > 1

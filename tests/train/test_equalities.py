@@ -1,0 +1,150 @@
+"""Equal settings give equal losses and gradients: splits, packing, layouts, chunks, checkpointing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from creditflow.train.batching import batches_of, plan
+from creditflow.train.logprobs import token_scores
+from creditflow.train.optimiser import make_optimiser
+from creditflow.train.samples import Row, token_weights
+from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.settings import UpdateConfig
+from creditflow.train.update import Scored, score_rows, update_policy
+
+TEXTS = ["Pa1 Oa2 Xa3", "up down left right"] * 4
+
+
+@pytest.fixture(params=["qwen2", "qwen3"])
+def model(request: pytest.FixtureRequest) -> Any:
+    config = ScratchConfig(
+        architecture=request.param, hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vocabulary=280, init=0.2
+    )
+    return build_model(config, build_tokenizer(TEXTS, config), seed=3)
+
+
+@pytest.fixture
+def rows() -> list[Row]:
+    rng = np.random.default_rng(0)
+    out = []
+    for i, length in enumerate([7, 30, 12, 12, 25, 3]):
+        target = np.sort(rng.choice(np.arange(1, length), size=max(1, length // 3), replace=False))
+        n = len(target)
+        out.append(
+            Row(
+                rng.integers(5, 270, length).astype(np.int32),
+                target,
+                rng.normal(size=n),
+                np.full(n, -5.0, np.float32),
+                np.zeros(n, np.int32),
+                i,
+            )
+        )
+    return out
+
+
+def gradient(model: Any, rows: list[Row], **settings: Any) -> tuple[dict[str, float], torch.Tensor]:
+    """Statistics and gradient of one update on ``rows``."""
+    config = UpdateConfig(iterations=1, **settings)
+    optimiser = make_optimiser(model, config.optimiser)
+    captured: list[torch.Tensor] = []
+    optimiser.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    stats = update_policy(
+        model, optimiser, rows, Scored(None), config, aggregation="trajectory_mean", temperature=1.0, lr=1e-3,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return stats, captured[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_tokens": 30},
+        {"batch_tokens": 64},
+        {"packing": "packed", "batch_tokens": 4096},
+        {"packing": "packed", "batch_tokens": 40},
+        {"chunk": 3},
+    ],
+    ids=str,
+)
+def test_splits_packing_and_chunks_leave_the_gradient_alone(
+    model: Any, rows: list[Row], settings: dict[str, Any]
+) -> None:
+    plain, expected = gradient(model, rows)
+    stats, found = gradient(model, rows, **settings)
+    assert stats["loss"] == pytest.approx(plain["loss"], rel=1e-5, abs=1e-7)
+    assert stats["entropy"] == pytest.approx(plain["entropy"], rel=1e-5)
+    torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
+
+
+def test_gradient_checkpointing_leaves_the_gradient_alone(model: Any, rows: list[Row]) -> None:
+    _, expected = gradient(model, rows)
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    _, found = gradient(model, rows)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_turn_rows_give_the_gradient_of_the_whole_trajectory(model: Any) -> None:
+    rng = np.random.default_rng(1)
+    ids = rng.integers(5, 270, 20).astype(np.int32)
+    target, turn = np.array([4, 5, 11, 18, 19]), np.array([0, 0, 1, 2, 2], np.int32)
+    advantage, logprob = rng.normal(size=5), np.full(5, -4.0, np.float32)
+    whole = [Row(ids, target, advantage, logprob, turn, 0)]
+    parts = [
+        Row(ids[: target[turn == k][-1] + 1], target[turn == k], advantage[turn == k], logprob[turn == k],
+            turn[turn == k], 0)
+        for k in range(3)
+    ]  # fmt: skip
+    _, expected = gradient(model, whole)
+    _, found = gradient(model, parts)
+    torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
+
+
+def test_chunked_logprobs_are_those_of_whole_logits(model: Any, rows: list[Row]) -> None:
+    for row in rows:
+        logits = model(input_ids=torch.from_numpy(row.ids.astype(np.int64))[None]).logits[0].float() / 0.7
+        whole = torch.log_softmax(logits, -1)
+        [batch] = batches_of([row], 1000, torch.device("cpu"))
+        scores = token_scores(model, batch, temperature=0.7, chunk=2)
+        at = torch.from_numpy(row.target)
+        expected = whole[at - 1, torch.from_numpy(row.ids[row.target].astype(np.int64))]
+        torch.testing.assert_close(scores.logprob, expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(scores.entropy, -(whole.exp() * whole).sum(-1)[at - 1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("minibatches", [1, 3])
+def test_the_first_ratio_is_exactly_one(model: Any, rows: list[Row], minibatches: int) -> None:
+    config = UpdateConfig(iterations=1, epochs=2, minibatches=minibatches, batch_tokens=40)
+    old = score_rows(model, rows, config, temperature=1.0)
+    stats = update_policy(
+        model, make_optimiser(model, config.optimiser), rows, Scored(old), config, aggregation="token_mean",
+        temperature=1.0, lr=1e-3, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    assert stats["steps"] == 2 * minibatches
+    if minibatches == 1:
+        assert stats["ratio_first"] == 0.0
+    else:  # other neighbours in the micro-batches: equal up to rounding
+        assert stats["ratio_first"] < 1e-5
+
+
+def test_budgets_hold_and_every_row_is_in_one_batch(rows: list[Row]) -> None:
+    lengths = [len(row) for row in rows]
+    for packing in ("padded", "packed"):
+        for budget in (1, 30, 47, 1000):
+            batches = plan(lengths, budget, packing)
+            assert sorted(i for batch in batches for i in batch) == list(range(len(rows)))
+            for batch in batches:
+                size = (
+                    sum(lengths[i] for i in batch)
+                    if packing == "packed"
+                    else len(batch) * max(lengths[i] for i in batch)
+                )
+                assert size <= budget or len(batch) == 1
+
+
+def test_weights_of_an_update_sum_to_one(rows: list[Row]) -> None:
+    assert sum(float(w.sum()) for w in token_weights(rows, "turn_mean")) == pytest.approx(1.0)

@@ -1,0 +1,119 @@
+"""From turns to tokens: spread, rows, weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import TrajectoryError
+from creditflow.train.samples import Row, make_rows, spread, token_weights
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.records import Group, Tokens, Trajectory, Turn
+
+
+def trajectory(name: str, spans: list[tuple[int, int]], *, windowed: bool = False) -> Trajectory:
+    """One turn per (prompt tokens, answer tokens); ids count up from 100."""
+    turns = tuple(Turn(f"s{t}", "a", f"s{t + 1}") for t in range(len(spans)))
+    mask: list[bool] = []
+    offsets, prompts = [0], []
+    for prompt, answer in spans:
+        if windowed:
+            prompts.append(np.arange(prompt, dtype=np.int32) + 500)
+        else:
+            mask += [False] * prompt
+        mask += [True] * answer
+        offsets.append(len(mask))
+    ids = np.arange(len(mask), dtype=np.int32) + 100
+    tokens = Tokens(ids, np.array(mask, np.bool_), -ids.astype(np.float32), np.array(offsets, np.int32), tuple(prompts))
+    return Trajectory(name, "g", "t", turns, False, 0.0, "env_limit", f"s{len(spans)}", tokens=tokens)
+
+
+def scored(*members: Trajectory, steps: list[float], mask: list[bool] | None = None) -> tuple[Group, Credit]:
+    group = Group(members)
+    return group, Credit.of(
+        group,
+        outcome=np.zeros(len(members)),
+        step=np.array(steps),
+        loss_mask=None if mask is None else np.array(mask, np.bool_),
+    )
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4)), max_size=6))
+def test_spread_puts_each_turns_number_on_its_model_tokens_and_nowhere_else(spans: list[tuple[int, int]]) -> None:
+    tokens = trajectory("x", spans).tokens
+    assert tokens is not None
+    values = np.arange(1.0, len(spans) + 1)
+    out = spread(values, tokens.turn_offsets, tokens.mask)
+    expected = [v for (prompt, answer), v in zip(spans, values, strict=True) for v in [0.0] * prompt + [v] * answer]
+    assert out.tolist() == expected
+
+
+def test_spread_refuses_offsets_that_do_not_fit() -> None:
+    with pytest.raises(TrajectoryError, match="do not fit together"):
+        spread(np.zeros(2), np.array([0, 3], np.int32), np.zeros(3, np.bool_))
+
+
+def test_a_trajectory_row_holds_every_token_once() -> None:
+    group, credit = scored(trajectory("x", [(3, 2), (2, 1)]), steps=[0.5, -1.0])
+    [row] = make_rows([group], [credit])
+    assert row.ids.tolist() == list(range(100, 108))
+    assert row.target.tolist() == [3, 4, 7]
+    assert row.advantage.tolist() == [0.5, 0.5, -1.0]
+    assert row.turn.tolist() == [0, 0, 1]
+    assert row.sampler_logprob.tolist() == [-103.0, -104.0, -107.0]
+
+
+def test_turn_rows_hold_the_same_targets_as_the_trajectory_row() -> None:
+    group, credit = scored(trajectory("x", [(3, 2), (2, 1)]), steps=[0.5, -1.0])
+    [whole] = make_rows([group], [credit])
+    parts = make_rows([group], [credit], layout="turn")
+    assert [part.ids[part.target].tolist() for part in parts] == [[103, 104], [107]]
+    assert np.concatenate([part.advantage for part in parts]).tolist() == whole.advantage.tolist()
+    assert parts[1].ids.tolist() == whole.ids.tolist()
+
+
+def test_windowed_rows_have_their_own_prompt() -> None:
+    group, credit = scored(trajectory("x", [(2, 2), (3, 1)], windowed=True), steps=[1.0, 2.0])
+    rows = make_rows([group], [credit])
+    assert [row.ids.tolist() for row in rows] == [[500, 501, 100, 101], [500, 501, 502, 102]]
+    assert [row.target.tolist() for row in rows] == [[2, 3], [3]]
+
+
+def test_turns_outside_the_loss_have_no_target() -> None:
+    group, credit = scored(trajectory("x", [(1, 2), (1, 2)]), steps=[1.0, 2.0], mask=[False, True])
+    [row] = make_rows([group], [credit])
+    assert row.turn.tolist() == [1, 1]
+
+
+def test_a_trajectory_without_tokens_cannot_be_trained_on() -> None:
+    bare = Trajectory("x", "g", "t", (Turn("a", "up", "b"),), False, 0.0, "env_limit", "b")
+    group, credit = scored(bare, steps=[0.0])
+    with pytest.raises(TrajectoryError, match="has no tokens"):
+        make_rows([group], [credit])
+
+
+def row(trajectory: int, turns: list[int]) -> Row:
+    n = len(turns)
+    return Row(
+        np.zeros(n + 1, np.int32), np.arange(1, n + 1), np.zeros(n), np.zeros(n, np.float32),
+        np.array(turns, np.int32), trajectory,
+    )  # fmt: skip
+
+
+def test_weights_average_as_each_paper_writes() -> None:
+    rows = [row(0, [0, 0, 0, 1]), row(1, [0, 1])]
+    assert np.allclose(np.concatenate(token_weights(rows, "token_mean")), 1 / 6)
+    assert np.allclose(np.concatenate(token_weights(rows, "trajectory_mean")), [1 / 8] * 4 + [1 / 4] * 2)
+    assert np.allclose(np.concatenate(token_weights(rows, "turn_mean")), [1 / 12] * 3 + [1 / 4] + [1 / 4] * 2)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6).map(sorted), min_size=1, max_size=5))
+def test_weights_sum_to_one_and_do_not_depend_on_how_trajectories_are_cut_into_rows(turns: list[list[int]]) -> None:
+    whole = [row(i, t) for i, t in enumerate(turns)]
+    cut = [row(i, [one for one in t if one == turn]) for i, t in enumerate(turns) for turn in sorted(set(t))]
+    for kind in ("token_mean", "trajectory_mean", "turn_mean"):
+        a, b = np.concatenate(token_weights(whole, kind)), np.concatenate(token_weights(cut, kind))
+        assert np.isclose(a.sum(), 1.0)
+        assert np.allclose(a, b)

@@ -1,0 +1,153 @@
+"""Checkpoints: tensors as safetensors, everything else as JSON, a folder that appears under its name when complete.
+
+Nothing random has to be saved: every draw of a run is seeded by (seed, phase, iteration), and learning rates are
+functions of the step. Weights, AdamW's moments and the counters are the whole state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from creditflow.envs.errors import ConfigError, DataError
+
+__all__ = ["CHECKPOINT_VERSION", "Progress", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+
+CHECKPOINT_VERSION: Final = 1
+PHASES: Final = ("sft", "rl")
+_NAME: Final = re.compile(r"(sft|rl)-(\d{7})")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        phase: "sft" or "rl".
+        done: optimiser steps of the warm-up, or iterations, that are finished.
+    """
+
+    phase: Literal["sft", "rl"]
+    done: int
+
+    @property
+    def folder(self) -> str:
+        """Name of its checkpoint."""
+        return f"{self.phase}-{self.done:07d}"
+
+    def __lt__(self, other: Progress) -> bool:
+        return (PHASES.index(self.phase), self.done) < (PHASES.index(other.phase), other.done)
+
+
+def save_checkpoint(
+    folder: Path,
+    progress: Progress,
+    model: Any,
+    optimiser: Any,
+    *,
+    keep: int = 0,
+    extra: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write ``folder/<phase>-<number>`` in full or not at all; then drop all but the newest ``keep``.
+
+    Raises:
+        DataError: it could not be written (a full disk); what was there before is untouched.
+    """
+    final = folder / progress.folder
+    temporary = folder / f"{progress.folder}.{os.getpid()}.tmp"
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        save_file(_weights(model), temporary / "weights.safetensors")
+        save_file(_moments(optimiser), temporary / "optimiser.safetensors")
+        state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
+        (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        last = latest_checkpoint(folder)
+        kept = f"the last whole checkpoint is {last}" if last else "there is no earlier one"
+        raise DataError(f"could not write checkpoint {final}: {error}; {kept}") from error
+    if keep:
+        for old in _found(folder)[:-keep]:
+            shutil.rmtree(folder / old.folder)
+    return final
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint in a folder; None if there is none."""
+    found = _found(folder)
+    return folder / found[-1].folder if found else None
+
+
+def load_checkpoint(path: Path, model: Any, optimiser: Any | None = None) -> Progress:
+    """Put a checkpoint's weights and moments into a model and its optimiser.
+
+    Raises:
+        DataError: no checkpoint, a damaged one, another version, or of another model.
+    """
+    try:
+        state = json.loads((path / "state.json").read_text(encoding="ascii"))
+        weights = load_file(path / "weights.safetensors")
+        moments = load_file(path / "optimiser.safetensors") if optimiser is not None else {}
+    except (OSError, ValueError, SafetensorError) as error:
+        raise DataError(f"{path}: not a readable checkpoint: {error}") from error
+    version = state.get("format_version")
+    if version != CHECKPOINT_VERSION:
+        raise DataError(f"{path}: format_version {version!r}, this version of creditflow reads {CHECKPOINT_VERSION}")
+    _put_weights(path, model, weights)
+    if optimiser is not None:
+        _put_moments(path, optimiser, moments)
+    return Progress(state["phase"], state["done"])
+
+
+def _found(folder: Path) -> list[Progress]:
+    names = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+    matches = [_NAME.fullmatch(name) for name in names]
+    return sorted(Progress(m[1], int(m[2])) for m in matches if m)  # type: ignore[arg-type]  # the pattern says so
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    """Parameters by name; tied ones once."""
+    return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
+
+
+def _put_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
+    mine = dict(model.named_parameters())
+    if set(mine) != set(weights) or any(mine[name].shape != weights[name].shape for name in mine):
+        raise DataError(f"{path}: its weights are not those of this model; was the model's configuration changed?")
+    for name, parameter in mine.items():
+        parameter.data.copy_(weights[name])
+
+
+def _moments(optimiser: Any) -> dict[str, Any]:
+    return {
+        f"{index}.{name}": tensor.detach().contiguous()
+        for index, state in optimiser.state_dict()["state"].items()
+        for name, tensor in state.items()
+    }
+
+
+def _put_moments(path: Path, optimiser: Any, moments: Mapping[str, Any]) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for key, tensor in moments.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = tensor
+    groups = optimiser.state_dict()["param_groups"]
+    if state and len(state) != sum(len(group["params"]) for group in groups):
+        raise DataError(f"{path}: its optimiser state belongs to another model")
+    try:
+        optimiser.load_state_dict({"state": state, "param_groups": groups})
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error

@@ -1,0 +1,61 @@
+"""``creditflow serve-search``: serve a corpus, or the fictional encyclopedia, to search agents."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
+from creditflow.envs.wikisearch.request_bodies import ServerLimits
+from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
+
+__all__ = ["add_arguments", "run"]
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument(
+        "--corpus", help="passage file (JSON lines, .gz or plain) or index folder; default: the fictional encyclopedia"
+    )
+    parser.add_argument("--articles", type=int, default=DEFAULT_ARTICLES, help="size of the fictional encyclopedia")
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of the fictional encyclopedia")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; other than loopback, anybody can search"
+    )
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--topk", type=int, default=3, help="passages a query when a request names no number")
+    parser.add_argument("--dialect", default="both", choices=("both", "search_r1", "rewardflow"))
+    parser.add_argument("--max-pending", type=int, default=1024, help="queries that may wait; more are answered 503")
+    parser.add_argument("--max-seconds", type=float, default=30.0, help="seconds for one request; then 504")
+    parser.add_argument("--max-body", type=int, default=1_000_000, help="bytes of one request; then 413")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted.
+
+    Raises:
+        ConfigError: a wrong option.
+        DataError: the corpus is malformed.
+        MissingExtraError: the extra [serve] is not installed.
+    """
+    if not 0 < args.port < 65536:
+        raise ConfigError(f"--port must be from 1 to 65535, got {args.port}")
+    from creditflow.envs.wikisearch.server import create_app
+
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("uvicorn, which the search server runs on,", "serve") from error
+    limits = ServerLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
+    app = create_app(_engine(args), topk=args.topk, dialect=args.dialect, limits=limits)
+    if args.host not in LOOPBACK:
+        print(f"warning: listening on {args.host}: anybody who reaches this machine can search", file=sys.stderr)
+    uvicorn.run(app, host=args.host, port=args.port, log_level="warning", timeout_keep_alive=30, limit_concurrency=512)
+    return 0
+
+
+def _engine(args: argparse.Namespace) -> LocalRetriever:
+    return open_corpus(args.corpus) if args.corpus else encyclopedia(args.seed, args.articles).retriever

@@ -1,0 +1,74 @@
+"""Train a language-model policy with any credit scheme.
+
+  creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
+  creditflow train --resume runs/graphgpo
+
+The run folder holds the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent hf:DIR/model
+opens. --dry-run checks everything, prints the resolved config and what one iteration would cost, and trains nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.errors import ConfigError, DataError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("config", nargs="?", metavar="CONFIG", help="a .yaml or .toml file; not needed with --resume")
+    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="override a setting (repeatable)")
+    parser.add_argument("--dry-run", action="store_true", help="check, print the resolved config, train nothing")
+    parser.add_argument("--resume", metavar="DIR", help="go on with the run in DIR, with its own config")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from creditflow.agents.pretrained import require_torch
+
+    require_torch()
+    from creditflow.train.settings import load_settings
+    from creditflow.train.trainer import Trainer
+
+    if (args.config is None) == (args.resume is None):
+        raise ConfigError("give either a CONFIG to begin a run, or --resume DIR to go on with one")
+    source = Path(args.resume) / "config.yaml" if args.resume else Path(args.config)
+    if args.resume and not source.is_file():
+        raise DataError(f"{args.resume}: there is no run here (no config.yaml)")
+    overrides = [*args.set, *([f"out={args.resume}"] if args.resume else [])]
+    settings = load_settings(source, tuple(overrides))
+    if args.dry_run:
+        _describe(settings)
+        return 0
+    Trainer(settings, resume=args.resume is not None).run()
+    return 0
+
+
+def _describe(settings: Any) -> None:
+    """Print the resolved config and what it amounts to; build what can be built without writing anything."""
+    import yaml
+
+    from creditflow.train.assemble import make_policy, panel_tasks, training_tasks
+    from creditflow.train.config import plain
+    from creditflow.wrappers import credit
+
+    credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
+    tasks = training_tasks(settings.env, settings.tasks, settings.seed)
+    model, tokenizer = make_policy(settings, None, tasks)
+    settings.speech.conversations(tokenizer)
+    print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
+    evaluation = settings.evaluation
+    for spec in dict.fromkeys(filter(None, (evaluation.panel, evaluation.final_panel))):
+        print(f"# {len(panel_tasks(settings.env, spec))} tasks in {spec}", file=sys.stderr)
+    rollout = settings.rollout
+    print(
+        f"# {type(model).__name__} with {sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} "
+        f"tokens; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} warm-up steps; "
+        f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
+        file=sys.stderr,
+    )

@@ -1,0 +1,191 @@
+"""Typed settings from YAML or TOML: frozen dataclasses, strict names, ``a.b=c`` overrides, a resolved copy.
+
+``read_dataclass`` turns plain data into a dataclass by its annotations. It knows what YAML gets wrong (``1e-6`` is a
+text to a YAML 1.1 reader) and answers an unknown name with the nearest known one and where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
+
+__all__ = ["apply_overrides", "load_mapping", "plain", "read_dataclass", "write_yaml"]
+
+T = TypeVar("T")
+
+
+def load_mapping(path: str | Path) -> dict[str, Any]:
+    """The plain data of a YAML (.yaml, .yml), TOML (.toml) or JSON (.json) file.
+
+    Raises:
+        DataError: there is no such file, or it is not a mapping in its format.
+        MissingExtraError: YAML is wanted but not installed.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    try:
+        if path.suffix == ".toml":
+            data: Any = tomllib.loads(text)
+        elif path.suffix == ".json":
+            data = json.loads(text)
+        elif path.suffix in (".yaml", ".yml"):
+            data = _yaml().safe_load(text)
+        else:
+            raise DataError(f"{path}: a config ends in .yaml, .yml, .toml or .json")
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: {error}") from error
+    except _yaml_error() as error:
+        raise DataError(f"{path}: not YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise DataError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
+    return data
+
+
+def write_yaml(path: Path, data: Mapping[str, Any]) -> None:
+    """Write plain data so that ``load_mapping`` reads it back."""
+    from creditflow.wrappers.jsonl import atomic_writer
+
+    with atomic_writer(path) as stream:
+        stream.write(_yaml().safe_dump(dict(data), sort_keys=False, allow_unicode=False, width=110))
+
+
+def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """A copy of ``data`` with every ``a.b=value`` applied; values are read as YAML scalars or lists.
+
+    >>> apply_overrides({"update": {"lr": 1e-6}}, ["update.lr=3e-6", "name=x"])
+    {'update': {'lr': 3e-06}, 'name': 'x'}
+
+    Raises:
+        ConfigError: not of this form, or a name below a plain value.
+    """
+    out: dict[str, Any] = json.loads(json.dumps(data))
+    for override in overrides:
+        name, sign, text = override.partition("=")
+        parts = name.split(".")
+        if not sign or not all(parts):
+            raise ConfigError(f"an override is written a.b=value, got {override!r}")
+        place = out
+        for part in parts[:-1]:
+            below = place.setdefault(part, {})
+            if not isinstance(below, dict):
+                raise ConfigError(f"{override!r}: {part} is a value, not a section")
+            place = below
+        place[parts[-1]] = _scalar(text)
+    return out
+
+
+def _scalar(text: str) -> Any:
+    """A value as YAML reads it, but for numbers such as 1e-6."""
+    try:
+        return float(text) if "e" in text.lower() and not text.strip().startswith(("'", '"')) else int(text)
+    except ValueError:
+        pass
+    try:
+        return _yaml().safe_load(text) if text else ""
+    except _yaml_error():
+        return text
+
+
+def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:
+    """``data`` as an instance of the dataclass ``kind``, checked against its annotations.
+
+    Raises:
+        ConfigError: unknown, missing or ill-typed settings, by their full name.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{where or 'the config'} must be a section of settings, got {data!r:.60}")
+    hints = get_type_hints(kind)
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass, as documented
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        full = f"{where}.{name}" if where else str(name)
+        if name not in known:
+            raise unknown_name(f"setting {full!r}; the name", str(name), known)
+        values[name] = _value(hints[name], value, full)
+    missing = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING and n not in values]
+    if missing:
+        raise ConfigError(f"missing setting: {', '.join(f'{where}.{n}' if where else n for n in missing)}")
+    try:
+        return kind(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{where or 'config'}: {error}") from error
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _value(next(a for a in arguments if a is not type(None)), value, where)
+    if origin is Literal:
+        if value not in arguments:
+            raise unknown_name(f"value of {where}", str(value), map(str, arguments))
+        return value
+    if is_dataclass(hint):
+        return read_dataclass(hint, {} if value is None else value, where)  # type: ignore[arg-type]  # narrowed above
+    if origin is tuple:
+        kinds = [arguments[0]] * len(value) if len(arguments) == 2 and arguments[1] is Ellipsis else list(arguments)
+        if not isinstance(value, list | tuple) or len(value) != len(kinds):
+            raise ConfigError(f"{where} must be a list of {len(arguments)} values, got {value!r}")
+        return tuple(_value(one, item, f"{where}[{i}]") for i, (one, item) in enumerate(zip(kinds, value, strict=True)))
+    if origin is dict or hint is dict:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a section of settings, got {value!r:.60}")
+        return dict(value)
+    return _plain_value(hint, value, where)
+
+
+def _plain_value(hint: Any, value: Any, where: str) -> Any:
+    if hint is float:
+        try:  # YAML 1.1 reads 1e-6 as a text
+            number = float(value) if not isinstance(value, bool) else math.nan
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ConfigError(f"{where} must be a finite number, got {value!r}")
+        return number
+    if hint is int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ConfigError(f"{where} must be a whole number, got {value!r}")
+        return value
+    if hint is bool and not isinstance(value, bool):
+        raise ConfigError(f"{where} must be true or false, got {value!r}")
+    if hint is str and not isinstance(value, str):
+        raise ConfigError(f"{where} must be a text, got {value!r}")
+    return value
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A dataclass as plain data that ``read_dataclass`` reads back."""
+    data: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return data
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("pyyaml", "train") from error
+    return yaml
+
+
+def _yaml_error() -> type[Exception]:
+    """The reader's error class; one that never occurs if there is no reader."""
+    try:
+        kind: type[Exception] = _yaml().YAMLError
+    except MissingExtraError:
+        return ZeroDivisionError
+    return kind

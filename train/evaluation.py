@@ -1,0 +1,157 @@
+"""Evaluation on a panel: greedy success, sampled success and pass@k, each with an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.base import Agent
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.tasks import Task
+from creditflow.train.engine import Arena
+from creditflow.wrappers.records import Group
+
+__all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "wilson_interval"]
+
+Z = 1.959964
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a share of independent trials (Wilson 1927).
+
+    >>> tuple(round(x, 3) for x in wilson_interval(8, 10))
+    (0.49, 0.943)
+    """
+    if trials < 1:
+        raise ConfigError("an interval needs at least one trial")
+    p, n = successes / trials, trials
+    centre = p + Z * Z / (2 * n)
+    half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+    return max(0.0, (centre - half) / (1 + Z * Z / n)), min(1.0, (centre + half) / (1 + Z * Z / n))
+
+
+def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.float64]:
+    """Chance that at least one of k samples succeeds, unbiased, per task (Chen et al. 2021): 1 − C(n−c, k) / C(n, k).
+
+    Args:
+        successes: int (tasks,), c.
+        samples: n ≥ k.
+        k: ≥ 1.
+    """
+    if not 1 <= k <= samples:
+        raise ConfigError(f"pass@k needs 1 ≤ k ≤ n samples, got k={k}, n={samples}")
+    return np.array([1.0 - math.comb(samples - int(c), k) / math.comb(samples, k) for c in successes])
+
+
+def clustered_interval(per_task: NDArray[np.float64]) -> tuple[float, float]:
+    """95 % interval of the mean over tasks, tasks being the independent units (normal approximation)."""
+    mean = float(per_task.mean())
+    half = Z * float(per_task.std(ddof=1)) / math.sqrt(len(per_task)) if len(per_task) > 1 else math.inf
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured.
+
+    Attributes:
+        task_ids: in order.
+        greedy: bool (tasks,).
+        sampled: int (tasks,), successes among ``samples``.
+        samples: episodes per task.
+        turns, invalid_share: mean turns per sampled (else greedy) episode; share of invalid turns.
+        errors: episodes ended by an environment error.
+    """
+
+    task_ids: tuple[str, ...]
+    greedy: NDArray[np.bool_]
+    sampled: NDArray[np.int64]
+    samples: int
+    turns: float
+    invalid_share: float
+    errors: int
+
+    def summary(self) -> dict[str, Any]:
+        """Plain numbers for logs and tables."""
+        n = len(self.task_ids)
+        low, high = wilson_interval(int(self.greedy.sum()), n)
+        out: dict[str, Any] = {
+            "tasks": n,
+            "greedy": float(self.greedy.mean()),
+            "greedy_low": low,
+            "greedy_high": high,
+            "turns": self.turns,
+            "invalid_share": self.invalid_share,
+            "env_errors": self.errors,
+        }
+        if self.samples:
+            share = self.sampled / self.samples
+            low, high = clustered_interval(share)
+            out |= {"samples": self.samples, "sampled": float(share.mean()), "sampled_low": low, "sampled_high": high}
+            k = 1
+            while k <= self.samples:
+                out[f"pass@{k}"] = float(pass_at_k(self.sampled, self.samples, k).mean())
+                k *= 2
+        return out
+
+    def line(self) -> str:
+        """One plain line."""
+        s = self.summary()
+        text = f"greedy {s['greedy']:.3f} [{s['greedy_low']:.3f}, {s['greedy_high']:.3f}] of {s['tasks']} tasks"
+        if self.samples:
+            text += (
+                f", sampled {s['sampled']:.3f} [{s['sampled_low']:.3f}, {s['sampled_high']:.3f}]"
+                f" (n={self.samples}), pass@{self.samples} {pass_at_k(self.sampled, self.samples, self.samples).mean():.3f}"
+            )
+        return text + f", invalid {s['invalid_share']:.3f}"
+
+
+def evaluate(
+    arena: Arena,
+    greedy: Agent,
+    sampled: Agent | None,
+    tasks: Sequence[Task],
+    *,
+    samples: int,
+    seed: int,
+    wave: int = 256,
+) -> Evaluation:
+    """Play every task once with ``greedy`` and ``samples`` times with ``sampled``.
+
+    Args:
+        arena: with groups of one member.
+        greedy, sampled: agents of one policy.
+        tasks: what is played.
+        samples: 0 leaves sampling out.
+        seed: of the sampled episodes; equal seeds give equal draws to every policy.
+        wave: episodes at a time.
+    """
+    if not tasks:
+        raise ConfigError("there is no task to evaluate on")
+    first = _waves(arena, greedy, tasks, seed, 0, wave)
+    rounds = [_waves(arena, sampled, tasks, seed, 1 + r, wave) for r in range(samples)] if sampled is not None else []
+    judged = [group for groups in (rounds or [first]) for group in groups]
+    turns = [turn for group in judged for turn in group.turns]
+    return Evaluation(
+        task_ids=tuple(task.task_id for task in tasks),
+        greedy=np.array([group.trajectories[0].success for group in first], np.bool_),
+        sampled=np.array([sum(g[i].trajectories[0].success for g in rounds) for i in range(len(tasks))], np.int64),
+        samples=len(rounds),
+        turns=len(turns) / len(judged),
+        invalid_share=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
+        errors=sum(group.trajectories[0].stop_reason == "env_error" for group in judged),
+    )
+
+
+def _waves(arena: Arena, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, wave: int) -> list[Group]:
+    groups: list[Group] = []
+    for start in range(0, len(tasks), wave):
+        groups += arena.play(agent, tasks[start : start + wave], seed=seed, iteration=iteration)
+    if len(groups) != len(tasks):
+        raise ConfigError("some tasks could not be begun, so there is nothing to evaluate on them")
+    return groups

@@ -1,0 +1,71 @@
+"""AdamW and its learning-rate schedules; a schedule is a pure function of the step, so nothing of it is saved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["OptimiserConfig", "learning_rate", "make_optimiser", "set_learning_rate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiserConfig:
+    """How weights move.
+
+    Attributes:
+        lr: peak learning rate.
+        schedule: after warm-up "constant", "linear" or "cosine" down to ``final`` of the peak.
+        warmup: share of all steps, in [0, 1).
+        final: share of the peak, in [0, 1].
+        betas, eps, weight_decay: of AdamW; biases and norms are not decayed.
+        grad_clip: largest gradient norm; 0 for none.
+    """
+
+    lr: float = 1e-6
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup: float = 0.0
+    final: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    grad_clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0.0 or not 0.0 <= self.warmup < 1.0 or not 0.0 <= self.final <= 1.0:
+            raise ConfigError(
+                f"lr must be positive, warmup in [0, 1) and final in [0, 1]; got {self.lr}, {self.warmup}, {self.final}"
+            )
+
+
+def learning_rate(config: OptimiserConfig, step: int, total: int) -> float:
+    """Learning rate of step 0 ≤ step < total."""
+    warm = int(config.warmup * total)
+    if step < warm:
+        return config.lr * (step + 1) / (warm + 1)
+    if config.schedule == "constant":
+        return config.lr
+    done = (step - warm) / max(1, total - warm)
+    shape = 1.0 - done if config.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
+    return config.lr * (config.final + (1.0 - config.final) * shape)
+
+
+def make_optimiser(model: Any, config: OptimiserConfig) -> Any:
+    """AdamW over the model's fp32 weights: matrices decayed, vectors not."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    fused = parameters[0].device.type == "cuda"
+    return torch.optim.AdamW(groups, lr=config.lr, betas=tuple(config.betas), eps=config.eps, fused=fused)
+
+
+def set_learning_rate(optimiser: Any, value: float) -> None:
+    """Set it for all parameters."""
+    for group in optimiser.param_groups:
+        group["lr"] = value

@@ -1,0 +1,159 @@
+"""From credit to training rows: a trajectory once with a mask over its model tokens, or one row per turn.
+
+``spread`` is the one place where numbers per turn become numbers per token. Rows are plain arrays; how they are
+batched (sorted, packed, split) does not change the loss, because every token carries its own weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import TrajectoryError
+from creditflow.wrappers.credit.base import Aggregation, Credit
+from creditflow.wrappers.records import Group, Trajectory
+
+__all__ = ["Row", "make_rows", "spread", "token_weights"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One sequence to run through the model.
+
+    Attributes:
+        ids: int32 (L,).
+        target: int64 (n,), positions of the model's tokens that are in the loss, ascending, each ≥ 1.
+        advantage: float64 (n,), of each target token.
+        sampler_logprob: float32 (n,), as sampled.
+        turn: int32 (n,), the turn each target token belongs to.
+        trajectory: number of the trajectory; several rows may share one.
+        only_turn: the one turn that the row is about; -1 for a whole trajectory. With ``trajectory`` it names the row.
+    """
+
+    ids: NDArray[np.int32]
+    target: NDArray[np.int64]
+    advantage: NDArray[np.float64]
+    sampler_logprob: NDArray[np.float32]
+    turn: NDArray[np.int32]
+    trajectory: int
+    only_turn: int = -1
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def spread(
+    values: NDArray[np.float64], turn_offsets: NDArray[np.int32], mask: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """One number per turn (T,) to one per token (L,): the turn's number on its model tokens, 0 everywhere else.
+
+    >>> spread(np.array([1.0, -2.0]), np.array([0, 2, 5]), np.array([False, True, False, True, True]))
+    array([ 0.,  1.,  0., -2., -2.])
+
+    Raises:
+        TrajectoryError: turns, offsets and mask do not fit together.
+    """
+    if len(values) != len(turn_offsets) - 1 or (len(turn_offsets) and turn_offsets[-1] > len(mask)):
+        raise TrajectoryError(
+            f"{len(values)} turns, {len(turn_offsets)} offsets up to {turn_offsets[-1] if len(turn_offsets) else 0}, "
+            f"{len(mask)} tokens: they do not fit together"
+        )
+    out = np.zeros(len(mask))
+    start = int(turn_offsets[0]) if len(turn_offsets) else 0
+    stop = int(turn_offsets[-1]) if len(turn_offsets) else 0
+    out[start:stop] = np.repeat(values, np.diff(turn_offsets))
+    return np.where(mask, out, 0.0)
+
+
+def make_rows(
+    groups: Sequence[Group],
+    credits_: Sequence[Credit],
+    *,
+    layout: Literal["trajectory", "turn"] = "trajectory",
+) -> list[Row]:
+    """Training rows of scored groups. Trajectories are numbered through all groups, in order.
+
+    Args:
+        groups: whose trajectories carry tokens.
+        credits_: one per group.
+        layout: "trajectory" (one row each; windowed histories still need one per turn) or "turn".
+
+    Raises:
+        TrajectoryError: a trajectory with turns has no tokens.
+    """
+    rows: list[Row] = []
+    number = 0
+    for group, credit in zip(groups, credits_, strict=True):
+        for trajectory, advantages, in_loss in zip(
+            group.trajectories, credit.advantages, credit.loss_mask, strict=True
+        ):
+            rows += _rows_of(trajectory, advantages, in_loss, number, layout)
+            number += 1
+    return rows
+
+
+def _rows_of(
+    trajectory: Trajectory,
+    advantages: NDArray[np.float64],
+    in_loss: NDArray[np.bool_],
+    number: int,
+    layout: Literal["trajectory", "turn"],
+) -> Iterator[Row]:
+    tokens = trajectory.tokens
+    if tokens is None:
+        if trajectory.turns:
+            raise TrajectoryError(
+                f"trajectory {trajectory.trajectory_id!r} has no tokens: only a language model's own rollouts, recorded "
+                "with their tokens, can be trained on"
+            )
+        return
+    offsets = tokens.turn_offsets
+    owner = np.repeat(np.arange(len(advantages), dtype=np.int32), np.diff(offsets))
+    kept = tokens.mask.copy()
+    kept[: len(owner)] &= in_loss[owner]
+    per_token = spread(advantages, offsets, kept)
+    places = np.flatnonzero(kept)
+    if layout == "trajectory" and not tokens.prompts:
+        if len(places):
+            yield Row(
+                tokens.ids, places, per_token[places], tokens.logprobs[places], owner[places], number
+            )  # fmt: skip
+        return
+    for t, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+        mine = places[(places >= start) & (places < stop)]
+        if not len(mine):
+            continue
+        if tokens.prompts:
+            ids = np.concatenate([tokens.prompts[t], tokens.ids[start:stop]])
+            moved = mine - start + len(tokens.prompts[t])
+        else:
+            ids, moved = tokens.ids[:stop], mine
+        yield Row(ids, moved, per_token[mine], tokens.logprobs[mine], np.full(len(mine), t, np.int32), number, t)
+
+
+def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray[np.float64]]:
+    """Weights w ≥ 0 with sum 1 over all target tokens of ``rows``, so that the loss is Σ w · token loss.
+
+    "token_mean": every token alike. "trajectory_mean": tokens of a trajectory alike, trajectories alike.
+    "turn_mean": tokens of a turn, turns of a trajectory, trajectories.
+    """
+    if not rows:
+        return []
+    trajectory = np.concatenate([np.full(len(row.target), row.trajectory, np.int64) for row in rows])
+    turn = np.concatenate([row.turn for row in rows]).astype(np.int64)
+    if aggregation == "token_mean":
+        flat = np.full(len(trajectory), 1.0 / max(len(trajectory), 1))
+    else:
+        _, owner, sizes = np.unique(trajectory, return_inverse=True, return_counts=True)
+        if aggregation == "trajectory_mean":
+            flat = 1.0 / (len(sizes) * sizes[owner])
+        else:
+            pairs = np.stack([trajectory, turn], 1)
+            first, place, tokens = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+            _, turns = np.unique(first[:, 0], return_counts=True)
+            flat = 1.0 / (len(sizes) * turns[owner] * tokens[place.reshape(-1)])
+    return np.split(flat, np.cumsum([len(row.target) for row in rows])[:-1])
