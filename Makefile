@@ -4,11 +4,12 @@
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, as ratios against peers
 #   make ci      what continuous integration runs
+#   make gpu     on a machine with a GPU and torch: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
 
-.PHONY: demo test check bench ci slow clean
+.PHONY: demo test check bench ci slow gpu clean
 
 demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo
@@ -24,6 +25,9 @@ bench:
 
 slow:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/train --ignore=tests/extras
+
+gpu:
+	@PYTHONPATH=src python3 -m creditflow.train.gpu $(ARGS)
 
 ci:
 	@bash .ci/run
