@@ -81,7 +81,7 @@ class Tagged:
     >>> Tagged().parse("<think>free</think> <action>up</action>").action
     'up'
     >>> Tagged().parse("I go <action>up</action>").reason
-    'text outside <think> and <action>'
+    'there is no <think>…</think>'
 
     Args:
         think: whether the reasoning must be there.
