@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from threading import Event
 from typing import Any
 
@@ -103,7 +103,7 @@ def with_app(engine: Stub, use: Callable[[Post], Awaitable[None]], **options: An
 
     async def post(path: str, body: Any, *, method: str = "POST", chunks: Sequence[bytes] = ()) -> tuple[int, Any]:
         parts = list(chunks) or [body if isinstance(body, bytes) else json.dumps(body).encode()]
-        sent: list[dict[str, Any]] = []
+        sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
             if parts:
@@ -111,7 +111,7 @@ def with_app(engine: Stub, use: Callable[[Post], Awaitable[None]], **options: An
             await asyncio.Event().wait()
             raise AssertionError
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
         scope = {
