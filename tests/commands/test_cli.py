@@ -185,6 +185,15 @@ def test_data_lists_and_imports_and_verifies(tmp_path, capsys):
     assert main(["data", "verify", "webshop", str(tmp_path)]) == 3
 
 
+def test_data_builds_an_encyclopedia(tmp_path, capsys):
+    out = tmp_path / "wiki"
+    assert main(["data", "build", "wiki", "--articles", "300", "--out", str(out)]) == 0
+    assert len(gzip.decompress((out / "passages.jsonl.gz").read_bytes()).splitlines()) >= 300
+    assert main(["data", "build", "wiki", "--articles", "300", "--out", str(out)]) == 3
+    assert main(["data", "build", "wikis", "--articles", "300", "--out", str(out)]) == 2
+    assert "did you mean 'wiki'" in capsys.readouterr().err
+
+
 def test_play_serves_the_shop_until_interrupted():
     command = [sys.executable, "-m", "creditflow.train", "play", "--env", "webshop"]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}

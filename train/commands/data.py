@@ -14,6 +14,7 @@ from pathlib import Path
 from creditflow.envs.errors import unknown_name
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
+from creditflow.train.commands.options import positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,7 +23,7 @@ IMPORTABLE = ("webshop",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|verify")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|build|verify")
     actions.add_parser("list", help="embedded panels, and the argument that takes files of your own")
     importing = actions.add_parser("import", help="build a store from released files")
     importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
@@ -30,6 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importing.add_argument("--out", required=True, metavar="STORE", help="the folder to make")
     importing.add_argument("--seed", type=int, default=42, help="of the draws of prices and price caps (default 42)")
     importing.add_argument("--strict", action="store_true", help="refuse malformed records instead of counting them")
+    building = actions.add_parser("build", help="generate data")
+    building.add_argument("name", help="wiki")
+    building.add_argument("--articles", type=positive, required=True, metavar="N", help="200 to a million")
+    building.add_argument("--questions", type=int, default=0, metavar="N", help="questions to write too (default 0)")
+    building.add_argument("--index", action="store_true", help="write a search index instead of passages")
+    building.add_argument("--out", required=True, metavar="WIKI", help="the folder to make")
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
     verifying.add_argument("path", help="the store")
@@ -43,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
             for panel in panel_names(name):
                 print(f"{'':12} embedded: {panel}, {len(load_panel(name, panel).rows)} tasks")
         return 0
+    if args.action == "build":
+        return _build(args)
     if args.name not in IMPORTABLE:
         raise unknown_name("importable data", args.name, IMPORTABLE)
     if args.action == "verify":
@@ -60,6 +69,19 @@ def run(args: argparse.Namespace) -> int:
         print(f"  left out {count}: {reason}")
     for note in report.notes:
         print(f"  {note}")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    from creditflow.envs.wikisearch.world.build import build_wiki
+
+    if args.name != "wiki":
+        raise unknown_name("data to build", args.name, ["wiki"])
+    build_wiki(
+        args.out, articles=args.articles, questions=args.questions, index=args.index,
+        progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
+    )  # fmt: skip
+    print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0
 
 
