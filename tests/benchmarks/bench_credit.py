@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from creditflow import credit
+from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 # measured by others on other machines: shown beside ours, never compared by a test
@@ -98,11 +99,11 @@ def naive_graphgpo(group: Group, discount: float = 0.1, eps: float = 1e-6) -> li
 
 
 def schemes() -> list[tuple[str, str, credit.Scheme]]:
-    """All schemes in both semantics."""
+    """All schemes, in each semantics they have."""
     return [
         (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
         for name in credit.names()
-        for semantics in ("paper", "release")
+        for semantics in lookup(name).presets
     ]
 
 
