@@ -26,6 +26,7 @@ QUOTED = {
     "graphgpo": (0.75, 4610, "released GraphGPO recipe: graph .03 + Dijkstra .006 + step returns .57 + groups .14 s"),
     "rewardflow": (3.74, 16 * 8 * 25, "released RewardFlow: 16 groups x 8 x 25 turns, 3.7 s of it 1000 sweeps"),
 }
+SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
 NEEDS_KEY = ("gigpo", "graphgpo", "rewardflow")
 
 
@@ -103,7 +104,8 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
     return [
         (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
         for name in credit.names()
-        for semantics in lookup(name).presets
+        for semantics in SEMANTICS
+        if semantics in lookup(name).presets
     ]
 
 
