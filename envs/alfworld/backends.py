@@ -54,7 +54,7 @@ class NativeBackend:
     world: World
     past: tuple[str, ...] = ()
 
-    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002
+    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the native engine needs the parsed game alone
         """Begin a game."""
         self.world = World(game)
 

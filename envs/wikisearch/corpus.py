@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from hashlib import blake2b
@@ -70,8 +71,7 @@ class MemoryCorpus:
         self.passages = tuple(passages)
         self._rows = {passage.id: row for row, passage in enumerate(self.passages)}
         if len(self._rows) != len(self.passages):
-            seen: set[str] = set()
-            twice = next(p.id for p in self.passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]  # add returns None on purpose
+            twice = Counter(passage.id for passage in self.passages).most_common(1)[0][0]
             raise DataError(f"passage ids must be unique; {twice[:60]!r} occurs twice")
         self.digest = digest or corpus_digest(self.passages)
 

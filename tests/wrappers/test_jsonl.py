@@ -207,7 +207,7 @@ def changed(**fields):
 
 
 def turned(**fields):
-    return json.dumps(GOOD | {"turns": [GOOD["turns"][0] | fields]})  # type: ignore[index]
+    return json.dumps(GOOD | {"turns": [GOOD["turns"][0] | fields]})  # type: ignore[index]  # plain JSON
 
 
 def without(name):
@@ -251,7 +251,7 @@ HOSTILE = {
     "texts for values": (turned(values={"x": "1"}), "values must be a finite number"),
     "a task that is no object": (changed(task=[1]), "task must be an object"),
     "a negative cost": (turned(cost=-1), "cost must be positive"),
-    "a discontinuous walk": (changed(turns=GOOD["turns"] * 2), "turn 1 begins in state 'a' but .* ended in 'b'"),  # type: ignore[operator]
+    "a discontinuous walk": (changed(turns=GOOD["turns"] * 2), "turn 1 begins in state 'a' but .* ended in 'b'"),  # type: ignore[operator]  # plain JSON
     "another end": (changed(final_state_key="c"), "final_state_key is 'c' but the last turn ended in 'b'"),
     "an unknown stop reason": (changed(stop_reason="won"), "stop_reason must be one of"),
     "a success that failed": (changed(stop_reason="failed"), "success is True but stop_reason is 'failed'"),

@@ -78,7 +78,7 @@ def test_centralities_are_networkxs(g):
         ("closeness", nx.closeness_centrality),
         ("degree", nx.degree_centrality),
     ):
-        assert by_key(graph, graph.centrality(kind)) == pytest.approx(measure(theirs))  # type: ignore[arg-type]
+        assert by_key(graph, graph.centrality(kind)) == pytest.approx(measure(theirs))  # type: ignore[arg-type]  # a literal
 
 
 @settings(max_examples=40)

@@ -246,7 +246,7 @@ def test_unsupported_tasks_are_skipped_and_notes_name_the_type_of_oddly_named_fo
         (trial / "game.tw-pddl").write_text(json.dumps(game_fields(Game(generate(3)))))
         (trial / "traj_data.json").write_text(json.dumps({"task_type": "pick_two_obj_and_place"}))
     env = ALFWorldEnv(data_path=str(tmp_path), task_types=["pick_two_obj_and_place"])
-    assert [path.parent.parent.name for path in env.tasks.paths] == ["odd"]  # type: ignore[attr-defined]
+    assert [path.parent.parent.name for path in env.tasks.paths] == ["odd"]  # type: ignore[attr-defined]  # a FolderTasks
 
 
 def test_games_that_their_files_call_unsolvable_are_passed_over(tmp_path: Path) -> None:
