@@ -93,16 +93,24 @@ def random_group(
                 Turn(
                     f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
                     effective=after != f"s{state}", cost=float(price[state, action]),
+                    text_key=_seen(f"s{state}", t),
                 )
             )  # fmt: skip
             state = int(moves[state, action])
         reason = "success" if success else str(rng.choice(["failed", "env_limit"]))
         members.append(
             Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
+                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,  # type: ignore[arg-type]  # drawn from the literals
+                final_text_key=_seen(turns[-1].next_state_key, length),
             )
         )  # fmt: skip
     return Group(tuple(members))
+
+
+def _seen(state: str, t: int) -> str:
+    """What a text method sees of a state: most of it alike everywhere, and a line that depends on the time."""
+    hint = ("", " A bell rings.", " It is getting late.")[t % 3]
+    return f"You stand in a hall of a large house. There are doors on both sides. This is place {state}.{hint}"
 
 
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
@@ -225,10 +233,10 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every state made distinct."""
     n = len(trajectory.turns)
     turns = tuple(
-        replace(turn, state_key=f"{t}", next_state_key=f"{t + 1}", effective=True)
+        replace(turn, state_key=f"{t}", next_state_key=f"{t + 1}", text_key=f"{t}", effective=True)
         for t, turn in enumerate(trajectory.turns)
     )
-    return replace(trajectory, turns=turns, final_state_key=f"{n}")
+    return replace(trajectory, turns=turns, final_state_key=f"{n}", final_text_key=f"{n}")
 
 
 _ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)
