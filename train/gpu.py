@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.pretrained import require_torch
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.train.bundle import build_bundle
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["Figures", "main"]
 

@@ -23,7 +23,7 @@ from creditflow.train.journal import read_metrics
 from creditflow.train.settings import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
 
