@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import TrajectoryError, unknown_name
 from creditflow.wrappers.canonical_clusters import Clusters, leader_clusters
 from creditflow.wrappers.canonical_embedding import Embedder
-from creditflow.wrappers.records import TRUNCATED, Group, StateIndex
+from creditflow.wrappers.group_arrays import StateIndex
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.stop_reasons import TRUNCATED
 
 __all__ = ["TextSource", "compared_keys", "merged_group", "merged_states", "similar_states", "state_texts"]
 

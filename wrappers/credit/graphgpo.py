@@ -14,8 +14,9 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.records import TRUNCATED, Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.stop_reasons import TRUNCATED
 
 __all__ = ["GraphGPO"]
 

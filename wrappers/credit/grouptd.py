@@ -19,8 +19,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.records import FAILED, GOAL, OPEN, TRUNCATED, Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import shortest_distances
+from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["VARIANTS", "GroupTD"]
 

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.records import Group, StateIndex, Trajectory
+from creditflow.wrappers.group_arrays import StateIndex
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["released_rewards"]
 

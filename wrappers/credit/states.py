@@ -13,7 +13,8 @@ from creditflow.wrappers.canonical_embedding import HashingEmbedder
 from creditflow.wrappers.canonical_merge import merged_states, similar_states
 from creditflow.wrappers.credit.base import require_range
 from creditflow.wrappers.credit.outcome import OutcomeScheme
-from creditflow.wrappers.records import Group, StateIndex
+from creditflow.wrappers.group_arrays import StateIndex
+from creditflow.wrappers.groups import Group
 
 __all__ = ["StateScheme"]
 
