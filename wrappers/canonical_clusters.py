@@ -128,7 +128,9 @@ class _Prefixes:
         self._feature = self._cell - row * self._width
         self._weight = vectors.weight[order]
         done = np.concatenate([[0.0], np.cumsum(self._weight**2)])
-        self._rest = np.append(np.maximum(done[vectors.offsets[1:]][row] - done[:-1], 0.0), 0.0)  # squared, own included
+        self._rest = np.append(
+            np.maximum(done[vectors.offsets[1:]][row] - done[:-1], 0.0), 0.0
+        )  # squared, own included
         self._spelled = np.zeros(self._width)  # one row spelled out, all zeros between calls
         # leaders of feature f: a stretch of these arrays with room for every row that has it, filled so far
         self._start = np.concatenate([[0], np.cumsum(np.sort(count, kind="stable"))])

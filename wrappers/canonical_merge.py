@@ -8,6 +8,7 @@ with ``key="text"`` then sees merged states.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -21,7 +22,15 @@ from creditflow.wrappers.group_arrays import StateIndex
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.stop_reasons import TRUNCATED
 
-__all__ = ["TextSource", "compared_keys", "merged_group", "merged_states", "similar_states", "state_texts"]
+__all__ = [
+    "TextSource",
+    "compared_keys",
+    "merged_group",
+    "merged_states",
+    "renamed_texts",
+    "similar_states",
+    "state_texts",
+]
 
 TextSource = Literal["key", "observation"]
 _DIGEST = re.compile(r"(?:[\w-]+:)?[0-9a-f]{32,128}")
@@ -100,9 +109,7 @@ def similar_states(
         ended = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
     texts = state_texts(group, source)
     met = compared_keys(states, ended)
-    chosen = sorted(
-        (len(text), text, states.keys[k], k) for k, text in enumerate(texts) if text is not None and met[k]
-    )
+    chosen = sorted((len(text), text, states.keys[k], k) for k, text in enumerate(texts) if text is not None and met[k])
     number = np.array([k for *_, k in chosen], np.int32)
     found = leader_clusters(embedder.embed([text for _, text, *_ in chosen]), range(len(chosen)), threshold)
     leader = np.arange(len(states.keys), dtype=np.int32)
@@ -124,7 +131,12 @@ def merged_group(group: Group, leader: NDArray[np.int32]) -> Group:
         leader: int (K,), for each text key the number of the key that represents it.
     """
     keys = group.states("text").keys
-    named = {key: keys[k] for key, k in zip(keys, leader.tolist(), strict=True)}
+    return renamed_texts(group, [keys[k] for k in leader.tolist()])
+
+
+def renamed_texts(group: Group, names: Sequence[str]) -> Group:
+    """The group with the K text keys replaced by ``names``; the keys of rollouts without turns stay."""
+    named = dict(zip(group.states("text").keys, names, strict=True))
     return Group(
         tuple(
             replace(
