@@ -197,7 +197,8 @@ class _Projections:
         self.visited += high - low
         window = np.array(sorted(leader for _, leader in self._sorted[low:high]), np.int64)
         apart = self._near[window] - self._near[i]
-        return window[np.einsum("ij,ij->i", apart, apart) <= self._reach]
+        near: NDArray[np.int64] = window[np.einsum("ij,ij->i", apart, apart) <= self._reach]
+        return near
 
     def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
         products: NDArray[np.float64] = self._vectors[others] @ self._vectors[i]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def shop(noise=True):
 
 @pytest.mark.parametrize(("name", "semantics"), SEMANTICS)
 def test_noise_that_is_merged_away_leaves_the_credit_of_the_true_states(name, semantics):
-    options = {"key": "text", "merge": "hash", "merge_threshold": 0.8}
+    options: dict[str, Any] = {"key": "text", "merge": "hash", "merge_threshold": 0.8}
     merged = credit.make(name, semantics=semantics, **options).assign(shop())
     true = credit.make(name, semantics=semantics, key="state").assign(shop())
     blind = credit.make(name, semantics=semantics, key="text").assign(shop())
@@ -107,7 +108,7 @@ def test_states_compared_by_observation_when_keys_are_digests():
             for i, m in enumerate(plain.trajectories)
         )
     )
-    merged = {"key": "text", "merge": "hash", "merge_threshold": 0.8}
+    merged: dict[str, Any] = {"key": "text", "merge": "hash", "merge_threshold": 0.8}
     seen = credit.make("gigpo", **merged, merge_text="observation").assign(hidden)
     np.testing.assert_allclose(seen.flat_advantages, credit.make("gigpo", **merged).assign(plain).flat_advantages)
     with pytest.raises(TrajectoryError, match="digests"):

@@ -25,11 +25,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random encoder of eight dimensions with eleven words."""
     torch.manual_seed(0)
     where = tmp_path_factory.mktemp("models") / "tiny-encoder"
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, WORDS[1]))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", model_max_length=12
-    ).save_pretrained(where)
+    special = dict(zip(("pad_token", "unk_token"), WORDS[:2], strict=True))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=12, **special).save_pretrained(where)
     config = BertConfig(
         vocab_size=len(WORDS), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
         max_position_embeddings=12,
@@ -72,7 +71,7 @@ def test_a_name_that_is_not_here_is_an_error_with_the_near_one(
     (tmp_path / "models--someone--e5-small").mkdir()
     with pytest.raises(ConfigError, match=r"did you mean 'someone/e5-small'.*Nothing is downloaded"):
         model_folder("someone/e5-smal")
-    with pytest.raises(ConfigError, match="did you mean '.*tiny-encoder'"):
+    with pytest.raises(ConfigError, match=r"did you mean '.*tiny-encoder'"):
         model_folder(str(folder.with_name("tiny-encodr")))
     with pytest.raises(ConfigError, match="did you mean 'hf:MODEL'"):
         make_embedder("hf-MODEL")

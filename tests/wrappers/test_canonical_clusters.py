@@ -29,7 +29,8 @@ def unit(matrix):
 
 def all_pairs(vectors, order, threshold):
     """The definition: join the most similar leader so far, the first one among equals, else lead."""
-    leader, leaders = list(range(len(vectors))), []
+    leader = list(range(len(vectors)))
+    leaders: list[int] = []
     for i in order:
         scores = [round(float(vectors[i] @ vectors[j]), 9) for j in leaders]
         best = max(range(len(scores)), key=lambda n: (scores[n], -n), default=-1)

@@ -23,7 +23,7 @@ def similarity(vectors: SparseVectors, i: int = 0, j: int = 1) -> float:
         dict(zip(vectors.feature[a:b].tolist(), vectors.weight[a:b].tolist(), strict=True))
         for a, b in pairwise(vectors.offsets.tolist())
     ]
-    return sum(weight * rows[j].get(feature, 0.0) for feature, weight in rows[i].items())
+    return float(sum(weight * rows[j].get(feature, 0.0) for feature, weight in rows[i].items()))
 
 
 def bhattacharyya(x: Counter, y: Counter) -> float:
