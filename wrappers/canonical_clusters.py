@@ -127,17 +127,17 @@ class _Prefixes:
         self._cell = cell[order]  # rises: row by row, rare features first
         self._feature = self._cell - row * self._width
         self._weight = vectors.weight[order]
+        # squared length of each row from this feature on
         done = np.concatenate([[0.0], np.cumsum(self._weight**2)])
-        self._rest = np.append(
-            np.maximum(done[vectors.offsets[1:]][row] - done[:-1], 0.0), 0.0
-        )  # squared, own included
+        self._rest = np.append(np.maximum(done[vectors.offsets[1:]][row] - done[:-1], 0.0), 0.0)
         self._spelled = np.zeros(self._width)  # one row spelled out, all zeros between calls
         # leaders of feature f: a stretch of these arrays with room for every row that has it, filled so far
         self._start = np.concatenate([[0], np.cumsum(np.sort(count, kind="stable"))])
         self._filled = np.zeros(self._width, np.int64)
         self._leader = np.zeros(len(cell), np.int64)
         self._share = np.zeros(len(cell))
-        self._leaders: list[int] = []
+        self._leaders = np.zeros(len(vectors), np.int64)
+        self._size = 0
 
     def candidates(self, i: int) -> NDArray[np.int64]:
         first, end = int(self._offsets[i]), int(self._offsets[i + 1])
@@ -147,10 +147,10 @@ class _Prefixes:
         self.visited += int(sizes.sum())
         met = np.arange(sizes.sum()) + np.repeat(self._start[asked] - (np.cumsum(sizes) - sizes), sizes)
         common = np.bincount(
-            self._leader[met], self._share[met] * np.repeat(self._weight[first:cut], sizes), len(self._leaders)
+            self._leader[met], self._share[met] * np.repeat(self._weight[first:cut], sizes), self._size
         )
         number = np.flatnonzero(common)
-        leader = np.array(self._leaders, np.int64)[number]
+        leader = self._leaders[number]
         at = self._feature[cut] if cut < end else self._width
         place = np.searchsorted(self._cell, leader * self._width + at)
         theirs = np.where(place < self._offsets[leader + 1], self._rest[place], 0.0)
@@ -167,9 +167,10 @@ class _Prefixes:
     def add(self, i: int) -> None:
         features, weights = self._of(i)
         free = self._start[features] + self._filled[features]
-        self._leader[free], self._share[free] = len(self._leaders), weights
+        self._leader[free], self._share[free] = self._size, weights
         self._filled[features] += 1
-        self._leaders.append(i)
+        self._leaders[self._size] = i
+        self._size += 1
 
     def _of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         own = slice(self._offsets[i], self._offsets[i + 1])
