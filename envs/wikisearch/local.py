@@ -63,6 +63,13 @@ class LocalRetriever:
         best = sorted(range(len(rows)), key=lambda i: (-fit[i], i))[: self.page_passages]
         return tuple(rows[i] for i in sorted(best))
 
+    def named(self, name: str) -> tuple[Passage, ...]:
+        """The passage with this id, else all passages of the page with this id or title; () if there is none."""
+        row = self.corpus.row(name)
+        page = self.corpus.find_page(name) if row is None else None
+        rows = (row,) if row is not None else self.corpus.page_rows(page) if page is not None else ()
+        return tuple(self.corpus.passage(row) for row in rows)
+
     def listed_title(self, page: str) -> str:
         """The title that a listed visit opens this page by; "" if visits of it are not listed.
 

@@ -66,6 +66,10 @@ class OutcomeScheme(Scheme):
         for name in ("std_eps", "invalid_penalty"):
             require_range(self, name, 0.0, np.inf)
 
+    def scores(self, group: Group) -> NDArray[np.float64]:
+        """float64 (G,): what each trajectory achieved; schemes that grade outcomes themselves define it anew."""
+        return outcome_scores(group, self.outcome)
+
     def score_penalties(self, group: Group) -> NDArray[np.float64]:
         """float64 (N,): what invalid turns lose before normalising."""
         return self._penalties(group, "score")
@@ -87,7 +91,7 @@ class OutcomeScheme(Scheme):
         measured: it then counts as it is.
         """
         arrays = group.arrays
-        scores = outcome_scores(group, self.outcome)
+        scores = self.scores(group)
         penalties = self.score_penalties(group)
         rows = scores[arrays.trajectory] - penalties
         sizes = np.abs(scores)
