@@ -32,6 +32,7 @@ COMMANDS = {
     "eval": "success of an agent on a panel, with intervals",
     "bench": "compare credit schemes: tables, plots, report.html",
     "audit": "say what a trajectory log can and cannot teach",
+    "analyse": "run the papers' own analyses on a trajectory log",
     "study": "measure credit schemes against exact values on tabular tasks",
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
