@@ -74,8 +74,8 @@ def read_transcript(response: str) -> list[Exchange]:
         if refusal >= 0 and (block is None or block.end() > refusal):
             text = response[at:refusal]
             end = refusal + max(len(words) for words in _REFUSALS if response.startswith(words, refusal))
-            turns.append(_unread(text, response[refusal:end]))
             at = _after_notice(response, end)
+            turns.append(_unread(text, response[refusal:at].strip()))
         elif block is None:
             turns.append(_unread(response[at:], ""))
             break

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "invalid_turns", "outcome_scores"]
 
@@ -66,10 +66,6 @@ class OutcomeScheme(Scheme):
         for name in ("std_eps", "invalid_penalty"):
             require_range(self, name, 0.0, np.inf)
 
-    def scores(self, group: Group) -> NDArray[np.float64]:
-        """float64 (G,): what each trajectory achieved; schemes that grade outcomes themselves define it anew."""
-        return outcome_scores(group, self.outcome)
-
     def score_penalties(self, group: Group) -> NDArray[np.float64]:
         """float64 (N,): what invalid turns lose before normalising."""
         return self._penalties(group, "score")
@@ -91,7 +87,7 @@ class OutcomeScheme(Scheme):
         measured: it then counts as it is.
         """
         arrays = group.arrays
-        scores = self.scores(group)
+        scores = outcome_scores(group, self.outcome)
         penalties = self.score_penalties(group)
         rows = scores[arrays.trajectory] - penalties
         sizes = np.abs(scores)
