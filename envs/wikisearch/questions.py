@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from creditflow.envs.entity_matching import phrase_tokens
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
-from creditflow.envs.wikisearch.matching import phrase_tokens
 
 __all__ = [
     "ANSWER_RULES",
