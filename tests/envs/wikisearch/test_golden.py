@@ -11,7 +11,6 @@ from creditflow.envs.wikisearch.calls import first_block, project_rewardflow, tr
 from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
 from creditflow.envs.wikisearch.documents import read_document
 from creditflow.envs.wikisearch.formats import FORMS, Transcript, final_answer, retrieved_answer, second_answer
-from creditflow.envs.wikisearch.matching import exact_substring, normalised_phrase
 from creditflow.envs.wikisearch.rewards import REWARDS, Reward, search_r1_format
 from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, set_f1, sub_match, token_f1
 
@@ -106,9 +105,3 @@ def test_the_protocol_is_spoken_as_published(case: Any, tolerance: float) -> Non
         dialect = DIALECTS["pica" if kind.startswith("pica") else "search_r1"]
         assert isinstance(dialect, SearchR1)
         assert released_step(dialect, given) == wanted
-
-
-@pytest.mark.parametrize(("case", "tolerance"), cases("entity_matching"))
-def test_entities_match_by_the_stated_rules(case: Any, tolerance: float) -> None:
-    rule = {"exact_substring": exact_substring, "normalised_phrase": normalised_phrase}[case["kind"]]
-    assert rule(case["input"]["entity"], case["input"]["text"]) is case["expected"]
