@@ -18,7 +18,9 @@ from creditflow.envs.errors import ConfigError, CreditflowError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout import episode_rng
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.records import Group, StopReason, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.stop_reasons import StopReason
 
 __all__ = ["Arena", "Budget", "Report"]
 

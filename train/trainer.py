@@ -18,6 +18,7 @@ import torch
 
 from creditflow.agents.pretrained import AGENT_FILE, generation_ends, open_tokenizer
 from creditflow.agents.saved import write_agent_file
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.tasks import Task
 from creditflow.train.assemble import (
@@ -41,8 +42,7 @@ from creditflow.train.sft import demonstrations, sft_plan, sft_rows, warm_up
 from creditflow.train.update import Scored, mismatch, score_rows, step_share, subtract_kl, update_policy
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit
-from creditflow.wrappers.jsonl import atomic_writer
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["Trainer"]

@@ -20,7 +20,7 @@ from creditflow.train.samples import Row, token_weights
 from creditflow.train.settings import UpdateConfig
 from creditflow.train.sft import clip
 from creditflow.wrappers.credit.base import Aggregation, Credit
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["Scored", "deal", "mismatch", "score_rows", "step_share", "subtract_kl", "update_policy"]
 

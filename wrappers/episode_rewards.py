@@ -8,7 +8,8 @@ from typing import Any
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.rewards import Reward, Transcript
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["rewarded", "transcript_of", "with_reward_values"]
 

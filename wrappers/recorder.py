@@ -10,7 +10,8 @@ from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.wrappers.records import NO_VALUES, StopReason, Trajectory, Turn
+from creditflow.wrappers.records import NO_VALUES, Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
 
 __all__ = ["Recorder"]
 

@@ -54,15 +54,15 @@ class Shown(NamedTuple):
 
 
 def read_transcript(response: str) -> list[Exchange]:
-    """The turns of a transcript, in order; the first answer is the last turn.
+    r"""The turns of a transcript, in order; the first answer is the last turn.
 
     What is malformed becomes a turn that could not be read, as it did when it was played.
 
     Args:
         response: everything after the prompt.
 
-    >>> turns = read_transcript("I look. <search>Nile</search>\\n\\n<information>Doc 1(Title: Nile) Long.</information>"
-    ...                         "\\n\\nSo: <answer>yes</answer>")
+    >>> turns = read_transcript("I look. <search>Nile</search>\n\n<information>Doc 1(Title: Nile) Long.</information>"
+    ...                         "\n\nSo: <answer>yes</answer>")
     >>> [(turn.thought, turn.call.tool, turn.information) for turn in turns]
     [('I look.', 'search', 'Doc 1(Title: Nile) Long.'), ('So:', 'answer', None)]
     """
@@ -129,11 +129,11 @@ def _information(text: str, start: int) -> tuple[str, int]:
 
 
 def read_passages(information: str) -> list[Shown]:
-    """The passages of an information block, written as ``Doc 1(Title: …) …``, in order.
+    r"""The passages of an information block, written as ``Doc 1(Title: …) …``, in order.
 
     A number out of order, as in a passage that quotes such a line, begins no passage.
 
-    >>> read_passages('Doc 1(Title: "Nile (river)") It is long.\\nDoc 2(Title: Mercury (planet)) It is hot.')
+    >>> read_passages('Doc 1(Title: "Nile (river)") It is long.\nDoc 2(Title: Mercury (planet)) It is hot.')
     [Shown(title='Nile (river)', text='It is long.'), Shown(title='Mercury (planet)', text='It is hot.')]
     """
     starts = []

@@ -22,7 +22,9 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.scoring import exact_match
 from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
-from creditflow.wrappers.records import Group, StopReason, Trajectory, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
 
 __all__ = ["SearchR1Report", "read_search_r1"]
 
@@ -91,7 +93,9 @@ def _rows(path: Path) -> Iterator[Any]:
     try:
         with opener(path, "rt", encoding="utf-8") as file:
             text = file.read()
-        yield from json.loads(text) if text.lstrip().startswith("[") else map(json.loads, filter(str.strip, text.splitlines()))
+        yield from (
+            json.loads(text) if text.lstrip().startswith("[") else map(json.loads, filter(str.strip, text.splitlines()))
+        )
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     except (ValueError, RecursionError) as error:

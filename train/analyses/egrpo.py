@@ -20,7 +20,7 @@ from creditflow.train.analyses.entities import Episode, episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
 from creditflow.wrappers.entity_reading import EntityReader
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["BINS", "NEEDS", "SCOPES", "SOURCE", "analyse", "bins", "draw", "sign_test"]
 
@@ -71,7 +71,9 @@ def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[n
     rate = np.concatenate(per_group)
     share = np.concatenate([_normalised(rates) for rates in per_group])
     right = np.concatenate(correct)
-    gaps = np.array([r[c].mean() - r[~c].mean() for r, c in zip(per_group, correct, strict=True) if c.any() and not c.all()])
+    gaps = np.array(
+        [r[c].mean() - r[~c].mean() for r, c in zip(per_group, correct, strict=True) if c.any() and not c.all()]
+    )
     more, less = int((gaps > _EQUAL).sum()), int((gaps < -_EQUAL).sum())
     sides = {}
     for name, mask in (("correct", right), ("incorrect", ~right)):
@@ -120,7 +122,9 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
     numbers |= {scope: _scope(rates[scope], correct) for scope in scopes}
     notes = [_verdict(scope, numbers[scope]) for scope in scopes]
     if not thinks:
-        notes.append("the log holds no thoughts, which is what the paper matches: only whole trajectories can be compared")
+        notes.append(
+            "the log holds no thoughts, which is what the paper matches: only whole trajectories can be compared"
+        )
     if numbers["groups_left_out"]:
         notes.append(f"left out: {numbers['groups_left_out']} groups whose question has no entities")
     return Finding("egrpo", SOURCE, numbers, [_table(numbers, scopes)], notes)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from creditflow.train.analyses.finding import NotDefined
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import whole_turns
-from creditflow.wrappers.records import Group, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Turn
 
 __all__ = ["Episode", "episodes", "with_entities"]
 
@@ -38,7 +39,11 @@ def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group,
         raise NotDefined(
             f"needs {wanted} in the task's payload ('entities', 'edges', 'answer_node'); {without_entities} of "
             f"{len(groups)} groups have no entities at all"
-            + (", the others no answer node: open the question file with answers=virtual" if answer and without_entities < len(groups) else "")
+            + (
+                ", the others no answer node: open the question file with answers=virtual"
+                if answer and without_entities < len(groups)
+                else ""
+            )
         )
     return found
 

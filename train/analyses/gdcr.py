@@ -20,7 +20,7 @@ from creditflow.train.analyses.finding import Finding, NotDefined, Table, decima
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["NEEDS", "SOURCE", "analyse", "clustered_correlation", "draw", "read_group"]
 
@@ -196,7 +196,9 @@ def draw(finding: Finding, folder: Path) -> Path:
     axes = picture.subplots()
     rows = finding.numbers["by_step"]
     for i, name in enumerate(("correct", "incorrect")):
-        axes.plot([row["step"] for row in rows], [row[name]["best"] for row in rows], marker="o", color=COLOURS[i], label=name)
+        axes.plot(
+            [row["step"] for row in rows], [row[name]["best"] for row in rows], marker="o", color=COLOURS[i], label=name
+        )
     axes.set(xlabel="step", ylabel="best distance to the answer so far")
     axes.legend(frameon=False)
     tidy(axes)

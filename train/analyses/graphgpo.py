@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, percent
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["CLASSES", "NEEDS", "SOURCE", "analyse", "classes", "draw"]
@@ -78,7 +78,9 @@ def _oracle_distances(group: Group) -> tuple[NDArray[np.float64], NDArray[np.flo
 def _count(kinds: NDArray[np.int64], chosen: NDArray[np.bool_]) -> dict[str, Any]:
     counts = np.bincount(kinds[chosen], minlength=len(CLASSES))
     total = int(counts.sum())
-    shares = {name: float(count / total) if total else float("nan") for name, count in zip(CLASSES, counts, strict=True)}
+    shares = {
+        name: float(count / total) if total else float("nan") for name, count in zip(CLASSES, counts, strict=True)
+    }
     return {"turns": total, **shares}
 
 
@@ -100,7 +102,9 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
     """
     live = [group for group in groups if group.arrays.success.any() and len(group.turns)]
     if not live:
-        raise NotDefined(f"needs {NEEDS}: nobody succeeded in any of the {len(groups)} groups, so nothing has a distance")
+        raise NotDefined(
+            f"needs {NEEDS}: nobody succeeded in any of the {len(groups)} groups, so nothing has a distance"
+        )
     kinds, oracle_kinds, succeeded = [], [], []
     for group in live:
         arrays = group.arrays
@@ -149,7 +153,9 @@ def draw(finding: Finding, folder: Path) -> Path:
     sides = [name for name in ("graph", "oracle") if name in finding.numbers]
     picture = figure(7.0, 0.8 + 1.3 * len(sides))
     axes = picture.subplots()
-    bars = [(f"{outcome}, {side}", finding.numbers[side][outcome]) for side in sides for outcome in ("successful", "failed")]
+    bars = [
+        (f"{outcome}, {side}", finding.numbers[side][outcome]) for side in sides for outcome in ("successful", "failed")
+    ]
     left = np.zeros(len(bars))
     for i, kind in enumerate(CLASSES):
         widths = np.nan_to_num([row[kind] for _, row in bars])

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
-from creditflow.wrappers.records import OPEN, Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.stop_reasons import OPEN
 
 __all__ = ["NEEDS", "SOURCE", "analyse", "draw", "expected_unique", "graph_row"]
 
@@ -163,17 +164,17 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
         first.append([name, show(row["mean"]), show(row["max"]), str(row["groups"]), _COLUMNS[name]])
     second = [["rollouts", "groups", "states visited", "unique", "share", "unique transitions", "share"]]
     for row in sizes:
-        second.append(
-            [
-                str(row["rollouts"]), str(row["groups"]), decimals(row["turns"], 1), decimals(row["states"], 1),
-                percent(row["state_share"]), decimals(row["transitions"], 1), percent(row["transition_share"]),
-            ]  # fmt: skip
-        )
+        cells = [str(row["rollouts"]), str(row["groups"]), decimals(row["turns"], 1)]
+        for name in ("state", "transition"):
+            cells += [decimals(row[f"{name}s"], 1), percent(row[f"{name}_share"])]
+        second.append(cells)
     notes = ["a state visit is a turn; unique states are those acted in; shares are of the visits"]
     if len({len(group) for group in live}) > 1:
         notes.append("groups differ in size: larger sub-groups are means over the larger groups only")
     if all(len(group) == 1 for group in live):
-        notes.append("every group has one rollout: nothing can be shared; --group-by task puts all rollouts of a task together")
+        notes.append(
+            "every group has one rollout: nothing can be shared; --group-by task puts all rollouts of a task together"
+        )
     tables = [Table("State graphs of the groups", first), Table("Unique among visited, by number of rollouts", second)]
     return Finding("rewardflow", SOURCE, numbers, tables, notes)
 

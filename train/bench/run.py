@@ -19,6 +19,7 @@ import numpy as np
 import creditflow
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
+from creditflow.envs.atomic import atomic_writer
 from creditflow.train.bench.learning import Curve, learn
 from creditflow.train.bench.scoring import Score, log_statistics, score_log
 from creditflow.train.bench.statistics import Estimate, bootstrap
@@ -27,8 +28,8 @@ from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.jsonl import atomic_writer, write_jsonl
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import write_jsonl
 
 __all__ = ["BASELINE", "Row", "SuiteResult", "provenance", "run_bench"]
 

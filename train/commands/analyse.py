@@ -22,10 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.train.analyses.finding import Finding, NotDefined, plain
-from creditflow.wrappers.jsonl import atomic_writer, read_groups
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["ANALYSES", "add_arguments", "run"]
 
@@ -92,19 +93,17 @@ def _head(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def _text(
-    found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]
-) -> str:
+def _text(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
     head = _head(groups)
-    parts = [f"{head['groups']} groups, {head['rollouts']} rollouts, {head['turns']} turns, success {head['success']:.3f}"]
+    parts = [
+        f"{head['groups']} groups, {head['rollouts']} rollouts, {head['turns']} turns, success {head['success']:.3f}"
+    ]
     parts += [str(finding) for _, finding in found.values()]
     parts += [f"{name}: not defined on this log: {reason}" for name, reason in reasons.items()]
     return "\n\n".join(parts)
 
 
-def _json(
-    found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]
-) -> str:
+def _json(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
     numbers = {
         "log": _head(groups),
         "analyses": {name: {"source": f.source, **f.numbers, "notes": list(f.notes)} for name, (_, f) in found.items()},

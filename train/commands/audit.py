@@ -14,9 +14,10 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.train.bench.audit import audit
 from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
-from creditflow.wrappers.jsonl import atomic_writer, read_groups
+from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 

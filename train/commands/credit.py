@@ -16,11 +16,12 @@ from typing import IO
 
 import numpy as np
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands.options import parse_settings
 from creditflow.wrappers import credit
-from creditflow.wrappers.jsonl import atomic_writer, read_groups
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 

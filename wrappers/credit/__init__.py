@@ -2,7 +2,7 @@
 
 >>> from creditflow import credit
 >>> credit.names()
-('egrpo', 'gdcr', 'gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo', 'sapo')
+('egrpo', 'gdcr', 'gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo', 'sapo', 'stepsearch')
 >>> credit.make("graphgpo", distance_discount=0.2).exponent
 'next+cost'
 >>> credit.make("graphgpo", distance=0.2)
@@ -25,6 +25,7 @@ from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
 from creditflow.wrappers.credit.sapo import SAPO
+from creditflow.wrappers.credit.stepsearch import StepSearch
 
 __all__ = [
     "EGRPO",
@@ -42,6 +43,7 @@ __all__ = [
     "RewardFlow",
     "Scheme",
     "Semantics",
+    "StepSearch",
     "check_credit",
     "explain",
     "filter_groups",

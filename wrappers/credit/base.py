@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "require_range"]
 

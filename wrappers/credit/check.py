@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.random_group import random_group
-from creditflow.wrappers.records import Group, Trajectory, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit"]

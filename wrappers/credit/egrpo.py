@@ -13,7 +13,9 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import EntityProgress, EntityReader, whole_turns
-from creditflow.wrappers.records import Group, StopReason, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Turn
+from creditflow.wrappers.stop_reasons import StopReason
 
 __all__ = ["EGRPO"]
 

@@ -15,7 +15,7 @@ from creditflow.wrappers.credit.normalise import Spread
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import EntityReader, Observations, Thoughts
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["EntityScheme"]
 

@@ -16,7 +16,7 @@ from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.credit.normalise import Spread, normalise
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import EntityProgress, whole_turns
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["GDCR", "Found", "Tally"]
 

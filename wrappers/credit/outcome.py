@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, Spread, normalise
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "invalid_turns", "outcome_scores"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.wrappers.records import Group, Trajectory, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
 
 __all__ = ["random_group"]
 
@@ -47,7 +48,7 @@ def random_group(
                 Turn(
                     f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
                     effective=after != f"s{state}", cost=float(price[state, action]), observation=_text(rng, task),
-                    thought=_text(rng, task),
+                    thought=_text(rng, task), **_retrieval(rng, task),
                 )
             )  # fmt: skip
             state = int(moves[state, action])
@@ -70,7 +71,22 @@ def _random_task(rng: np.random.Generator) -> dict[str, Any]:
         "answer_node": names[int(rng.integers(len(names)))],
         "answers": ["entity 0"],
         "text": "which entity?",
+        "steps": [{"question": "which entity is #2?", "answer": names[0]}, {"question": "where?", "answer": names[-1]}],
+        "supporting": ["d0", "d1"],
+        "documents": {f"d{i}": {"title": f"document {i}", "text": _words(rng)} for i in range(4)},
     }
+
+
+def _words(rng: np.random.Generator) -> str:
+    return " ".join(f"word{i}" for i in rng.integers(0, 12, 8).tolist())
+
+
+def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, Any]:
+    """A search and what it found; every third turn did neither."""
+    if rng.random() < 0.33:
+        return {}
+    found = rng.permutation(sorted(task["documents"]))[: int(rng.integers(0, 3))]
+    return {"queries": (_text(rng, task),), "doc_ids": tuple(map(str, found))}
 
 
 def _text(rng: np.random.Generator, task: Mapping[str, Any]) -> str:

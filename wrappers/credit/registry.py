@@ -17,12 +17,13 @@ from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
 from creditflow.wrappers.credit.sapo import SAPO
+from creditflow.wrappers.credit.stepsearch import StepSearch
 
 __all__ = ["explain", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
 _SCHEMES: dict[str, type[Scheme]] = {
-    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, GDCR, SAPO, EGRPO)
+    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, GDCR, SAPO, EGRPO, StepSearch)
 }
 
 

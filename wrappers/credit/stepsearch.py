@@ -23,12 +23,14 @@ from creditflow.wrappers.credit.information_gain import (
 )
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
-from creditflow.wrappers.records import TRUNCATED, Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.stop_reasons import TRUNCATED
 
 __all__ = ["StepSearch"]
 
 _REFERENCE: Final = re.compile(r"#(\d+)")
-_HELP: Final = "record WikiSearch with its texts kept, over questions with golden passages (creditflow rollout does)"
+_HELP: Final = "WikiSearch logs recorded with texts carry both, where questions name golden passages"
 
 
 class _Parts(NamedTuple):
@@ -81,6 +83,7 @@ class StepSearch(OutcomeScheme):
             "unanswered": "minus_one",
         },
     }
+    task_fields = ("supporting", "documents")
     declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "ties_zero"})
 
     outcome: Literal["return", "success", "score"] = "score"
@@ -103,9 +106,16 @@ class StepSearch(OutcomeScheme):
         for name in ("key_weight", "redundancy_cap"):
             require_range(self, name, 0.0, np.inf)
 
-    def scores(self, group: Group) -> NDArray[np.float64]:
-        """float64 (G,): R."""
-        return self._scores(group, self._parts(group))
+    def undefined_on(self, group: Group) -> str:
+        """Why the scheme cannot score a group; "" if it can."""
+        if reason := super().undefined_on(group) or _missing(group):
+            return f"{reason}; {_HELP}"
+        if self.key_weight > 0.0 and not _search_keys(group.task):
+            return (
+                "the task has no golden sub-questions ('search_keys' or 'steps'); key_weight=0 leaves out the search-key "
+                "score"
+            )
+        return ""
 
     def _scores(self, group: Group, parts: list[_Parts]) -> NDArray[np.float64]:
         scores = outcome_scores(group, self.outcome) + self.key_weight * np.array([part.keys for part in parts])
@@ -119,15 +129,17 @@ class StepSearch(OutcomeScheme):
         """Score one group.
 
         Raises:
-            CreditError: the payload lacks golden passages, their texts, or sub-questions.
+            CreditError: the payload lacks golden passages, texts, or sub-questions.
         """
+        if reason := self.undefined_on(group):
+            raise CreditError(f"stepsearch is not defined on group {group.group_id!r}: {reason}")
         arrays = group.arrays
         parts = self._parts(group)
         gain = np.concatenate([part.gain for part in parts])
         redundancy = np.concatenate([part.redundancy for part in parts])
         rewards = self.information_gain * gain - self.redundancy * redundancy
         rewards = np.where(self._given_up(group)[arrays.trajectory], 0.0, rewards)
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, scores=self._scores(group, parts))
         returns = self._returns(group, rewards) if self.step_return == "to_go" else rewards
         number = np.arange(len(returns)) - arrays.offsets[arrays.trajectory]
         compared = normalise(
@@ -156,60 +168,45 @@ class StepSearch(OutcomeScheme):
         return returns
 
     def _parts(self, group: Group) -> list[_Parts]:
-        evidence = _Evidence(group, keys=self.key_weight > 0.0)
-        return [self._part(trajectory, evidence) for trajectory in group.trajectories]
+        golden, keys = GoldenPassages(_golden(group.task)), _search_keys(group.task)
+        return [self._part(trajectory, group.task["documents"], golden, keys) for trajectory in group.trajectories]
 
-    def _part(self, trajectory: Trajectory, evidence: _Evidence) -> _Parts:
+    def _part(
+        self,
+        trajectory: Trajectory,
+        documents: Mapping[str, Mapping[str, str]],
+        golden: GoldenPassages,
+        keys: list[list[str]],
+    ) -> _Parts:
         names = [turn.doc_ids for turn in trajectory.turns]
-        gain = information_gains([evidence.texts(ids) for ids in names], evidence.golden)
+        gain = information_gains([[documents[name]["text"] for name in ids] for ids in names], golden)
         redundancy = redundancies(names, repeats=self.repeats)
         if self.redundancy_cap > 0.0:
-            paid = np.minimum(np.cumsum(redundancy), self.redundancy_cap)
-            redundancy = np.diff(paid, prepend=0.0)
+            redundancy = np.diff(np.minimum(np.cumsum(redundancy), self.redundancy_cap), prepend=0.0)
         queries = [query for turn in trajectory.turns for query in turn.queries]
-        keys = search_key_score(queries, evidence.keys, pairing=self.pairing)
-        return _Parts(gain, redundancy, keys)
+        score = search_key_score(queries, keys, pairing=self.pairing) if self.key_weight > 0.0 else 0.0
+        return _Parts(gain, redundancy, score)
 
 
-class _Evidence:
-    """Golden passages, texts of all passages, and search keys of a group's task.
+def _golden(task: Mapping[str, Any]) -> list[str]:
+    """Texts of the golden passages, which are named by id or title."""
+    wanted = set(task["supporting"])
+    return [
+        document["text"]
+        for name, document in task["documents"].items()
+        if name in wanted or document["title"] in wanted
+    ]
 
-    Raises:
-        CreditError: what the payload lacks, and how to get it.
-    """
 
-    def __init__(self, group: Group, *, keys: bool) -> None:
-        self._where = f"group {group.group_id!r}"
-        task: Mapping[str, Any] = group.task
-        documents: Mapping[str, Mapping[str, str]] = task.get("documents") or {}
-        supporting = task.get("supporting") or ()
-        if not supporting:
-            raise CreditError(f"{self._where}: stepsearch needs golden passages ('supporting' in the payload); {_HELP}")
-        golden = [
-            document["text"]
-            for name in supporting
-            for found, document in documents.items()
-            if name in (found, document["title"])
-        ]
-        if not golden:
-            raise CreditError(
-                f"{self._where}: stepsearch needs the texts of golden passages ('documents' in the payload); {_HELP}"
-            )
-        self.golden = GoldenPassages(golden)
-        self._documents = documents
-        self.keys = _search_keys(task) if keys else []
-        if keys and not self.keys:
-            raise CreditError(
-                f"{self._where}: stepsearch needs golden sub-questions ('steps' or 'search_keys' in the payload); take "
-                "key_weight=0 to leave out the search-key score"
-            )
-
-    def texts(self, names: tuple[str, ...]) -> list[str]:
-        """Texts of retrieved passages."""
-        missing = [name for name in names if name not in self._documents]
-        if missing:
-            raise CreditError(f"{self._where}: the payload's 'documents' lack {missing[0][:60]!r}; {_HELP}")
-        return [self._documents[name]["text"] for name in names]
+def _missing(group: Group) -> str:
+    """What the payload should hold and does not; "" if nothing."""
+    documents = group.task["documents"]
+    if not group.task["supporting"]:
+        return "the task has no golden passages ('supporting' is empty)"
+    if not _golden(group.task):
+        return f"'documents' holds no golden passage ({group.task['supporting'][0]!r:.60}, …)"
+    unknown = next((name for turn in group.turns for name in turn.doc_ids if name not in documents), None)
+    return "" if unknown is None else f"'documents' lacks the retrieved passage {unknown!r:.60}"
 
 
 def _search_keys(task: Mapping[str, Any]) -> list[list[str]]:

@@ -25,7 +25,9 @@ def calls(response):
 
 def test_thoughts_are_all_model_text_outside_the_blocks():
     turns = read_transcript(
-        "I plan. <think>deeply</think> <search>Nile</search>" + information(DOCS) + "It is long.\n<answer> yes </answer>"
+        "I plan. <think>deeply</think> <search>Nile</search>"
+        + information(DOCS)
+        + "It is long.\n<answer> yes </answer>"
     )
     assert [turn.thought.split() for turn in turns] == [["I", "plan.", "deeply"], ["It", "is", "long."]]
     assert turns[0].information == DOCS
@@ -64,13 +66,21 @@ def test_the_last_turns_notice_belongs_to_the_observation():
 )
 def test_protocol_text_inside_a_passage_is_passage(quoted):
     text = f"Doc 1(Title: Tags) {quoted}\nDoc 2(Title: Nile) It is long."
-    response = "<search>one</search>" + information(text) + "on <search>two</search>" + information(DOCS) + "<answer>x</answer>"
+    response = (
+        "<search>one</search>"
+        + information(text)
+        + "on <search>two</search>"
+        + information(DOCS)
+        + "<answer>x</answer>"
+    )
     assert calls(response) == [("search", "one"), ("search", "two"), ("answer", "x")]
     assert read_transcript(response)[0].information == text
 
 
 def test_an_information_block_that_lost_its_end_stops_where_the_model_speaks_in_tags():
-    response = "<search>one</search>\n\n<information>Doc 1(Title: Nile) It is lo<search>two</search>" + information(DOCS)
+    response = "<search>one</search>\n\n<information>Doc 1(Title: Nile) It is lo<search>two</search>" + information(
+        DOCS
+    )
     turns = read_transcript(response)
     assert [turn.call.items[0] for turn in turns] == ["one", "two"]
     assert turns[0].information == "Doc 1(Title: Nile) It is lo"
