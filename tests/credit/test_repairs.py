@@ -13,8 +13,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group
 
-# schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names() if "release" in lookup(name).presets)
+# schemes with released code beside the paper, of transitions alone: others need a task that says what to look for
+PUBLISHED = tuple(name for name in credit.names() if "release" in lookup(name).presets and not lookup(name).task_fields)
 
 NO_TEXT = {"key": "state"}  # hand-made groups have no text keys
 
