@@ -301,8 +301,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         """Passages seen, and the golden ones where the corpus is at hand (a server is not asked for them)."""
         found = dict(self._evidence)
         local = self.library.local
-        for name in self._asked().supporting if local is not None else ():
-            found |= {passage.id: passage for passage in local.named(name)}
+        if local is not None:
+            found |= {p.id: p for name in self._asked().supporting for p in local.named(name)}
         return {passage.id: {"title": passage.title, "text": passage.text} for passage in found.values()}
 
     # -- snapshots and oracle -----------------------------------------------------------------------------------------

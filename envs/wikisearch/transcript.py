@@ -136,7 +136,7 @@ def read_passages(information: str) -> list[Shown]:
     >>> read_passages('Doc 1(Title: "Nile (river)") It is long.\nDoc 2(Title: Mercury (planet)) It is hot.')
     [Shown(title='Nile (river)', text='It is long.'), Shown(title='Mercury (planet)', text='It is hot.')]
     """
-    starts = []
+    starts: list[re.Match[str]] = []
     for head in _DOCUMENT.finditer(information):
         if head.group(1) == str(len(starts) + 1):
             starts.append(head)

@@ -9,16 +9,15 @@ text retrieved. Rollouts of one model on one question form a group; ``--group-by
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.wikisearch.json_rows import json_rows
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.scoring import exact_match
 from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
@@ -62,7 +61,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
     members: dict[str, list[Trajectory]] = {}
     payloads: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
-    for number, row in enumerate(_rows(Path(path)), 1):
+    for number, row in enumerate(json_rows(Path(path), "file of trajectories"), 1):
         try:
             group_id, question, turns = _row(row)
         except DataError as error:
@@ -86,20 +85,6 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
         groups, sum(map(len, groups)), counts["turns"], counts["without_tags"], counts["unread"], counts["unanswered"],
         counts["disagreeing"],
     )  # fmt: skip
-
-
-def _rows(path: Path) -> Iterator[Any]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            text = file.read()
-        yield from (
-            json.loads(text) if text.lstrip().startswith("[") else map(json.loads, filter(str.strip, text.splitlines()))
-        )
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: neither JSON lines nor a JSON list: {error}") from error
 
 
 def _row(row: Any) -> tuple[str, Question, list[Exchange]]:

@@ -46,7 +46,7 @@ def sign_test(more: int, less: int) -> float:
     """
     n = more + less
     tail = sum(comb(n, k) for k in range(min(more, less) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return float(min(1.0, 2 * tail / 2**n))
 
 
 def _rates(reader: EntityReader, found: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:

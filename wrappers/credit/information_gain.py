@@ -62,7 +62,8 @@ class GoldenPassages:
         rare = np.log((1.0 + documents) / 2.0) + 1.0
         golden, query = self._count * idf, here * idf
         size = np.sqrt((golden**2).sum(axis=1) * (query @ query + elsewhere * rare**2))
-        return np.divide(golden @ query, size, out=np.zeros(len(self)), where=size > 0.0)
+        cosines: NDArray[np.float64] = np.divide(golden @ query, size, out=np.zeros(len(self)), where=size > 0.0)
+        return cosines
 
 
 def _words(text: str) -> Counter[str]:
@@ -74,11 +75,13 @@ def information_gains(steps: Sequence[Sequence[str]], golden: GoldenPassages) ->
 
     Args:
         steps: the texts that each of T steps retrieved.
-        golden: C ≥ 1 golden passages.
+        golden: C golden passages; nothing is gained where there are none.
 
     Returns:
         float64 (T,), each in [0, 1]; they sum to the mean best match, at most 1.
     """
+    if not len(golden):
+        return np.zeros(len(steps))
     best = np.zeros(len(golden))
     gains = np.zeros(len(steps))
     for t, texts in enumerate(steps):

@@ -123,7 +123,8 @@ class StepSearch(OutcomeScheme):
 
     def _given_up(self, group: Group) -> NDArray[np.bool_]:
         """bool (G,): rollouts that count as unanswered."""
-        return (group.arrays.end == TRUNCATED) & (self.unanswered == "minus_one")
+        cut: NDArray[np.bool_] = group.arrays.end == TRUNCATED
+        return cut if self.unanswered == "minus_one" else np.zeros_like(cut)
 
     def assign(self, group: Group) -> Credit:
         """Score one group.

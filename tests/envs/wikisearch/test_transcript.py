@@ -40,6 +40,7 @@ def test_a_refusal_that_quotes_tags_is_no_search():
         turns = read_transcript("Hm." + refusal + "<search>Nile</search>" + information(DOCS) + "<answer>yes</answer>")
         assert [turn.call is None for turn in turns] == [True, False, False]
         assert turns[0].text == "Hm."
+        assert turns[1].call is not None
         assert turns[1].call.items == ("Nile",)
 
 
@@ -82,7 +83,7 @@ def test_an_information_block_that_lost_its_end_stops_where_the_model_speaks_in_
         DOCS
     )
     turns = read_transcript(response)
-    assert [turn.call.items[0] for turn in turns] == ["one", "two"]
+    assert [turn.call and turn.call.items[0] for turn in turns] == ["one", "two"]
     assert turns[0].information == "Doc 1(Title: Nile) It is lo"
 
 
