@@ -94,7 +94,8 @@ def _pearson(moments: NDArray[np.float64]) -> NDArray[np.float64]:
     spread = np.maximum(n * aa - a * a, 0.0) * np.maximum(n * bb - b * b, 0.0)
     size = np.sqrt(spread)
     r: NDArray[np.float64] = np.full(len(n), np.nan)
-    return np.divide(n * ab - a * b, size, out=r, where=size > 1e-9 * np.maximum(n * n, 1.0))
+    np.divide(n * ab - a * b, size, out=r, where=size > 1e-9 * np.maximum(n * n, 1.0))
+    return r
 
 
 def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:
