@@ -74,7 +74,7 @@ class HistoryPotential:
         reader = self._reading()
         text = thought_text(whole_thought(thought, info), response, str(action), self._scheme.thoughts)
         if reader.observations == "text" and not last:
-            shown = reader.matcher.found(observation if isinstance(observation, str) else "")
+            shown = reader.observed(observation if isinstance(observation, str) else "", info.get("queries", ()))
         else:
             shown = reader.recorded(info.get("entities", ()))
         found = self._tally.step(reader.matcher.found(text), shown, text)
