@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -57,6 +57,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._known: dict[str, float] = {}
         self._note = {"thought": "", "response": ""}
         self._stop: StopReason | None = None
+        self._listener: Callable[..., None] | None = (
+            env.get_wrapper_attr("note") if env.has_wrapper_attr("note") else None
+        )
 
     def name_next(self, **names: Any) -> None:
         """Name the episode that the next ``reset`` begins.
@@ -71,8 +74,8 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def note(self, *, thought: str = "", response: str = "") -> None:
         """What the agent thought and said; belongs to the next ``step``. Passed on to a wrapper that listens."""
-        if self.env.has_wrapper_attr("note"):
-            self.env.get_wrapper_attr("note")(thought=thought, response=response)
+        if self._listener is not None:
+            self._listener(thought=thought, response=response)
         self._note = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
