@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Final, Literal
 
 import numpy as np
 from ahocorasick_rs import BytesAhoCorasick
-from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name
 
@@ -35,9 +33,11 @@ MATCH_RULES: Final[tuple[MatchRule, ...]] = ("normalised", "exact_substring")
 # scripts written without spaces: one token a character
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
 _SPACE: Final = 0x20
-# ASCII in one table: letters to lower case, what is no letter or digit to a space
-_ASCII: Final = bytes(ord(chr(i).lower()) if i < 128 and chr(i).isalnum() else _SPACE for i in range(256))
+# UTF-8 in one table: ASCII letters to lower case, what is no letter or digit to a space, bytes beyond ASCII as they are
+_TABLE: Final = bytes(i if i > 127 else ord(chr(i).lower()) if chr(i).isalnum() else _SPACE for i in range(256))
+_MANY: Final = 64  # kinds of gaps beyond ASCII; more of them are left to the slow way
 
 
 def phrase_tokens(text: str) -> tuple[str, ...]:
@@ -51,41 +51,29 @@ def phrase_tokens(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
-@cache
-def _kinds() -> NDArray[np.uint8]:
-    """uint8 (65536,), by UTF-16 unit: 0 parts words, 1 is in words, 2 needs the slow way (unspaced, beyond the BMP)."""
-    units = [chr(unit) for unit in range(0x10000)]
-    kinds = np.fromiter((unit.isalnum() for unit in units), np.uint8, len(units))
-    kinds[[ord(unit) for unit in re.findall(f"[{_UNSPACED}]", "".join(units))]] = 2
-    kinds[0xD800:0xE000] = 2
-    return kinds
-
-
 def _spaced(text: str) -> bytes:
     """The tokens of a text in UTF-8, one space before, between and after them: ``b" são paulo "``.
 
     The same tokens as ``phrase_tokens``; a phrase occurs in a text if and only if its spaced form does. Passages of a
-    megabyte are common, so words are not made one by one: array operations drop what parts them.
+    megabyte are common, so words are not made one by one: whole-array operations drop what parts them.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).casefold()
     if text.isascii():
-        units = np.frombuffer(text.encode("ascii").translate(_ASCII), np.uint8)
-        word = units != _SPACE
+        data = text.encode("ascii")
     else:
-        units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
-        kind = _kinds()[units]
-        if kind.max() > 1:
+        text = unicodedata.normalize("NFKC", text).casefold()
+        data = text.encode("utf-8", "surrogatepass")
+        units = np.frombuffer(data, np.uint8)
+        wide = set(units[units > 127].tobytes().decode("utf-8", "surrogatepass"))
+        gaps = [character for character in wide if not character.isalnum()]
+        if len(gaps) > _MANY or _UNSPACED_RUN.search("".join(wide)):
             return " ".join(["", *_TOKEN.findall(text), ""]).encode()
-        word = kind == 1
-        units = np.where(word, units, _SPACE).astype("<u2")
-    keep = word.copy()
-    keep[1:] |= word[:-1]  # one gap after each word
-    kept = units[keep]
-    if len(kept) and kept[-1] != _SPACE:
-        kept = np.append(kept, kept.dtype.type(_SPACE))
-    packed: bytes = kept.tobytes()
-    return b" " + (packed if kept.itemsize == 1 else packed.decode("utf-16-le").encode())
+        for gap in gaps:
+            data = data.replace(gap.encode("utf-8", "surrogatepass"), b" ")
+    units = np.frombuffer(data.translate(_TABLE), np.uint8)
+    keep = units != _SPACE
+    keep[1:] |= keep[:-1].copy()  # one gap after each word
+    kept: bytes = units[keep].tobytes()
+    return b" " + kept if not kept or kept.endswith(b" ") else b" %b " % kept
 
 
 def _exact(text: str) -> bytes:

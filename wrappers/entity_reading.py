@@ -15,7 +15,7 @@ from creditflow.envs.entity_matching import MatchRule
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.records import Trajectory, Turn
 
-__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "whole_turns"]
+__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "whole_turns", "without_echo"]
 
 Thoughts = Literal["wide", "recorded"]
 Observations = Literal["text", "entities"]
@@ -24,6 +24,7 @@ _TAGS: Final = "search|access|visit|answer|action|tool_call|tool_response|inform
 # a block that was never closed hides the rest of the text: it may be a call that was cut
 _BLOCK: Final = re.compile(rf"<({_TAGS})>.*?(?:</\1>|\Z)", re.DOTALL)
 _CALL_LINE: Final = re.compile(r"^[ \t]*(?:search|visit|answer)[ \t]*:.*$", re.IGNORECASE | re.MULTILINE)
+_LABEL: Final = 40  # characters that a heading has beside the query
 _THINK: Final = re.compile(r"</?think>")
 
 
@@ -52,6 +53,25 @@ def thought_text(thought: str, response: str, action: str, kind: Thoughts = "wid
     return thought or _outside_calls(action)
 
 
+def without_echo(text: str, queries: Iterable[str]) -> str:
+    r"""An observation without the headings that repeat what was searched for: a query is no evidence.
+
+    >>> without_echo("Results for: Nolan\n[1] Inception: a film by Nolan", ["Nolan"])
+    '[1] Inception: a film by Nolan'
+
+    Args:
+        text: the observation.
+        queries: of the turn. For each one the first line goes that is hardly longer than it.
+    """
+    for query in queries:
+        if query and query in text:
+            lines = text.split("\n")
+            echo = next((i for i, line in enumerate(lines) if len(line) <= len(query) + _LABEL and query in line), None)
+            if echo is not None:
+                text = "\n".join(lines[:echo] + lines[echo + 1 :])
+    return text
+
+
 def whole_turns(trajectory: Trajectory, members: Mapping[str, Trajectory]) -> tuple[Turn, ...]:
     """The turns of an episode; a branch's begin with those it shares with its parent.
 
@@ -72,8 +92,9 @@ class EntityReader:
         rule: when a text names an entity.
         aliases: look for other written forms too.
         thoughts: see ``thought_text``.
-        observations: what a turn showed: the "text" of the next observation, or the ``entities`` that the environment
-            recorded with the turn. No log holds the text after the last turn: there it is always the latter.
+        observations: what a turn showed: the "text" of the next observation (see ``without_echo``), or the ``entities``
+            that the environment recorded with the turn. No log holds the text after the last turn: there it is always
+            the latter.
     """
 
     def __init__(
@@ -92,6 +113,10 @@ class EntityReader:
         """The turn's thought."""
         return thought_text(turn.thought, turn.response, turn.action, self.thoughts)
 
+    def observed(self, text: str, queries: Iterable[str]) -> tuple[int, ...]:
+        """Numbers of the entities in an observation that these queries brought up."""
+        return self.matcher.found(without_echo(text, queries))
+
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:
         """Numbers of entities that an environment has named; those of other graphs are left out."""
         known = self.graph.number
@@ -102,7 +127,7 @@ class EntityReader:
         texts: list[str | None] = [turn.observation for turn in turns[1:]] if self.observations == "text" else []
         texts += [None] * (len(turns) - len(texts))
         return [
-            self.recorded(turn.entities) if text is None else self.matcher.found(text)
+            self.recorded(turn.entities) if text is None else self.observed(text, turn.queries)
             for turn, text in zip(turns, texts, strict=True)
         ]
 

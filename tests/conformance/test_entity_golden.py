@@ -170,7 +170,10 @@ def test_egrpo_rewards_wrong_rollouts_by_the_entities_in_their_thoughts(
 # -- objectives: what the declared aggregation makes of clipped ratios ------------------------------------------------------
 def clipped(ratios: list[float], advantage: float, low: float, high: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     ratio = np.array(ratios)
-    return np.minimum(ratio * advantage, np.clip(ratio, 1.0 - low, 1.0 + high) * advantage)
+    out: np.ndarray[Any, np.dtype[np.float64]] = np.minimum(
+        ratio * advantage, np.clip(ratio, 1.0 - low, 1.0 + high) * advantage
+    )
+    return out
 
 
 def scored_by(name: str) -> credit.Credit:

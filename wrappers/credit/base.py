@@ -183,7 +183,7 @@ class Scheme(ABC):
         ``assign`` raises a ``CreditError`` with this reason; a benchmark leaves the scheme out and says so.
         """
         missing = [name for name in self.task_fields if name not in group.task]
-        return f"the group's task has no {', '.join(map(repr, missing))}" if missing else ""
+        return f"its task has no {', '.join(map(repr, missing))}" if missing else ""
 
     @abstractmethod
     def assign(self, group: Group) -> Credit:

@@ -82,7 +82,7 @@ class EGRPO(EntityScheme):
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         arrays = group.arrays
-        graph = self.read_graph(group)
+        graph = self.read_graph(group.task, f"group {group.group_id!r}", self.undefined_on(group))
         matched = self._matched(group, graph)
         gamma = matched / max(len(graph), 1)
         best = gamma.max(initial=0.0) if self.rate == "group" else 1.0

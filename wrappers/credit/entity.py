@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,39 +43,41 @@ class EntityScheme(OutcomeScheme):
 
     def undefined_on(self, group: Group) -> str:
         """Why the scheme cannot score a group; "" if it can."""
-        if reason := super().undefined_on(group):
-            return f"{reason}, such as WikiSearch logs carry"
-        read = self.observations == "text" and self.reads_observations
         shown = [turn.observation for member in group.trajectories for turn in member.turns[1:]]
-        if read and shown and not any(shown):
-            return "its turns have no observations: read or record the texts, or set observations='entities'"
-        return ""
+        if self.observations == "text" and self.reads_observations and shown and not any(shown):
+            return self.lacks(group.task) or (
+                "its turns have no observations: record and read the texts, or set observations='entities'"
+            )
+        return self.lacks(group.task)
+
+    def lacks(self, task: Mapping[str, Any]) -> str:
+        """What a task's payload lacks for this scheme; "" if nothing."""
+        missing = [name for name in self.task_fields if name not in task]
+        return f"its task has no {', '.join(map(repr, missing))}, as WikiSearch's tasks have" if missing else ""
 
     @property
     def reads_observations(self) -> bool:
         """Whether what was shown matters under these parameters."""
         return True
 
-    def refuse(self, group: Group, reason: str) -> None:
-        """Raise the error that says where the scheme is not defined.
+    def read_graph(self, task: Mapping[str, Any], where: str, reason: str, *, virtual: bool = False) -> EntityGraph:
+        """The entities of a task.
+
+        Args:
+            task: the payload.
+            where: what is scored, for the error.
+            reason: why the scheme is not defined there; "" if it is.
+            virtual: an answer that is no node becomes one.
 
         Raises:
-            CreditError: if there is a reason.
+            CreditError: the scheme is not defined here, or the graph is malformed.
         """
-        if reason:
-            raise CreditError(f"{self.name} is not defined on group {group.group_id!r}: {reason}")
-
-    def read_graph(self, group: Group, *, virtual: bool = False) -> EntityGraph:
-        """The group's entities.
-
-        Raises:
-            CreditError: there are none, or what is there is malformed.
-        """
-        self.refuse(group, self.undefined_on(group))
         try:
-            return EntityGraph.from_task(group.task, virtual=virtual)
+            if not reason:
+                return EntityGraph.from_task(task, virtual=virtual)
         except DataError as error:
-            raise CreditError(f"{self.name} is not defined on group {group.group_id!r}: {error}") from error
+            reason = str(error)
+        raise CreditError(f"{self.name} is not defined on {where}: {reason}")
 
     def reader(self, graph: EntityGraph, *, aliases: bool = True) -> EntityReader:
         """Reads the group's turns."""

@@ -88,11 +88,11 @@ class GDCR(EntityScheme):
         require_range(self, "max_cited", 0, np.inf)
         require_range(self, "words_per_citation", 0.0, np.inf)
 
-    def undefined_on(self, group: Group) -> str:
-        """Why the scheme cannot score a group; "" if it can."""
-        if reason := super().undefined_on(group):
+    def lacks(self, task: Mapping[str, Any]) -> str:
+        """What a task's payload lacks for this scheme; "" if nothing."""
+        if reason := super().lacks(task):
             return reason
-        if self.answer == "required" and not group.task["answer_node"]:
+        if self.answer == "required" and not task["answer_node"]:
             return (
                 "its answer is no entity of its graph: set answer='virtual' or answer='zero', or play questions that "
                 "have one (WikiSearch: answers='skip')"
@@ -103,7 +103,7 @@ class GDCR(EntityScheme):
         """Score one group."""
         arrays = group.arrays
         outcome, turn_part = self.outcome_part(group, scores=self.well_formed_scores(group))
-        graph = self.read_graph(group, virtual=self.answer == "virtual")
+        graph = self.graph_of(group.task, f"group {group.group_id!r}", self.undefined_on(group))
         found = self._read(group, graph)
         rewards = np.array([turn.cite + turn.retrieve for turn in found], np.float64)
         compared = normalise(rewards, arrays.trajectory, arrays.size, std_eps=self.std_eps, spread=self.step_spread)
@@ -119,13 +119,13 @@ class GDCR(EntityScheme):
             diagnostics={"step_advantage": clipped, **self._diagnostics(group, graph, found)},
         )
 
+    def graph_of(self, task: Mapping[str, Any], where: str, reason: str) -> EntityGraph:
+        """The task's graph, with the answer as ``answer`` has it (see ``read_graph``)."""
+        return self.read_graph(task, where, reason, virtual=self.answer == "virtual")
+
     def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (G,): what a trajectory's step part is multiplied by."""
         return np.ones_like(outcome)
-
-    def tally(self, graph: EntityGraph) -> Tally:
-        """Pays one trajectory, turn by turn as it comes."""
-        return Tally(self, self.worth(graph))
 
     def worth(self, graph: EntityGraph) -> NDArray[np.float64]:
         """float64 (V,): c of each entity."""
