@@ -104,6 +104,7 @@ parameter          paper         release          values
 outcome            return        return           return | success | score
 stats_over         trajectories  turns            trajectories | turns | first_turns
 outcome_scale      std           std              std | none
+outcome_spread     sample        sample           sample | population
 std_eps            0.0           1e-06            float
 outcome_single     zero          raw              zero | raw
 invalid_penalty    0.0           0.1              float

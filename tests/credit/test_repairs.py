@@ -134,7 +134,7 @@ def test_penalty_in_the_score_pays_valid_turns_of_groups_that_all_failed(name):
     assert mended.tolist() == [-0.1] + [0.0] * 31
 
 
-@pytest.mark.parametrize("name", credit.names())
+@pytest.mark.parametrize("name", [name for name in credit.names() if not lookup(name).task_fields])
 def test_penalty_at_the_advantage_is_taken_once_whatever_the_weights(name):
     g = choice_with_an_invalid_turn(3)
     weights: dict[str, Any] = {"graphgpo": {"episode_weight": 0.0}, "rewardflow": {"trajectory_weight": 0.0, "action_weight": 5.0},

@@ -2,7 +2,7 @@
 
 >>> from creditflow import credit
 >>> credit.names()
-('gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo')
+('egrpo', 'gdcr', 'gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo', 'sapo')
 >>> credit.make("graphgpo", distance_discount=0.2).exponent
 'next+cost'
 >>> credit.make("graphgpo", distance=0.2)
@@ -13,7 +13,9 @@ creditflow.envs.errors.ConfigError: unknown parameter of graphgpo 'distance'; di
 
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics
 from creditflow.wrappers.credit.check import CheckReport, check_credit
+from creditflow.wrappers.credit.egrpo import EGRPO
 from creditflow.wrappers.credit.filter import filter_groups
+from creditflow.wrappers.credit.gdcr import GDCR
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
@@ -22,10 +24,14 @@ from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.sapo import SAPO
 
 __all__ = [
+    "EGRPO",
+    "GDCR",
     "GRPO",
     "RLOO",
+    "SAPO",
     "Aggregation",
     "CheckReport",
     "Credit",

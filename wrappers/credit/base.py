@@ -143,6 +143,8 @@ class Scheme(ABC):
         source: paper, section and equations, and the released code that "release" follows.
         presets: parameter values of each semantics; fields not named keep their defaults.
         requires: names of turn values (annotations) the scheme reads.
+        task_fields: what it reads of a group's task payload.
+        texts: long texts of turns that it reads, of "observation", "thought", "response".
         declares: properties that the paper preset has; ``promises`` says which hold for these parameters.
     """
 
@@ -150,6 +152,8 @@ class Scheme(ABC):
     source: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     requires: ClassVar[tuple[str, ...]] = ()
+    task_fields: ClassVar[tuple[str, ...]] = ()
+    texts: ClassVar[tuple[str, ...]] = ()
     declares: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -172,6 +176,14 @@ class Scheme(ABC):
             for name, value in ours.items()
         )
         return self.declares if same else frozenset()
+
+    def undefined_on(self, group: Group) -> str:
+        """Why the scheme cannot score a group; "" if it can.
+
+        ``assign`` raises a ``CreditError`` with this reason; a benchmark leaves the scheme out and says so.
+        """
+        missing = [name for name in self.task_fields if name not in group.task]
+        return f"its task has no {', '.join(map(repr, missing))}" if missing else ""
 
     @abstractmethod
     def assign(self, group: Group) -> Credit:

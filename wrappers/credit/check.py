@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.state_graph import StateGraph
 
-__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit", "random_group"]
+__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit"]
 
 Property = Callable[[Scheme, np.random.Generator], str]
 
@@ -59,60 +60,15 @@ class CheckReport:
         return "\n".join(lines)
 
 
-# -- random groups ------------------------------------------------------------------------------------------------------
-def random_group(
-    rng: np.random.Generator,
-    *,
-    size: int | None = None,
-    outcome: float | None = None,
-    unit_costs: bool = True,
-    dense: bool = False,
-) -> Group:
-    """Rollouts of a random walk on a small random graph.
-
-    Args:
-        rng: source of randomness.
-        size: number of trajectories; default 2 to 6.
-        outcome: probability of success of each; default drawn.
-        unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
-        dense: every turn has a reward; else only a final 1 for success.
-    """
-    n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
-    moves = rng.integers(0, n_states, (n_states, n_actions))
-    price = np.ones((n_states, n_actions)) if unit_costs else rng.choice([1.0, 2.0, 3.5], (n_states, n_actions))
-    chance = float(rng.random()) if outcome is None else outcome
-    members = []
-    for i in range(int(rng.integers(2, 7)) if size is None else size):
-        state, turns = 0, []
-        success = bool(rng.random() < chance)
-        length = int(rng.integers(1, 8))
-        for t in range(length):
-            action, last = int(rng.integers(n_actions)), t == length - 1
-            after = "goal" if last and success else f"s{moves[state, action]}"
-            reward = float(success and last) + (float(rng.choice([-0.1, 0.0, 0.5])) if dense else 0.0)
-            turns.append(
-                Turn(
-                    f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
-                    effective=after != f"s{state}", cost=float(price[state, action]),
-                )
-            )  # fmt: skip
-            state = int(moves[state, action])
-        reason = "success" if success else str(rng.choice(["failed", "env_limit"]))
-        members.append(
-            Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
-            )
-        )  # fmt: skip
-    return Group(tuple(members))
-
-
+# -- changed groups -----------------------------------------------------------------------------------------------------
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
     """The group with ``change(turn, is_last)`` applied to every turn."""
     return Group(
         tuple(
             replace(m, turns=tuple(change(turn, t == len(m.turns) - 1) for t, turn in enumerate(m.turns)))
             for m in group.trajectories
-        )
+        ),
+        group.task,
     )
 
 
@@ -135,7 +91,7 @@ def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     """The order of the rollouts does not matter."""
     group = random_group(rng, dense=True)
     order = rng.permutation(len(group))
-    shuffled = Group(tuple(group.trajectories[i] for i in order))
+    shuffled = Group(tuple(group.trajectories[i] for i in order), group.task)
     before, after = scheme.assign(group).advantages, scheme.assign(shuffled).advantages
     return _compare(shuffled, np.concatenate(after), np.concatenate([before[i] for i in order]))
 
@@ -148,11 +104,13 @@ def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """Equal rollouts get exactly nothing."""
-    one = random_group(rng, size=1, dense=True).trajectories[0]
+    alone = random_group(rng, size=1, dense=True)
+    one = alone.trajectories[0]
     plain = replace(one, turns=tuple(replace(turn, parsed=True) for turn in one.turns))
     # distinct states, so that no state is compared with itself at another time
     walk = _unrolled(plain)
-    group = Group(tuple(replace(walk, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6)))))
+    members = tuple(replace(walk, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6))))
+    group = Group(members, alone.task)
     got = scheme.assign(group).flat_advantages
     return "" if (got == 0.0).all() else _describe(group, got, 0.0)
 
@@ -222,6 +180,23 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     return ""
 
 
+def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
+    """No step part turns the sign of a trajectory's outcome."""
+    group = random_group(rng, dense=True)
+    scored = scheme.assign(group)
+    outcome = scored.outcome_advantages[group.arrays.trajectory]
+    turned = scored.flat_advantages * np.sign(outcome) < -1e-9 * np.abs(outcome)
+    return _describe(group, scored.flat_advantages[turned], outcome[turned]) if turned.any() else ""
+
+
+def unnamed_entity(scheme: Scheme, rng: np.random.Generator) -> str:
+    """An entity of the task that no text names changes nothing."""
+    group = random_group(rng)
+    task = {**group.task, "entities": [*group.task["entities"], "never named"]}
+    more = Group(group.trajectories, task)
+    return _compare(more, scheme.assign(more).flat_advantages, scheme.assign(group).flat_advantages)
+
+
 def _unrolled(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every state made distinct."""
     n = len(trajectory.turns)
@@ -233,7 +208,7 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
 
 
 _ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)
-PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone)}
+PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity)}
 
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
@@ -244,9 +219,9 @@ def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
     first = group.trajectories[0]
     start = first.turns[0].state_key
     unmoved = Trajectory("unmoved", first.group_id, first.task_id, (), False, 0.0, "env_error", start)
-    _check_one(scheme, Group((*group.trajectories, unmoved)))
-    _check_one(scheme, Group((first,)))
-    groups = [group, Group((unmoved,)), Group((first,))]
+    _check_one(scheme, Group((*group.trajectories, unmoved), group.task))
+    _check_one(scheme, Group((first,), group.task))
+    groups = [group, Group((unmoved,), group.task), Group((first,), group.task)]
     batch = scheme.assign_batch(groups)
     if [len(credit.flat_advantages) for credit in batch] != [len(g.turns) for g in groups]:
         raise SchemeContractError(f"{scheme.name}: assign_batch must return one Credit per group, in order")

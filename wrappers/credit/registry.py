@@ -8,18 +8,21 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, unknown_name
 from creditflow.wrappers.credit.base import Scheme, Semantics
+from creditflow.wrappers.credit.egrpo import EGRPO
+from creditflow.wrappers.credit.gdcr import GDCR
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.sapo import SAPO
 
 __all__ = ["explain", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
 _SCHEMES: dict[str, type[Scheme]] = {
-    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD)
+    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, GDCR, SAPO, EGRPO)
 }
 
 
@@ -116,6 +119,7 @@ def explain(name: str) -> str:
         f"Source: {scheme.source}",
         f"Declared properties: {', '.join(sorted(scheme.declares)) or 'none'}",
         f"Annotations needed: {', '.join(scheme.requires) or 'none'}",
+        f"Fields of the task needed: {', '.join(scheme.task_fields) or 'none'}",
         table,
     ]
     return "\n\n".join(parts)
