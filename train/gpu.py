@@ -75,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU: shows that the script is whole")
     parser.add_argument("--bundle", metavar="DIR", help="only fetch and unpack the pure wheels that must travel")
-    parser.add_argument("--out", default="runs/gpu/gpu.json", metavar="FILE", help="figures (default runs/gpu/gpu.json)")
+    parser.add_argument(
+        "--out", default="runs/gpu/gpu.json", metavar="FILE", help="figures (default runs/gpu/gpu.json)"
+    )
     parser.add_argument("--runs", default="runs/gpu", metavar="DIR", help="run folders (default runs/gpu)")
     parser.add_argument("--minutes", type=float, default=25.0, help="begin nothing new after this (default 25)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
