@@ -130,7 +130,7 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
     numbers["useful_in_failed"] = graph["failed"]["shortest"]
     numbers["not_useful_in_successful"] = 1.0 - graph["successful"]["shortest"]
     notes = [
-        f"useful turns in failed rollouts {percent(numbers['useful_in_failed'])} (paper, ALFWorld: 22.0%), turns without "
+        f"useful turns in failed rollouts {percent(numbers['useful_in_failed'])} (paper: 22.0%), turns without "
         f"use in successful ones {percent(numbers['not_useful_in_successful'])} (paper: 65.3%); the paper gives no rule"
     ]
     if left_out:
