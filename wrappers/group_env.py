@@ -82,7 +82,6 @@ class GroupEnv:
             )
             for _ in range(size)
         )
-        self._texts = texts
         self._running: tuple[int, ...] = ()
 
     def __len__(self) -> int:
@@ -164,8 +163,8 @@ class GroupEnv:
         """All members as a ``Group``, once everybody has finished.
 
         Args:
-            task: payload for the schemes; default: the task's content and, if texts are kept, as "documents" the texts
-                of what the members read.
+            task: payload for the schemes; default: the task's content and, as "documents", the texts of what the members
+                read.
 
         Raises:
             EpisodeError: some are still running.
@@ -175,5 +174,5 @@ class GroupEnv:
         if task is None:
             task = self.members[0].base.task.content
             read = {name: text for member in self.members for name, text in member.base.documents().items()}
-            task = {**task, "documents": read} if read and self._texts else task
+            task = {**task, "documents": read} if read else task
         return Group(self.trajectories(), task)

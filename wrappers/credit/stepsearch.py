@@ -30,7 +30,7 @@ from creditflow.wrappers.stop_reasons import TRUNCATED
 __all__ = ["StepSearch"]
 
 _REFERENCE: Final = re.compile(r"#(\d+)")
-_HELP: Final = "WikiSearch logs recorded with texts carry both, where questions name golden passages"
+_HELP: Final = "WikiSearch groups carry both, where questions name golden passages and the corpus is at hand"
 
 
 class _Parts(NamedTuple):

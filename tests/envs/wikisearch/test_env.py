@@ -375,10 +375,3 @@ def test_a_groups_payload_is_its_question_and_the_texts_that_were_read() -> None
     content = env.members[0].base.task.content
     assert Question.from_json(group.task).to_json() == content
     assert env.members[0].base.tasks.from_content(group.task).task_id == group.task_id
-
-
-def test_without_texts_a_groups_payload_is_its_question() -> None:
-    env = GroupEnv("wikisearch", size=1, world=WORLD, texts=False)
-    env.reset(seed=1)
-    env.step({0: "answer: unknown"})
-    assert env.group().task == env.members[0].base.task.content
