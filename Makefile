@@ -3,7 +3,7 @@
 #   make test    set up and run the fast tests (no torch)
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, as ratios against peers
-#   make ci      what continuous integration runs
+#   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 #   make gpu     on a machine with a GPU and torch: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
@@ -30,7 +30,7 @@ gpu:
 	@PYTHONPATH=src python3 -m creditflow.train.gpu $(ARGS)
 
 ci:
-	@bash .ci/run
+	@bash .ci/run $(TIERS)
 
 clean:
 	rm -rf .venv .venv-* build dist runs src/creditflow.egg-info
