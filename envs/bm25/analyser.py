@@ -2,17 +2,18 @@
 
 Word boundaries follow UAX #29. Every character is mapped to a one-letter class, and one regular expression over the
 class string finds the words; ASCII text, nearly all of it, takes a direct expression with the same result.
-Input is expected in lower case, as the shop's documents and queries are.
+Input is expected in lower case, as the texts and queries of an index are.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
-from creditflow.envs.webshop.porter import stem
+from creditflow.envs.bm25.porter import stem
 
-__all__ = ["STOP_WORDS", "analyse", "words"]
+__all__ = ["MAX_WORD", "STOP_WORDS", "analyse", "term_of", "words"]
 
 _STOP = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
@@ -121,16 +122,18 @@ def words(text: str) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=1 << 18)
+def term_of(word: str) -> str:
+    """The index term of a word: without its possessive ending, stemmed; "" for a stop word."""
+    if word[-1] == "s" and len(word) > 1 and word[-2] in "'\u2019\uff07":
+        word = word[:-2]
+    return "" if word in STOP_WORDS else stem(word)
+
+
 def analyse(text: str) -> list[str]:
     """The index terms of a lower-case text, in order, repeats kept.
 
     >>> analyse("women's running shoes for the gym")
     ['women', 'run', 'shoe', 'gym']
     """
-    terms = []
-    for word in words(text):
-        if word[-1] == "s" and len(word) > 1 and word[-2] in "'\u2019\uff07":
-            word = word[:-2]
-        if word not in STOP_WORDS:
-            terms.append(stem(word))
-    return terms
+    return [term for term in map(term_of, words(text)) if term]

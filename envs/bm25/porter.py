@@ -6,8 +6,6 @@ vowel runs; its *measure* m counts the places where a vowel run is followed by a
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 __all__ = ["stem"]
 
 _STEP2 = {
@@ -35,15 +33,17 @@ _STEP2 = {
 }
 _STEP3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
 _STEP4 = ("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous", "ive", "ize")  # fmt: skip
+_SHAPES = str.maketrans({chr(code): "v" if chr(code) in "aeiou" else "c" for code in range(128)})
 
 
 def _shape(word: str) -> str:
     """One letter a character: "v" for vowels, "c" for consonants; "y" is a vowel after a consonant."""
-    kinds: list[str] = []
-    for i, char in enumerate(word):
-        vowel = char in "aeiou" or (char == "y" and i > 0 and kinds[-1] == "c")
-        kinds.append("v" if vowel else "c")
-    return "".join(kinds)
+    if "y" not in word and word.isascii():
+        return word.translate(_SHAPES)
+    shape = ""
+    for char in word:
+        shape += "v" if char in "aeiou" or (char == "y" and shape.endswith("c")) else "c"
+    return shape
 
 
 def _measure(word: str) -> int:
@@ -115,7 +115,6 @@ def _strip(word: str) -> str:
     return word
 
 
-@lru_cache(maxsize=1 << 17)
 def stem(word: str) -> str:
     """The stem of a lower-case word; words of one or two letters stay as they are.
 
