@@ -26,6 +26,7 @@ import numpy as np
 
 from creditflow.envs.errors import TrajectoryError, unknown_name
 from creditflow.wrappers.records import (
+    NO_PROVENANCE,
     NO_VALUES,
     Group,
     Tokens,
@@ -96,6 +97,12 @@ def _values(value: Any) -> Mapping[str, float]:
     return {sys.intern(name): _number(number) for name, number in value.items()} or NO_VALUES
 
 
+def _named_texts(value: Any) -> Mapping[str, str]:
+    if type(value) is not dict or not all(type(text) is str for text in value.values()):
+        raise TypeError("an object of strings")
+    return {sys.intern(name): sys.intern(text) for name, text in value.items()} or NO_PROVENANCE
+
+
 def _ints(value: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
     if type(value) is not list or not all(type(item) is int and -(2**31) <= item < 2**31 for item in value):
         raise TypeError("a list of 32-bit integers")
@@ -121,6 +128,12 @@ def _prompts(value: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], ...]:
     return tuple(_ints(prompt) for prompt in value)
 
 
+def _token_values(value: Any) -> Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]:
+    if type(value) is not dict:
+        raise TypeError("an object of lists of 32-bit numbers")
+    return {sys.intern(name): _logprobs(numbers) for name, numbers in value.items()}
+
+
 def _tokens(value: Any) -> Tokens | None:
     return None if value is None else Tokens(**_decode(value, "tokens", _TOKENS, _TOKENS_REQUIRED, ()))
 
@@ -133,6 +146,7 @@ _BY_ANNOTATION: dict[str, Callable[[Any], Any]] = {
     "float": _number,
     "tuple[str, ...]": _texts,
     "Mapping[str, float]": _values,
+    "Mapping[str, str]": _named_texts,
     "Tokens | None": _tokens,
 }
 
@@ -151,6 +165,7 @@ _TOKENS: dict[str, Callable[[Any], Any]] = {
     "turn_offsets": _ints,
     "prompts": _prompts,
     "policy_version": _text,
+    "values": _token_values,
 }
 _TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}
 
@@ -425,6 +440,8 @@ def _encode(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
             "prompts": [prompt.tolist() for prompt in tokens.prompts],
             "policy_version": tokens.policy_version,
         }
+        if tokens.values:
+            data["tokens"]["values"] = {name: values.tolist() for name, values in tokens.values.items()}
     try:
         return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:

@@ -50,11 +50,16 @@ STOP_REASONS: Mapping[str, int] = MappingProxyType(
     }
 )
 NO_VALUES: Mapping[str, float] = MappingProxyType({})
+NO_PROVENANCE: Mapping[str, str] = MappingProxyType({})
 
 
 def _no_values() -> Mapping[str, float]:
     """One shared empty mapping: a million turns need no million dicts."""
     return NO_VALUES
+
+
+def _no_provenance() -> Mapping[str, str]:
+    return NO_PROVENANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,10 @@ class Tokens:
         turn_offsets: int32 (T+1,); turn t owns positions ``turn_offsets[t]:turn_offsets[t+1]``.
         prompts: per turn the int32 prompt ids, when history is windowed; else ().
         policy_version: of the sampler.
+        values: per name float32 (L+1,), a number for the history before each token and after the last, written by
+            annotators; meaningful where ``mask`` is True, and at the end.
+
+    A branch's ids begin with its parent's tokens up to the fork, masked out: ``turn_offsets[0]`` is their number.
     """
 
     ids: NDArray[np.int32]
@@ -122,6 +131,7 @@ class Tokens:
     turn_offsets: NDArray[np.int32]
     prompts: tuple[NDArray[np.int32], ...] = ()
     policy_version: str = ""
+    values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -132,6 +142,11 @@ class Tokens:
         steps = np.diff(self.turn_offsets)
         if not len(self.turn_offsets) or self.turn_offsets[0] < 0 or self.turn_offsets[-1] > n or (steps < 0).any():
             raise TrajectoryError(f"tokens: turn_offsets must rise within 0..{n}, got {list(self.turn_offsets)[:8]}…")
+        for name, values in self.values.items():
+            if values.shape != (n + 1,):
+                raise TrajectoryError(
+                    f"tokens: values {name!r} of {n} tokens must be {n + 1} numbers, got {len(values)}"
+                )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokens):
@@ -144,6 +159,8 @@ class Tokens:
                 np.array_equal(getattr(self, name), getattr(other, name))
                 for name in ("ids", "mask", "logprobs", "turn_offsets")
             )
+            and self.values.keys() == other.values.keys()
+            and all(np.array_equal(self.values[name], other.values[name]) for name in self.values)
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays are not hashable
@@ -169,6 +186,7 @@ class Trajectory:
             only its own turns, so that the shared prefix counts once.
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
         values: numbers about the whole trajectory, written by annotators.
+        provenance: who wrote each name among the values of turns, tokens and trajectory (see ``train/annotate``).
     """
 
     trajectory_id: str
@@ -188,6 +206,7 @@ class Trajectory:
     fork_turn: int = -1
     trial: int = 0
     values: Mapping[str, float] = field(default_factory=_no_values)
+    provenance: Mapping[str, str] = field(default_factory=_no_provenance)
 
     def __post_init__(self) -> None:
         name = f"trajectory {self.trajectory_id!r}"
@@ -401,6 +420,11 @@ class Group:
     def first_turns(self) -> NDArray[np.int64]:
         """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
         return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
+
+    def prefix(self, index: int) -> tuple[Turn, ...]:
+        """The turns before a branch's own first one, which its ancestors store; () for a trajectory that is no branch."""
+        member = self.trajectories[index]
+        return tuple(_prefix(member, {other.trajectory_id: other for other in self.trajectories}))
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by their true key, or by what a text-only method would have seen.
