@@ -17,6 +17,7 @@ from creditflow.train.scratch import ScratchConfig
 __all__ = [
     "CheckpointConfig",
     "CreditConfig",
+    "CriticConfig",
     "EnvConfig",
     "EvaluationConfig",
     "LogConfig",
@@ -134,11 +135,44 @@ class RolloutConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CreditConfig:
-    """The credit scheme: a name for ``credit.make``, its semantics and parameters."""
+    """The credit scheme.
+
+    Attributes:
+        scheme, semantics, parameters: for ``credit.make``.
+        annotators: what writes annotations into every iteration's rollouts before credit is assigned, as
+            ``creditflow annotate --with`` takes it ("likelihood:DIR"); the run's own critic needs no entry.
+    """
 
     scheme: str = "grpo"
     semantics: Literal["paper", "release"] = "paper"
     parameters: dict[str, Any] = field(default_factory=dict)
+    annotators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """The critic that writes ``value.critic``, for schemes that need it.
+
+    Attributes:
+        kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
+            begun as a copy of the policy's when reinforcement learning begins.
+        lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
+        weight: of a shared critic's loss beside the policy's.
+        detach: a shared critic's loss does not reach the policy's network.
+        clip: a value moves at most this far from what it was at rollout before its loss is capped; 0 for no cap.
+        grad_clip: largest gradient norm of the critic's own weights; 0 for none.
+    """
+
+    kind: Literal["none", "shared", "separate"] = "none"
+    lr: float = 1e-5
+    weight: float = 0.5
+    detach: bool = False
+    clip: float = 0.2
+    grad_clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0:
+            raise ConfigError("critic.lr must be positive, critic.weight, clip and grad_clip not negative")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +267,7 @@ class TrainConfig:
     sft: SftConfig = field(default_factory=SftConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     credit: CreditConfig = field(default_factory=CreditConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
     update: UpdateConfig = field(default_factory=UpdateConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
