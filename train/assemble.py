@@ -153,8 +153,8 @@ def make_backend(model: Any, rollout: RolloutConfig) -> TransformersBackend:
 
 
 def make_agent_of(
-    settings: TrainConfig, backend: TransformersBackend, tokenizer: Any, *, temperature: float
+    settings: TrainConfig, backend: TransformersBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
 ) -> LanguageModelAgent:
-    """The policy as an agent at one temperature (0: greedy)."""
-    sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature)
+    """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""
+    sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature, entropies=entropies)
     return settings.speech.agent(backend, tokenizer, sampling, name="policy")

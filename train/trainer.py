@@ -46,6 +46,7 @@ from creditflow.train.sft import demonstrations, sft_plan, sft_rows, warm_up
 from creditflow.train.update import subtract_kl, update_policy
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit
+from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["Trainer"]
@@ -86,6 +87,8 @@ class Trainer:
         self.arena = Arena(
             group_maker(settings.env, settings.rollout.group_size, texts=settings.speech.history == "window"),
             Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
+            branching=settings.rollout.branching,
+            make_branch=group_maker(settings.env, 1, texts=settings.speech.history == "window"),
         )
         self.judge = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
         self.progress = Progress("sft", 0)
@@ -238,7 +241,14 @@ class Trainer:
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"):
-            agent = make_agent_of(settings, self.backend, self.tokenizer, temperature=settings.rollout.temperature)
+            branching = settings.rollout.branching
+            agent = make_agent_of(
+                settings,
+                self.backend,
+                self.tokenizer,
+                temperature=settings.rollout.temperature,
+                entropies=branching.first if branching.total else 0,
+            )
             groups, report, discarded = sample_groups(
                 self.arena, agent, self.tasks, settings.rollout, seed=settings.seed, iteration=iteration
             )
@@ -258,6 +268,8 @@ class Trainer:
             graph = graph_numbers(groups)
         with timed("credit"):
             credits_ = self.scheme.assign_batch(groups)
+            if branching.prefix == "mean":
+                credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
         with timed("update"):
             rows = make_rows(groups, credits_, layout=update.layout)
             scored = aligned(scored, blank, rows)

@@ -147,6 +147,12 @@ def update_policy(
                 for name in learned:
                     learned[name] += sums[name]
             optimiser.step()
+            if critic is not None and not critic.shared and asked:
+                for _ in range(critic.config.epochs - 1):
+                    optimiser.zero_grad(set_to_none=True)
+                    _critic_step(critic, everyone, config, precision, asked)
+                    clip(critic, critic.config.grad_clip)
+                    optimiser.step()
     return (
         {name: value / steps if steps else float("nan") for name, value in totals.items()}
         | {name: value / lessons if lessons else float("nan") for name, value in learned.items()}

@@ -16,7 +16,7 @@ from creditflow.train.annotate import annotate, make_annotator
 from creditflow.train.annotate.registry import Context
 from creditflow.train.batching import batches_of
 from creditflow.train.checkpoint import latest_checkpoint
-from creditflow.train.critic import Critic, open_critic, save_critic
+from creditflow.train.critic import Critic, explained_variance, open_critic, save_critic
 from creditflow.train.journal import read_metrics
 from creditflow.train.losses import value_losses
 from creditflow.train.samples import make_rows
@@ -281,14 +281,40 @@ def test_a_scheme_without_its_annotations_is_refused_before_anything_is_made(
     assert not Path(config["out"]).exists()
 
 
+def test_a_critic_learns_the_returns_of_fixed_rollouts(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, *PPO, "credit.parameters.discount=0.9")
+    run.run()
+    critic = Critic(CriticConfig(kind="separate", clip=0.0), run.model.get_decoder())
+    groups = annotate(played(run), _annotator(critic), overwrite=True)
+    rows = make_rows(groups, run.scheme.assign_batch(groups))
+    assert explained_variance(rows) == pytest.approx(0.0, abs=1e-6)
+    optimiser = torch.optim.AdamW(critic.parameters(), lr=1e-3)
+    count = sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
+    [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
+    for _ in range(60):
+        optimiser.zero_grad()
+        critic.loss(batch, rows, count)["loss"].backward()
+        optimiser.step()
+    again = annotate(groups, _annotator(critic), overwrite=True)
+    assert explained_variance(make_rows(again, run.scheme.assign_batch(again))) > 0.8
+
+
+def test_a_separate_critic_may_take_more_passes_than_the_policy(trainer_of: Make, config: dict[str, Any]) -> None:
+    once = trainer_of(config, *PPO, "update.iterations=1", f"out={config['out']}-1")
+    more = trainer_of(config, *PPO, "update.iterations=1", f"out={config['out']}-2", "critic.epochs=3")
+    once.run()
+    more.run()
+    assert same({f"policy.{n}": p for n, p in once.model.named_parameters()},
+                {f"policy.{n}": p for n, p in more.model.named_parameters()})  # fmt: skip
+    assert not same(weights(once), weights(more))
+
+
 @pytest.mark.parametrize(("scheme", "critic"), [("ppo_gae", "separate"), ("mt_ppo", "shared")])
 def test_ppo_learns_a_trivial_task(trainer_of: Make, config: dict[str, Any], scheme: str, critic: str) -> None:
     run = trainer_of(
-        config, f"credit.scheme={scheme}", f"critic.kind={critic}", "critic.lr=3e-3", "update.iterations=25",
-        "rollout.group_size=8", "rollout.tasks=3", "update.optimiser.lr=2e-3", "checkpoint.every=0",
+        config, f"credit.scheme={scheme}", f"critic.kind={critic}", "critic.lr=3e-3", "update.iterations=14",
+        "rollout.group_size=8", "rollout.tasks=3", "update.loss.aggregation=trajectory_mean", "checkpoint.every=0",
     )  # fmt: skip
     run.run()
-    records = iterations(run)
-    early, late = (np.mean([r["success"] for r in part]) for part in (records[:5], records[-5:]))
-    assert late > early + 0.2, (early, late)
-    assert np.mean([r["explained_variance"] for r in records[-5:]]) > 0.2
+    success = [r["success"] for r in iterations(run)]
+    assert np.mean(success[-3:]) > np.mean(success[:3]) + 0.3, success
