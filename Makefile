@@ -4,7 +4,7 @@
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, as ratios against peers
 #   make ci      what continuous integration runs
-#   make gpu     on a machine with a GPU and torch: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU)
+#   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
@@ -27,7 +27,8 @@ slow:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/train --ignore=tests/extras
 
 gpu:
-	@PYTHONPATH=src python3 -m creditflow.train.gpu $(ARGS)
+	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \
+	PYTHONPATH=src $$python -m creditflow.train.gpu $(ARGS)
 
 ci:
 	@bash .ci/run
