@@ -27,6 +27,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
+    "annotate": "write named numbers into a trajectory log: models, judges, oracles, trials",
     "credit": "score a trajectory log with a credit scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
     "eval": "success of an agent on a panel, with intervals",

@@ -11,7 +11,6 @@ from creditflow.agents import ExpertAgent, NoisyExpert, RandomAgent, TabularAgen
 from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout import episode_rng, play_group
 from creditflow.wrappers import GroupEnv, credit
-from creditflow.wrappers.credit.registry import lookup
 
 LEVEL = "#######\n#  .  #\n#  $  #\n#  @  #\n#######"
 LINE = "#######\n#@ $ .#\n#######"  # three moves to the right
@@ -54,7 +53,7 @@ def test_a_table_begins_uniform_and_guidance_prefers_optimal_actions():
     assert chances["right"] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("scheme", [name for name in credit.names() if not lookup(name).task_fields])
+@pytest.mark.parametrize("scheme", credit.names(given=()))
 def test_the_table_learns_from_every_scheme(scheme):
     agent, made = TabularAgent(step_size=0.05), credit.make(scheme)
     success = []

@@ -12,7 +12,6 @@ from creditflow import credit
 from creditflow.train.bench.statistics import bootstrap
 from creditflow.train.bench.suites import open_suite
 from creditflow.train.cli import main
-from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.jsonl import read_groups
 
 pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
@@ -43,9 +42,7 @@ def test_results_are_written_as_json_with_their_provenance(out):
     assert data["results_version"] == 1
     assert {"command", "commit", "python", "numpy", "seed"} <= set(data["provenance"])
     (suite,) = data["suites"]
-    assert [row["score"]["scheme"] for row in suite["rows"]] == [
-        name for name in credit.names() if not lookup(name).task_fields
-    ]
+    assert [row["score"]["scheme"] for row in suite["rows"]] == list(credit.names(given=()))
 
 
 def test_every_scheme_starts_from_the_same_rollouts(out):

@@ -13,7 +13,6 @@ import pytest
 from builders import group, walk
 
 from creditflow import credit
-from creditflow.wrappers.credit.registry import lookup
 
 ONE_OF_THREE = [2 / sqrt(3), -1 / sqrt(3), -1 / sqrt(3)]
 HALF = 1 / sqrt(2)
@@ -229,8 +228,6 @@ def test_rewardflow_group_without_success_gets_exactly_nothing():
 
 
 # grouptd compares a rollout with what its prior expects, not only with other rollouts
-@pytest.mark.parametrize(
-    "name", [name for name in credit.names() if name != "grouptd" and not lookup(name).task_fields]
-)
+@pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name != "grouptd"])
 def test_a_group_of_one_gets_nothing_from_states_met_once(name):
     assert (credit.make(name).assign(group(walk("s a g"))).flat_advantages == 0.0).all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,11 @@ class CheckReport:
         return "\n".join(lines)
 
 
+def _draw(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Group:
+    """A random group with the annotations that the scheme needs."""
+    return random_group(rng, values=scheme.needs, token_values=scheme.requires_tokens, **options)
+
+
 # -- changed groups -----------------------------------------------------------------------------------------------------
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
     """The group with ``change(turn, is_last)`` applied to every turn."""
@@ -89,7 +95,7 @@ def _compare(group: Group, got: NDArray[np.float64], expected: NDArray[np.float6
 # -- properties: "" if it held on this draw, else the counterexample ------------------------------------------------------
 def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     """The order of the rollouts does not matter."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     order = rng.permutation(len(group))
     shuffled = Group(tuple(group.trajectories[i] for i in order), group.task)
     before, after = scheme.assign(group).advantages, scheme.assign(shuffled).advantages
@@ -98,13 +104,13 @@ def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group of one teaches nothing about its outcome."""
-    group = random_group(rng, size=1)
+    group = _draw(scheme, rng, size=1)
     return _compare(group, scheme.assign(group).outcome_advantages, 0.0)
 
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """Equal rollouts get exactly nothing."""
-    alone = random_group(rng, size=1, dense=True)
+    alone = _draw(scheme, rng, size=1, dense=True)
     one = alone.trajectories[0]
     plain = replace(one, turns=tuple(replace(turn, parsed=True) for turn in one.turns))
     # distinct states, so that no state is compared with itself at another time
@@ -117,40 +123,40 @@ def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def all_fail_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group without success and without rewards gets nothing."""
-    group = random_group(rng, outcome=0.0, unit_costs=False)
+    group = _draw(scheme, rng, outcome=0.0, unit_costs=False)
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def shift(scheme: Scheme, rng: np.random.Generator) -> str:
     """Adding a constant to every return changes nothing."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     moved = _changed(group, lambda turn, last: replace(turn, reward=turn.reward + 3.0) if last else turn)
     return _compare(moved, scheme.assign(moved).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def scale(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a positive number changes nothing."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def homogeneous(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a number multiplies all credit by it."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, 8.0 * scheme.assign(group).flat_advantages)
 
 
 def stopping_time(scheme: Scheme, rng: np.random.Generator) -> str:
     """When all outcomes are equal, taking more or fewer turns earns nothing."""
-    group = random_group(rng, outcome=float(rng.integers(2)))
+    group = _draw(scheme, rng, outcome=float(rng.integers(2)))
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
     """Shaping sums to a function of the first and last state, whatever the way."""
-    group = random_group(rng)
+    group = _draw(scheme, rng)
     sums = np.array([rewards.sum() for rewards in scheme.assign(group).step_rewards])
     ends = [(m.final_state_key, m.end) for m in group.trajectories]
     expected = np.array([sums[ends.index(end)] for end in ends])
@@ -159,7 +165,7 @@ def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     """From one state, a step nearer to success gets more step credit (GraphGPO, proposition 4.1)."""
-    group = random_group(rng, outcome=0.6, unit_costs=False)
+    group = _draw(scheme, rng, outcome=0.6, unit_costs=False)
     graph = StateGraph.from_group(group)
     distance = graph.distances()
     if not len(graph.goals):
@@ -182,7 +188,7 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
     """No step part turns the sign of a trajectory's outcome."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scored = scheme.assign(group)
     outcome = scored.outcome_advantages[group.arrays.trajectory]
     turned = scored.flat_advantages * np.sign(outcome) < -1e-9 * np.abs(outcome)
@@ -191,7 +197,7 @@ def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def unnamed_entity(scheme: Scheme, rng: np.random.Generator) -> str:
     """An entity of the task that no text names changes nothing."""
-    group = random_group(rng)
+    group = _draw(scheme, rng)
     task = {**group.task, "entities": [*group.task["entities"], "never named"]}
     more = Group(group.trajectories, task)
     return _compare(more, scheme.assign(more).flat_advantages, scheme.assign(group).flat_advantages)
@@ -213,7 +219,7 @@ PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, mo
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
 def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
-    group = random_group(rng, dense=True, unit_costs=False)
+    group = _draw(scheme, rng, dense=True, unit_costs=False)
     _check_one(scheme, group)
     # what logs hold and schemes forget: a rollout that ended before its first turn, a group of one
     first = group.trajectories[0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.tokens import Tokens
 
 __all__ = ["random_group"]
 
@@ -20,6 +22,8 @@ def random_group(
     outcome: float | None = None,
     unit_costs: bool = True,
     dense: bool = False,
+    values: Sequence[str] = (),
+    token_values: Sequence[str] = (),
 ) -> Group:
     """Rollouts of a random walk on a small random graph, with texts that name entities of a random evidence graph.
 
@@ -29,6 +33,8 @@ def random_group(
         outcome: probability of success of each; default drawn.
         unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
         dense: every turn has a reward; else only a final 1 for success.
+        values: annotations of the turns, functions of the state, in (−1, 0); with their ".next".
+        token_values: annotations of tokens, which the trajectories then have.
     """
     n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
     moves = rng.integers(0, n_states, (n_states, n_actions))
@@ -58,7 +64,42 @@ def random_group(
                 f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
             )
         )  # fmt: skip
+    if values or token_values:
+        members = _annotated(members, values, token_values, np.random.default_rng(int(rng.integers(2**63))))
     return Group(tuple(members), task)
+
+
+def _annotated(
+    members: Sequence[Trajectory], values: Sequence[str], token_values: Sequence[str], rng: np.random.Generator
+) -> list[Trajectory]:
+    keys = sorted({key for m in members for turn in m.turns for key in (turn.state_key, turn.next_state_key)})
+    of = {name: dict(zip(keys, (-rng.random(len(keys))).tolist(), strict=True)) for name in values}
+    out = []
+    for m in members:
+        turns = tuple(
+            replace(
+                turn,
+                values={name: table[turn.state_key] for name, table in of.items()}
+                | {f"{name}.next": table[turn.next_state_key] for name, table in of.items()},
+            )
+            for turn in m.turns
+        )
+        out.append(replace(m, turns=turns, tokens=_tokens(len(turns), token_values, rng) if token_values else None))
+    return out
+
+
+def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:
+    """Tokens of an episode: one to three that are read, one to three that are written, in every turn."""
+    read, wrote = rng.integers(1, 4, turns), rng.integers(1, 4, turns)
+    mask = np.repeat(np.tile([False, True], turns), np.stack([read, wrote], 1).reshape(-1))
+    numbers = {name: rng.random(len(mask) + 1).astype(np.float32) for name in names}
+    return Tokens(
+        ids=np.arange(len(mask), dtype=np.int32),
+        mask=mask,
+        logprobs=np.zeros(len(mask), np.float32),
+        turn_offsets=np.concatenate([[0], np.cumsum(read + wrote)]).astype(np.int32),
+        values=numbers,
+    )
 
 
 def _random_task(rng: np.random.Generator) -> dict[str, Any]:
