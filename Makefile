@@ -3,8 +3,8 @@
 #   make test    set up and run the fast tests (no torch)
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, as ratios against peers
-#   make ci      what continuous integration runs
 #   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
+#   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
@@ -31,7 +31,7 @@ gpu:
 	PYTHONPATH=src $$python -m creditflow.train.gpu $(ARGS)
 
 ci:
-	@bash .ci/run
+	@bash .ci/run $(TIERS)
 
 clean:
 	rm -rf .venv .venv-* build dist runs src/creditflow.egg-info

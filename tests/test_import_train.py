@@ -19,6 +19,9 @@ MODULES = (
     "creditflow.train.commands.merge",
     "creditflow.train.commands.train",
     "creditflow.train.commands.eval",
+    "creditflow.train.commands.annotate",
+    "creditflow.train.annotate.critic",
+    "creditflow.train.annotate.likelihood",
     "creditflow.train.config",
 )
 

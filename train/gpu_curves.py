@@ -23,6 +23,7 @@ from creditflow.train.journal import read_metrics
 from creditflow.train.settings import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.groups import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
@@ -52,7 +53,7 @@ def curves(
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """Named pieces: per seed one warm-up, then one run per scheme and control."""
     credit.register(ShuffledGiGPO)
-    registered = [name for name in credit.names() if name not in FIRST and name not in CONTROLS]
+    registered = [name for name in credit.names() if name not in (*FIRST, *CONTROLS) and not lookup(name).task_fields]
     wanted = list(schemes) or [*FIRST, *CONTROLS, *registered]
     seeds = list(seeds)[:1] if toy else list(seeds)
     pieces: dict[str, Callable[[], dict[str, Any]]] = {}

@@ -113,6 +113,11 @@ class Group:
         """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
         return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
 
+    def prefix(self, index: int) -> tuple[Turn, ...]:
+        """The turns before a branch's own first one, which its ancestors store; () for a trajectory that is no branch."""
+        member = self.trajectories[index]
+        return tuple(prefix(member, {other.trajectory_id: other for other in self.trajectories}))
+
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by their true key, or by what a text-only method would have seen.
 

@@ -40,6 +40,7 @@ _BY_ANNOTATION: dict[str, Callable[[Any], Any]] = {
     "float": checked.number,
     "tuple[str, ...]": checked.texts,
     "Mapping[str, float]": checked.values,
+    "Mapping[str, str]": checked.named_texts,
     "Tokens | None": _tokens,
 }
 
@@ -60,6 +61,7 @@ _TOKENS: dict[str, Callable[[Any], Any]] = {
     "turn_offsets": checked.ints,
     "prompts": checked.prompts,
     "policy_version": checked.text,
+    "values": checked.token_values,
 }
 _TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}
 
@@ -196,6 +198,8 @@ def encode_line(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
             "prompts": [prompt.tolist() for prompt in tokens.prompts],
             "policy_version": tokens.policy_version,
         }
+        if tokens.values:
+            data["tokens"]["values"] = {name: numbers.tolist() for name, numbers in tokens.values.items()}
     try:
         return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:

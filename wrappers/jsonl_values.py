@@ -12,9 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.wrappers.records import NO_VALUES
+from creditflow.wrappers.records import NO_PROVENANCE, NO_VALUES
 
-__all__ = ["bits", "flag", "integer", "ints", "key", "logprobs", "number", "prompts", "text", "texts", "values"]
+__all__ = [
+    "bits",
+    "flag",
+    "integer",
+    "ints",
+    "key",
+    "logprobs",
+    "named_texts",
+    "number",
+    "prompts",
+    "text",
+    "texts",
+    "token_values",
+    "values",
+]
 
 
 def text(value: Any) -> str:
@@ -72,6 +86,13 @@ def values(value: Any) -> Mapping[str, float]:
     return {sys.intern(name): number(item) for name, item in value.items()} or NO_VALUES
 
 
+def named_texts(value: Any) -> Mapping[str, str]:
+    """An object of strings, all kept once."""
+    if type(value) is not dict or not all(type(item) is str for item in value.values()):
+        raise TypeError("an object of strings")
+    return {sys.intern(name): sys.intern(item) for name, item in value.items()} or NO_PROVENANCE
+
+
 def ints(value: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
     """A list of 32-bit integers, as int32."""
     if type(value) is not list or not all(type(item) is int and -(2**31) <= item < 2**31 for item in value):
@@ -99,3 +120,10 @@ def prompts(value: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], ...]:
     if type(value) is not list:
         raise TypeError("a list of lists of 32-bit integers")
     return tuple(ints(prompt) for prompt in value)
+
+
+def token_values(value: Any) -> Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]:
+    """An object of lists of numbers that float32 holds."""
+    if type(value) is not dict:
+        raise TypeError("an object of lists of 32-bit numbers")
+    return {sys.intern(name): logprobs(numbers) for name, numbers in value.items()}

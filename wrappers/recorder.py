@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.core import AgentEnv
+from creditflow.envs.core import INFO_TYPES, AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.wrappers.records import NO_VALUES, Trajectory, Turn
 from creditflow.wrappers.stop_reasons import StopReason
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "whole_thought"]
+
+
+def whole_thought(noted: str, info: Mapping[str, Any]) -> str:
+    """What the agent noted, and what the environment found around the call in its action (``info["thought"]``)."""
+    around = info.get("thought", "")
+    return noted if around in noted else around if noted in around else f"{noted}\n{around}"
 
 
 class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -51,6 +58,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._known: dict[str, float] = {}
         self._note = {"thought": "", "response": ""}
         self._stop: StopReason | None = None
+        self._listener: Callable[..., None] | None = (
+            env.get_wrapper_attr("note") if env.has_wrapper_attr("note") else None
+        )
 
     def name_next(self, **names: Any) -> None:
         """Name the episode that the next ``reset`` begins.
@@ -64,7 +74,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._names = names
 
     def note(self, *, thought: str = "", response: str = "") -> None:
-        """What the agent thought and said; belongs to the next ``step``."""
+        """What the agent thought and said; belongs to the next ``step``. Passed on to a wrapper that listens."""
+        if self._listener is not None:
+            self._listener(thought=thought, response=response)
         self._note = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -87,6 +99,24 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._known = self._ask()
         return obs, info
 
+    def branch(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
+        """Put the episode that ``reset`` began, which has no turn yet, into a snapshot of another of the same task.
+
+        Name it before the reset, with ``parent`` and ``fork_turn``. The record begins in the snapshot's state.
+
+        Raises:
+            EpisodeError: there is no fresh episode, or the snapshot is of one that is over.
+        """
+        if self._turns or not self._info or self._stop is not None:
+            raise EpisodeError("only an episode that has no turn yet can be put into a snapshot: call reset() first")
+        fresh = {key: value for key, value in self._info.items() if key not in INFO_TYPES}
+        self._observation, info = self._base.set_state(snapshot)
+        if not info["admissible_actions"]:
+            raise EpisodeError("a branch begins in the middle of an episode, this snapshot is of its end")
+        self._info = {**fresh, **info}
+        self._known = self._ask()
+        return self._observation, self._info
+
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action and record the turn."""
         outcome = self.env.step(action)
@@ -103,7 +133,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
                 observation=self._observation if self._texts and isinstance(self._observation, str) else "",
-                thought=self._note["thought"] if self._texts else "",
+                thought=whole_thought(self._note["thought"], info) if self._texts else "",
                 response=self._note["response"] if self._texts else "",
                 text_key=before["text_key"],
                 invalid_reason=info["invalid_reason"],
@@ -134,6 +164,11 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def base(self) -> AgentEnv[Any, Any, Any]:
         """The bare environment."""
         return self._base
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the present episode is called in the record: its trajectory_id, group_id, task_id and so on."""
+        return dict(self._identity)
 
     @property
     def finished(self) -> bool:

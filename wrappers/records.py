@@ -15,14 +15,20 @@ from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.stop_reasons import STOP_REASONS, StopReason
 from creditflow.wrappers.tokens import Tokens
 
-__all__ = ["NO_VALUES", "Trajectory", "Turn", "exact_sum"]
+__all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "exact_sum"]
 
 NO_VALUES: Mapping[str, float] = MappingProxyType({})
+NO_PROVENANCE: Mapping[str, str] = MappingProxyType({})
 
 
 def _no_values() -> Mapping[str, float]:
     """One shared empty mapping: a million turns need no million dicts."""
     return NO_VALUES
+
+
+def _no_provenance() -> Mapping[str, str]:
+    """The same for texts."""
+    return NO_PROVENANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ class Trajectory:
             only its own turns, so that the shared prefix counts once.
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
         values: numbers about the whole trajectory, written by annotators.
+        provenance: who wrote each name among the values of turns, tokens and trajectory (see ``train/annotate``).
     """
 
     trajectory_id: str
@@ -110,6 +117,7 @@ class Trajectory:
     fork_turn: int = -1
     trial: int = 0
     values: Mapping[str, float] = field(default_factory=_no_values)
+    provenance: Mapping[str, str] = field(default_factory=_no_provenance)
 
     def __post_init__(self) -> None:
         name = f"trajectory {self.trajectory_id!r}"

@@ -28,6 +28,7 @@ from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
 
 __all__ = ["BASELINE", "Row", "SuiteResult", "provenance", "run_bench"]
@@ -104,6 +105,7 @@ def _run_suite(
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
     expert = GroupEnv(suite.env, size=1, texts=False, **suite.settings)
     solved = [g.trajectories[0].success for g in play_groups(expert, ExpertAgent(), suite.tasks)]
+    schemes = {name: scheme for name, scheme in schemes.items() if _defined(name, scheme, suite, groups)}
     scores = score_log(schemes, groups)
     jobs = [(name, scheme, suite, preset, seed + s) for name, scheme in schemes.items() for s in range(preset.seeds)]
     curves = list(progress(_learn_all(jobs, workers), f"{suite.name}: learning", len(jobs)))
@@ -114,6 +116,14 @@ def _run_suite(
         expert_success=float(np.mean(solved)),
         rows=tuple(_row(score, curves) for score in scores),
     )
+
+
+def _defined(name: str, scheme: credit.Scheme, suite: Suite, groups: Sequence[Group]) -> bool:
+    """Whether a scheme can score these groups; says why not."""
+    reason = next(filter(None, map(scheme.undefined_on, groups)), "")
+    if reason:
+        print(f"{suite.name}: {name} is left out: {reason}", file=sys.stderr)
+    return not reason
 
 
 def _learn_all(jobs: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Curve]:

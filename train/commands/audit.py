@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    found = audit(read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=()))
+    found = audit(read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by))
     variant, reason = supported_variant(found)
     advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
     text = json.dumps(_plain(asdict(found) | advice), indent=1, allow_nan=False) if args.json else audit_text(found)

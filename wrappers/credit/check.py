@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.state_graph import StateGraph
 
-__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit", "random_group"]
+__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit"]
 
 Property = Callable[[Scheme, np.random.Generator], str]
 
@@ -59,68 +61,20 @@ class CheckReport:
         return "\n".join(lines)
 
 
-# -- random groups ------------------------------------------------------------------------------------------------------
-def random_group(
-    rng: np.random.Generator,
-    *,
-    size: int | None = None,
-    outcome: float | None = None,
-    unit_costs: bool = True,
-    dense: bool = False,
-) -> Group:
-    """Rollouts of a random walk on a small random graph.
-
-    Args:
-        rng: source of randomness.
-        size: number of trajectories; default 2 to 6.
-        outcome: probability of success of each; default drawn.
-        unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
-        dense: every turn has a reward; else only a final 1 for success.
-    """
-    n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
-    moves = rng.integers(0, n_states, (n_states, n_actions))
-    price = np.ones((n_states, n_actions)) if unit_costs else rng.choice([1.0, 2.0, 3.5], (n_states, n_actions))
-    chance = float(rng.random()) if outcome is None else outcome
-    members = []
-    for i in range(int(rng.integers(2, 7)) if size is None else size):
-        state, turns = 0, []
-        success = bool(rng.random() < chance)
-        length = int(rng.integers(1, 8))
-        for t in range(length):
-            action, last = int(rng.integers(n_actions)), t == length - 1
-            after = "goal" if last and success else f"s{moves[state, action]}"
-            reward = float(success and last) + (float(rng.choice([-0.1, 0.0, 0.5])) if dense else 0.0)
-            turns.append(
-                Turn(
-                    f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
-                    effective=after != f"s{state}", cost=float(price[state, action]),
-                    text_key=_seen(f"s{state}", t),
-                )
-            )  # fmt: skip
-            state = int(moves[state, action])
-        reason = "success" if success else str(rng.choice(["failed", "env_limit"]))
-        members.append(
-            Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,  # type: ignore[arg-type]  # drawn from the literals
-                final_text_key=_seen(turns[-1].next_state_key, length),
-            )
-        )  # fmt: skip
-    return Group(tuple(members))
+def _draw(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Group:
+    """A random group with the annotations that the scheme needs."""
+    return random_group(rng, values=scheme.needs, token_values=scheme.requires_tokens, **options)
 
 
-def _seen(state: str, t: int) -> str:
-    """What a text method sees of a state: most of it alike everywhere, and a line that depends on the time."""
-    hint = ("", " A bell rings.", " It is getting late.")[t % 3]
-    return f"You stand in a hall of a large house. There are doors on both sides. This is place {state}.{hint}"
-
-
+# -- changed groups -----------------------------------------------------------------------------------------------------
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
     """The group with ``change(turn, is_last)`` applied to every turn."""
     return Group(
         tuple(
             replace(m, turns=tuple(change(turn, t == len(m.turns) - 1) for t, turn in enumerate(m.turns)))
             for m in group.trajectories
-        )
+        ),
+        group.task,
     )
 
 
@@ -141,66 +95,68 @@ def _compare(group: Group, got: NDArray[np.float64], expected: NDArray[np.float6
 # -- properties: "" if it held on this draw, else the counterexample ------------------------------------------------------
 def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     """The order of the rollouts does not matter."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     order = rng.permutation(len(group))
-    shuffled = Group(tuple(group.trajectories[i] for i in order))
+    shuffled = Group(tuple(group.trajectories[i] for i in order), group.task)
     before, after = scheme.assign(group).advantages, scheme.assign(shuffled).advantages
     return _compare(shuffled, np.concatenate(after), np.concatenate([before[i] for i in order]))
 
 
 def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group of one teaches nothing about its outcome."""
-    group = random_group(rng, size=1)
+    group = _draw(scheme, rng, size=1)
     return _compare(group, scheme.assign(group).outcome_advantages, 0.0)
 
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """Equal rollouts get exactly nothing."""
-    one = random_group(rng, size=1, dense=True).trajectories[0]
+    alone = _draw(scheme, rng, size=1, dense=True)
+    one = alone.trajectories[0]
     plain = replace(one, turns=tuple(replace(turn, parsed=True) for turn in one.turns))
     # distinct states, so that no state is compared with itself at another time
     walk = _unrolled(plain)
-    group = Group(tuple(replace(walk, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6)))))
+    members = tuple(replace(walk, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6))))
+    group = Group(members, alone.task)
     got = scheme.assign(group).flat_advantages
     return "" if (got == 0.0).all() else _describe(group, got, 0.0)
 
 
 def all_fail_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group without success and without rewards gets nothing."""
-    group = random_group(rng, outcome=0.0, unit_costs=False)
+    group = _draw(scheme, rng, outcome=0.0, unit_costs=False)
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def shift(scheme: Scheme, rng: np.random.Generator) -> str:
     """Adding a constant to every return changes nothing."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     moved = _changed(group, lambda turn, last: replace(turn, reward=turn.reward + 3.0) if last else turn)
     return _compare(moved, scheme.assign(moved).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def scale(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a positive number changes nothing."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def homogeneous(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a number multiplies all credit by it."""
-    group = random_group(rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, 8.0 * scheme.assign(group).flat_advantages)
 
 
 def stopping_time(scheme: Scheme, rng: np.random.Generator) -> str:
     """When all outcomes are equal, taking more or fewer turns earns nothing."""
-    group = random_group(rng, outcome=float(rng.integers(2)))
+    group = _draw(scheme, rng, outcome=float(rng.integers(2)))
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
     """Shaping sums to a function of the first and last state, whatever the way."""
-    group = random_group(rng)
+    group = _draw(scheme, rng)
     sums = np.array([rewards.sum() for rewards in scheme.assign(group).step_rewards])
     ends = [(m.final_state_key, m.end) for m in group.trajectories]
     expected = np.array([sums[ends.index(end)] for end in ends])
@@ -209,7 +165,7 @@ def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     """From one state, a step nearer to success gets more step credit (GraphGPO, proposition 4.1)."""
-    group = random_group(rng, outcome=0.6, unit_costs=False)
+    group = _draw(scheme, rng, outcome=0.6, unit_costs=False)
     graph = StateGraph.from_group(group)
     distance = graph.distances()
     if not len(graph.goals):
@@ -230,6 +186,23 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     return ""
 
 
+def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
+    """No step part turns the sign of a trajectory's outcome."""
+    group = _draw(scheme, rng, dense=True)
+    scored = scheme.assign(group)
+    outcome = scored.outcome_advantages[group.arrays.trajectory]
+    turned = scored.flat_advantages * np.sign(outcome) < -1e-9 * np.abs(outcome)
+    return _describe(group, scored.flat_advantages[turned], outcome[turned]) if turned.any() else ""
+
+
+def unnamed_entity(scheme: Scheme, rng: np.random.Generator) -> str:
+    """An entity of the task that no text names changes nothing."""
+    group = _draw(scheme, rng)
+    task = {**group.task, "entities": [*group.task["entities"], "never named"]}
+    more = Group(group.trajectories, task)
+    return _compare(more, scheme.assign(more).flat_advantages, scheme.assign(group).flat_advantages)
+
+
 def _unrolled(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every state made distinct."""
     n = len(trajectory.turns)
@@ -241,20 +214,20 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
 
 
 _ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)
-PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone)}
+PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity)}
 
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
 def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
-    group = random_group(rng, dense=True, unit_costs=False)
+    group = _draw(scheme, rng, dense=True, unit_costs=False)
     _check_one(scheme, group)
     # what logs hold and schemes forget: a rollout that ended before its first turn, a group of one
     first = group.trajectories[0]
     start = first.turns[0].state_key
     unmoved = Trajectory("unmoved", first.group_id, first.task_id, (), False, 0.0, "env_error", start)
-    _check_one(scheme, Group((*group.trajectories, unmoved)))
-    _check_one(scheme, Group((first,)))
-    groups = [group, Group((unmoved,)), Group((first,))]
+    _check_one(scheme, Group((*group.trajectories, unmoved), group.task))
+    _check_one(scheme, Group((first,), group.task))
+    groups = [group, Group((unmoved,), group.task), Group((first,), group.task)]
     batch = scheme.assign_batch(groups)
     if [len(credit.flat_advantages) for credit in batch] != [len(g.turns) for g in groups]:
         raise SchemeContractError(f"{scheme.name}: assign_batch must return one Credit per group, in order")

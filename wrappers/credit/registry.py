@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.wrappers.credit.actor_critic import MTPPO, PPOGAE
 from creditflow.wrappers.credit.base import Scheme, Semantics
+from creditflow.wrappers.credit.egrpo import EGRPO
+from creditflow.wrappers.credit.gdcr import GDCR
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
+from creditflow.wrappers.credit.igpo import IGPO
+from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.sapo import SAPO
+from creditflow.wrappers.credit.stepsearch import StepSearch
+from creditflow.wrappers.credit.tips import TIPS
 
 __all__ = ["explain", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
 _SCHEMES: dict[str, type[Scheme]] = {
-    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD)
+    scheme.name: scheme
+    for scheme in (
+        GRPO,
+        RLOO,
+        GiGPO,
+        GraphGPO,
+        RewardFlow,
+        GroupTD,
+        GDCR,
+        SAPO,
+        EGRPO,
+        StepSearch,
+        PPOGAE,
+        MTPPO,
+        PRM,
+        TIPS,
+        IGPO,
+    )
 }
 
 
@@ -56,9 +82,20 @@ def _check_class(scheme: type[Scheme]) -> None:
                 raise unknown_name(f"parameter in {kind}.presets", name, parameters)
 
 
-def names() -> tuple[str, ...]:
-    """Registered names, sorted."""
-    return tuple(sorted(_SCHEMES))
+def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
+    """Registered names, sorted.
+
+    Args:
+        given: only schemes that need no other annotations and fields of the task than these; () for those that need
+            none.
+    """
+    return tuple(
+        sorted(
+            name
+            for name, scheme in _SCHEMES.items()
+            if given is None or {*scheme.requires, *scheme.task_fields} <= set(given)
+        )
+    )
 
 
 def lookup(name: str) -> type[Scheme]:
@@ -116,6 +153,7 @@ def explain(name: str) -> str:
         f"Source: {scheme.source}",
         f"Declared properties: {', '.join(sorted(scheme.declares)) or 'none'}",
         f"Annotations needed: {', '.join(scheme.requires) or 'none'}",
+        f"Fields of the task needed: {', '.join(scheme.task_fields) or 'none'}",
         table,
     ]
     return "\n\n".join(parts)

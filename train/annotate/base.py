@@ -1,0 +1,117 @@
+"""What an annotator is: it reads groups and returns named numbers for every trajectory, and says who it is.
+
+An annotator of one's own is a class with three attributes and one method. A number about the state before a turn has
+a plain name ("value.critic"); the same about the state after it has ".next" at the end; ``boundaries`` makes both from
+the T + 1 numbers of a trajectory with T turns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import DataError
+from creditflow.wrappers.groups import Group
+
+__all__ = ["AnnotationError", "Annotator", "Notes", "Provenance", "boundaries"]
+
+
+class AnnotationError(DataError):
+    """What an annotator returned, or was given, does not fit: a wrong count, a missing turn, a number that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Who wrote a number, so that a log says by itself where its annotations come from.
+
+    Attributes:
+        annotator: name in the registry.
+        version: of its rules; it rises when the same input gives other numbers.
+        parameters: plain values that the numbers depend on.
+        model: digest of the weights, or the name under which a server offers its model; "" if there is none.
+    """
+
+    annotator: str
+    version: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+
+    def text(self) -> str:
+        """One line of JSON, equal for equal provenance; what the log holds."""
+        data = {
+            "annotator": self.annotator,
+            "version": self.version,
+            "parameters": dict(self.parameters),
+            "model": self.model,
+        }
+        return json.dumps(data, sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, text: str) -> Provenance:
+        """The provenance that ``text()`` wrote.
+
+        Raises:
+            AnnotationError: something else.
+        """
+        try:
+            data = json.loads(text)
+            return cls(str(data["annotator"]), int(data["version"]), dict(data["parameters"]), str(data["model"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise AnnotationError(f"not the provenance of an annotation: {text[:80]!r}") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Notes:
+    """The numbers for one trajectory with T turns and L tokens.
+
+    Attributes:
+        turns: by name float64 (T,).
+        trajectory: by name one number.
+        tokens: by name float32 (L+1,), see ``Tokens.values``.
+    """
+
+    turns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    trajectory: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+
+
+class Annotator(Protocol):
+    """Writes named numbers. All but the method may be plain class attributes."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Who writes."""
+        ...
+
+    @property
+    def turn_names(self) -> tuple[str, ...]:
+        """Every name it writes into turns, those with ".next" included."""
+        ...
+
+    @property
+    def trajectory_names(self) -> tuple[str, ...]:
+        """Every name it writes into trajectories."""
+        ...
+
+    @property
+    def token_names(self) -> tuple[str, ...]:
+        """Every name it writes into token sidecars."""
+        ...
+
+    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+        """One entry per trajectory, through all groups in order; the groups of a call share a batch."""
+        ...
+
+
+def boundaries(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Turn values from the T + 1 numbers of the states of a trajectory: ``name`` before and ``name.next`` after.
+
+    >>> {name: numbers.tolist() for name, numbers in boundaries("value.x", np.array([0.1, 0.5, 1.0])).items()}
+    {'value.x': [0.1, 0.5], 'value.x.next': [0.5, 1.0]}
+    """
+    return {name: values[:-1], f"{name}.next": values[1:]}

@@ -1,0 +1,116 @@
+"""Annotating a whole log: batch by batch into OUT.partial, which becomes OUT when all is there.
+
+After an interruption the same command goes on where it stopped and gives the same file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate.apply import annotate
+from creditflow.train.annotate.base import AnnotationError, Annotator
+from creditflow.train.progress import progress
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records import Trajectory
+
+__all__ = ["annotate_log"]
+
+V = TypeVar("V")
+
+
+def annotate_log(
+    groups: Sequence[Group],
+    annotator: Annotator,
+    out: Path,
+    *,
+    batch: int = 16,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> int:
+    """Write the annotated groups to ``out``; returns how many groups were there already.
+
+    Args:
+        groups: of the input, in order.
+        annotator: who writes.
+        out: a .jsonl or .jsonl.gz file.
+        batch: groups per call of the annotator.
+        resume: go on with what an interrupted command left.
+        overwrite: see ``annotate``.
+
+    Raises:
+        ConfigError: something is left of an interrupted command, and ``resume`` is False.
+        AnnotationError: see ``annotate``; or what is left was not written by this command.
+    """
+    partial = out.with_name(out.name + ".partial")
+    done: list[Group] = []
+    if partial.exists():
+        if not resume:
+            raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or delete it")
+        done = _finished(partial, groups, annotator)
+        write_jsonl(partial, done)  # without a torn last group
+    found = len(done)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    starts = range(found, len(groups), batch)
+    with partial.open("a", encoding="ascii") as stream:
+        for start in progress(starts, f"annotate with {annotator.provenance.annotator}", len(starts)):
+            fresh = annotate(groups[start : start + batch], annotator, overwrite=overwrite)
+            write_jsonl(stream, fresh)
+            stream.flush()
+            done += fresh
+    write_jsonl(out, done)
+    partial.unlink()
+    return found
+
+
+def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
+    """The whole groups that an interrupted command wrote, if this command would have written them."""
+    text = partial.read_text(encoding="ascii")
+    lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
+    done, used = [], 0
+    for group in groups:
+        if used + len(group) > len(lines):
+            break
+        found = read_groups(io.StringIO("".join(lines[used : used + len(group)])))
+        used += len(group)
+        if len(found) != 1 or not _same(found[0], group, annotator):
+            raise AnnotationError(
+                f"{partial}: what stands there for group {group.group_id!r} was not written by this command (another "
+                "input, annotator, model or parameter); delete the file to begin anew"
+            )
+        done.append(found[0])
+    if len(done) == len(groups) and used < len(lines):
+        raise AnnotationError(f"{partial}: holds more than the input; delete the file to begin anew")
+    return done
+
+
+def _same(read: Group, group: Group, annotator: Annotator) -> bool:
+    """Whether ``read`` is ``group`` with this annotator's numbers."""
+    written = {*annotator.turn_names, *annotator.trajectory_names}
+    who = annotator.provenance.text()
+    return len(read) == len(group) and all(
+        all(one.provenance.get(name) == who for name in written) and _bare(one, annotator) == _bare(other, annotator)
+        for one, other in zip(read.trajectories, group.trajectories, strict=True)
+    )
+
+
+def _bare(trajectory: Trajectory, annotator: Annotator) -> Trajectory:
+    """The trajectory without what the annotator writes."""
+    names = {*annotator.turn_names, *annotator.trajectory_names, *annotator.token_names}
+    tokens = trajectory.tokens
+    return replace(
+        trajectory,
+        turns=tuple(replace(turn, values=_without(turn.values, names)) for turn in trajectory.turns),
+        tokens=None if tokens is None else replace(tokens, values=_without(tokens.values, names)),
+        values=_without(trajectory.values, names),
+        provenance=_without(trajectory.provenance, names),
+    )
+
+
+def _without(values: Mapping[str, V], names: Collection[str]) -> dict[str, V]:
+    return {name: value for name, value in values.items() if name not in names}

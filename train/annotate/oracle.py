@@ -1,0 +1,65 @@
+"""``oracle``: the environment's own knowledge of every state, read along a replay of the episode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import DataError
+from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.train.replay import member_chance, replay, whole
+from creditflow.wrappers.groups import Group
+
+__all__ = ["OracleAnnotator", "make"]
+
+
+class OracleAnnotator:
+    """Writes ``value.oracle`` and ``distance.oracle``, as ``Recorder(oracle=True)`` does: ∞ is written as −1.
+
+    Args:
+        make_env: makes the environment of the log.
+    """
+
+    turn_names = ("value.oracle", "value.oracle.next", "distance.oracle", "distance.oracle.next")
+    trajectory_names: tuple[str, ...] = ()
+    token_names: tuple[str, ...] = ()
+
+    def __init__(self, make_env: Callable[[], gym.Env[Any, Any]]) -> None:
+        self._env = cast("AgentEnv[Any, Any, Any]", make_env().unwrapped)
+        self.provenance = Provenance("oracle", 1, {"env": self._env.env_name, "exact": bool(self._env.oracle.exact)})
+
+    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+        """One entry per trajectory.
+
+        Raises:
+            AnnotationError: an episode of another environment.
+        """
+        return [self._one(group, i) for group in groups for i in range(len(group))]
+
+    def _one(self, group: Group, index: int) -> Notes:
+        trajectory = group.trajectories[index]
+        try:
+            states = replay(
+                self._env, whole(group, index), task_id=group.task_id, task=group.task, seed=member_chance(trajectory)
+            )
+        except DataError as error:
+            raise AnnotationError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
+        own = states[len(states) - 1 - len(trajectory.turns) :]
+        oracle = self._env.oracle
+        distances = [oracle.distance(state) for state in own]
+        return Notes(
+            boundaries("value.oracle", np.array([oracle.value(state) for state in own]))
+            | boundaries("distance.oracle", np.array([-1.0 if math.isinf(d) else d for d in distances]))
+        )
+
+
+def make(argument: str, context: Context) -> OracleAnnotator:  # noqa: ARG001 - the registry refuses an argument
+    """The annotator ``oracle``."""
+    settings_of("oracle", context, {})
+    return OracleAnnotator(context.environment("oracle"))

@@ -1,0 +1,97 @@
+"""Annotators by the text that the command line takes: ``oracle``, ``critic:DIR``, ``judge:URL#MODEL`` and so on.
+
+Each name has a module with a function ``make(argument, context)``, imported when it is asked for: most need an extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+
+from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.train.annotate.base import Annotator
+
+__all__ = ["ANNOTATORS", "Context", "make_annotator", "settings_of"]
+
+# name -> (module with make(argument, context), what the name's argument is, what it writes)
+ANNOTATORS: dict[str, tuple[str, str, str]] = {
+    "oracle": ("creditflow.train.annotate.oracle", "", "value.oracle, distance.oracle: what the environment knows"),
+    "critic": ("creditflow.train.annotate.critic", "DIR", "value.critic: a trained critic's values, of tokens too"),
+    "likelihood": (
+        "creditflow.train.annotate.likelihood",
+        "DIR",
+        "logp.answer, logp.answer.mean: log-likelihood of the right answer after the history so far",
+    ),
+    "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's mark for every turn"),
+    "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an annotator may be made of, besides its argument.
+
+    Attributes:
+        settings: its parameters by name, plain values.
+        make_env: makes the environment of the log, without wrappers; None if nobody named one.
+        device: of models.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    make_env: Callable[[], gym.Env[Any, Any]] | None = None
+    device: str = "auto"
+
+    def environment(self, name: str) -> Callable[[], gym.Env[Any, Any]]:
+        """``make_env``.
+
+        Raises:
+            ConfigError: nobody named an environment.
+        """
+        if self.make_env is None:
+            raise ConfigError(
+                f"annotator {name!r} replays episodes: name their environment (--env, --env-set, --panel)"
+            )
+        return self.make_env
+
+
+def make_annotator(spec: str, context: Context = Context()) -> Annotator:
+    """An annotator from ``NAME`` or ``NAME:ARGUMENT``.
+
+    Raises:
+        ConfigError: an unknown name, a missing or needless argument, or a wrong setting.
+        MissingExtraError: it needs a component that is not installed.
+        DataError: its model cannot be read.
+    """
+    name, _, argument = spec.partition(":")
+    if name not in ANNOTATORS:
+        raise unknown_name("annotator", name, ANNOTATORS)
+    module, wanted, _ = ANNOTATORS[name]
+    if wanted and not argument:
+        raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
+    if argument and not wanted:
+        raise ConfigError(f"annotator {name!r} takes no argument, got {argument!r}")
+    annotator: Annotator = import_module(module).make(argument, context)
+    return annotator
+
+
+def settings_of(name: str, context: Context, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """An annotator's parameters: its defaults, with what the context sets.
+
+    Raises:
+        ConfigError: an unknown name, or a value of another type than the default's.
+    """
+    settings = dict(defaults)
+    for key, value in context.settings.items():
+        if key not in defaults:
+            raise unknown_name(f"setting of annotator {name!r}", key, defaults)
+        kind = type(defaults[key])
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise ConfigError(f"annotator {name!r}: {key} must be {kind.__name__}, got {value!r}")
+        settings[key] = value
+    return settings

@@ -1,0 +1,58 @@
+"""Going through a recorded episode again: the snapshots that its environment passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import gymnasium as gym
+
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import DataError
+from creditflow.wrappers.group_env import member_seed
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
+
+__all__ = ["member_chance", "replay", "whole"]
+
+
+def replay(
+    env: gym.Env[Any, Any], turns: Sequence[Turn], *, task_id: str, task: Mapping[str, Any], seed: int
+) -> list[str]:
+    """Snapshots before every turn and after the last, T + 1 of them.
+
+    Args:
+        env: of the kind that was recorded; it is reset.
+        turns: the whole episode, from its first turn.
+        task_id, task: what was played; the payload is enough where the environment's source does not hold the id.
+        seed: of the environment's own chance.
+
+    Raises:
+        DataError: the replay does not come through the recorded states.
+    """
+    base = cast("AgentEnv[Any, Any, Any]", env.unwrapped)
+    options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": task_id}
+    _, info = env.reset(seed=seed, options=options)
+    snapshots = [base.get_state()]
+    for t, turn in enumerate(turns):
+        if info["state_key"] != turn.state_key:
+            raise DataError(
+                f"turn {t} was recorded in state {turn.state_key!r}, its replay comes to {info['state_key']!r}; is it "
+                "the same environment, task and seed?"
+            )
+        action = base.action_from_text(turn.action) if turn.valid else turn.action
+        _, _, _, _, info = base.step(action)
+        snapshots.append(base.get_state())
+    if turns and info["state_key"] != turns[-1].next_state_key:
+        raise DataError(f"the replay ends in state {info['state_key']!r}, the record in {turns[-1].next_state_key!r}")
+    return snapshots
+
+
+def member_chance(trajectory: Trajectory) -> int:
+    """The seed of the recorded environment's own chance, as ``GroupEnv`` gave it."""
+    return member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)
+
+
+def whole(group: Group, index: int) -> tuple[Turn, ...]:
+    """All turns of an episode, from its first: a branch's own ones after those it shares."""
+    return (*group.prefix(index), *group.trajectories[index].turns)

@@ -1,0 +1,121 @@
+"""Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, eq. 16), and whitening.
+
+Plain functions of arrays: whether a step is a token or a turn is the caller's business. Time is the last axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.base import CreditError
+
+__all__ = ["gae", "gae_ragged", "moments", "whiten"]
+
+
+def gae(
+    rewards: NDArray[np.float64],
+    values: NDArray[np.float64],
+    *,
+    discount: float = 1.0,
+    trace: float = 1.0,
+    last_value: ArrayLike = 0.0,
+) -> NDArray[np.float64]:
+    """Â_t = Σ_l (γλ)^l δ_{t+l} with δ_t = r_t + γ V(s_{t+1}) − V(s_t).
+
+    ``Â + values`` are the λ-returns that a critic is trained towards.
+
+    >>> gae(np.array([0.0, 1.0]), np.array([0.5, 0.75]))
+    array([0.5 , 0.25])
+
+    Args:
+        rewards: float64 (…, T), r_t.
+        values: float64 (…, T), V(s_t).
+        discount: γ in [0, 1].
+        trace: λ in [0, 1]; 0 looks one step ahead, 1 to the end.
+        last_value: (…), V(s_T): 0 where the episode is over, a value where it was only cut off.
+
+    Raises:
+        CreditError: shapes differ, or a number is not finite.
+        ConfigError: γ or λ out of range.
+    """
+    rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
+    if rewards.shape != values.shape:
+        raise CreditError(f"GAE needs a value for every reward, got shapes {values.shape} and {rewards.shape}")
+    for name, number in (("discount", discount), ("trace", trace)):
+        if not 0.0 <= number <= 1.0:
+            raise ConfigError(f"{name} must lie in [0, 1], got {number!r}")
+    length = rewards.shape[-1]
+    after = np.empty(values.shape)
+    after[..., :-1] = values[..., 1:]
+    if length:
+        after[..., -1] = last_value
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        out = np.ascontiguousarray(np.moveaxis(rewards + discount * after - values, -1, 0))
+        for t in range(length - 2, -1, -1):
+            out[t] += discount * trace * out[t + 1]
+    out = np.moveaxis(out, 0, -1)
+    if not np.isfinite(out).all():
+        raise CreditError("advantages are not finite: are rewards or values huge, or no numbers?")
+    return out
+
+
+def gae_ragged(
+    rewards: NDArray[np.float64],
+    values: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    *,
+    discount: float = 1.0,
+    trace: float = 1.0,
+    last_values: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """``gae`` of many episodes of unequal length, walked backwards side by side.
+
+    Rows are padded in front, so that all end together: what stands in the padding comes last and reaches nobody.
+
+    Args:
+        rewards, values: float64 (N,), one episode after the other.
+        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]``.
+        discount, trace: γ and λ.
+        last_values: float64 (G,), default 0.
+
+    Returns:
+        float64 (N,).
+    """
+    lengths = np.diff(offsets)
+    width = int(lengths.max(initial=0))
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    column = np.arange(len(row)) - np.repeat(offsets[1:], lengths) + width
+    padded = np.zeros((2, len(lengths), width))
+    padded[0, row, column], padded[1, row, column] = rewards, values
+    ends = np.zeros(len(lengths)) if last_values is None else last_values
+    return gae(padded[0], padded[1], discount=discount, trace=trace, last_value=ends)[row, column]
+
+
+def moments(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
+    """Mean, and √(sample variance + eps); the latter is 0 where all samples are equal, as far as rounding tells.
+
+    Args:
+        samples: float64 (n,); fewer than two have no spread.
+        eps: added to the variance (inside the root).
+    """
+    size = float(np.abs(samples).max(initial=0.0))
+    if len(samples) < 2 or np.ptp(samples) <= 1e-9 * size:
+        return (float(samples.mean()) if len(samples) else 0.0), 0.0
+    scaled = samples / size  # squares of huge or tiny numbers neither overflow nor vanish
+    return float(scaled.mean() * size), float(np.hypot(scaled.std(ddof=1), np.sqrt(eps) / size) * size)
+
+
+def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0) -> NDArray[np.float64]:
+    """(x − mean) / √(variance + eps), with statistics over ``mask`` alone; every entry is changed.
+
+    Without spread there is nothing to measure by, and everything becomes 0.
+
+    Args:
+        x: float64, any shape.
+        mask: bool, of the same shape: which entries are samples.
+        eps: see ``moments``.
+    """
+    mean, unit = moments(x[mask], eps)
+    return (x - mean) / unit if unit > 0.0 else np.zeros_like(x)
