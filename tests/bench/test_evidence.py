@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from creditflow.train.bench.study import correlations
+from creditflow.train.bench.study_tables import study_text
 
 from creditflow.train.bench.predictions import judge_predictions, load_predictions
 from creditflow.train.bench.sanity import broken_rules
-from creditflow.train.bench.study import correlations
-from creditflow.train.bench.study_tables import study_text
 
 FOLDER = Path(__file__).parent.parent / "evidence" / "study"
 STUDIES = sorted(FOLDER.glob("*.json.gz"))

@@ -275,7 +275,9 @@ def mid_ranks(x: Floats) -> Floats:
 
 def rank_correlation(x: Floats, y: Floats) -> float:
     """Spearman's correlation; nan if either is constant or has fewer than two entries."""
+    if len(x) < 2:
+        return float("nan")
     a, b = mid_ranks(np.asarray(x)), mid_ranks(np.asarray(y))
     a, b = a - a.mean(), b - b.mean()
     size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b / size) if len(a) > 1 and size > 0.0 else float("nan")
+    return float(a @ b / size) if size > 0.0 else float("nan")
