@@ -41,7 +41,7 @@ DEFINITIONS = {
     "flipped(X)": "control: the negative of X",
     "natural gradient": "the best direction there is at equal KL: the ceiling of M2",
 }
-WIDTH, PAD = 150.0, 6.0  # of the drawn intervals, in px
+WIDTH, PAD = 180.0, 6.0  # of the drawn intervals, in px
 
 
 class Bar(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,12 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return self.text("{:.3f}")
+        return self.text()
 
-    def text(self, form: str) -> str:
-        """Mean and interval, each number in this format."""
-        mean, low, high = (form.format(x) for x in (self.mean, self.low, self.high))
+    def text(self, digits: int = 3, sign: Literal["", "+"] = "") -> str:
+        """Mean and interval with so many digits; "+" shows the sign of positive numbers too."""
+        mean, low, high = (f"{round(x, digits) + 0.0:{sign}.{digits}f}" for x in (self.mean, self.low, self.high))
         return f"{mean} [{low}, {high}]" if math.isfinite(self.low) else mean
-
-    @property
-    def separated(self) -> bool:
-        """Whether 0 lies outside the interval."""
-        return self.low > 0.0 or self.high < 0.0
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:

@@ -66,7 +66,7 @@ def _gain_table(found: Summary, schemes: Sequence[str], controls: Sequence[str])
     bars: list[Estimate | None] = []
     for name in (*schemes, *controls):
         large, small = found.gain(name), found.gain(name, "gain_small")
-        over = "–" if name == against else found.gain(name, over=against).text("{:+.3f}")
+        over = "–" if name == against else found.gain(name, over=against).text(sign="+")
         means = [f"{part.mean(name, 'gain'):.2f}" for part in parts]
         rows.append([name, str(large), str(small), over, *means])
         bars.append(large)
@@ -121,9 +121,11 @@ def _area_table(found: Summary, schemes: Sequence[str], controls: Sequence[str],
     bars: list[Estimate | None] = []
     for name in (*schemes, *controls):
         lead = found.area(name, over=against)
-        means = ["–" if name == against else f"{part.area(name, over=against).mean:+.3f}" for part in parts]
+        means = [
+            "–" if name == against else f"{round(part.area(name, over=against).mean, 3) + 0.0:+.3f}" for part in parts
+        ]
         rows.append(
-            [name, "–" if name == against else lead.text("{:+.3f}"), str(found.area(name)), f"{found.final(name):.2f}",
+            [name, "–" if name == against else lead.text(sign="+"), str(found.area(name)), f"{found.final(name):.2f}",
              *means, f"{cost[name]:.1f}" if name in cost else "–"]
         )  # fmt: skip
         bars.append(None if name == against else lead)
@@ -170,7 +172,7 @@ def _played_table(suite: Suite) -> Table:
         row, sight = rows_of[name], seen[name]
         lead = Estimate(*row["gain"])
         rows.append(
-            [name, "–" if name == against else lead.text("{:+.3f}"), str(Estimate(*row["area"])),
+            [name, "–" if name == against else lead.text(sign="+"), str(Estimate(*row["area"])),
              f"{row['first']:.2f} → {row['last'][0]:.2f}", f"{sight['coverage']:.0%}", f"{sight['told_apart']:.0%}",
              f"{sight['dead_groups']:.0%}", f"{suite['cost'][name]:.1f}" if name in suite["cost"] else "–"]
         )  # fmt: skip

@@ -42,7 +42,7 @@ def _exact_verdict(suite: Mapping[str, Any]) -> list[str]:
     best = max(schemes, key=lambda name: gains[name].mean)
     tied = [n for n in schemes if n != best and not found.gain(best, over=n).low > 0.0]
     said = [
-        f"{suite['name']}: {best} gives the best single step: {gains[best].text('{:.2f}')} of what the exact gradient "
+        f"{suite['name']}: {best} gives the best single step: {gains[best].text(2)} of what the exact gradient "
         f"gains" + _against(gains, best) + _tie(tied) + "."
     ]
     learned = [n for n in schemes if n in found.learned]
@@ -53,7 +53,7 @@ def _exact_verdict(suite: Mapping[str, Any]) -> list[str]:
         base = baseline(learned)
         lead = found.area(top, over=base) if top != base else None
         said.append(
-            f"{suite['name']}: {top} learns fastest: mean success {areas[top].text('{:.2f}')} over the budget"
+            f"{suite['name']}: {top} learns fastest: mean success {areas[top].text(2)} over the budget"
             + (f", {100 * lead.mean:+.1f} points over {base}" if lead else "")
             + _tie(tied)
             + "."
