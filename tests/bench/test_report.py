@@ -9,6 +9,7 @@ import pytest
 from browser import rendered_dom
 
 from creditflow.train.bench.report import write_report
+from creditflow.train.bench.verdict import verdict
 
 HOSTILE = "</style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -82,6 +83,24 @@ def test_the_page_escapes_what_it_shows(hostile, tmp_path):
     assert "script" not in page.tags
     assert "img" not in page.tags
     assert HOSTILE in page.text
+
+
+def test_the_verdict_of_a_played_suite_names_the_winner_only_if_it_is_one():
+    def suite(low):
+        row = {"area": (0.6, 0.5, 0.7), "gain": (0.1, low, 0.2)}
+        base = {"area": (0.5, 0.4, 0.6), "gain": (0.0, 0.0, 0.0)}
+        return {"name": "shop", "schemes": ["grpo", "mine"], "rows": {"grpo": base, "mine": row}}
+
+    def said(low):
+        rows = suite(low)
+        for row in rows["rows"].values():
+            row |= {"first": 0.4, "curve": [0.4]}
+        return verdict({"suites": [rows], "predictions": None})[1]
+
+    assert (
+        said(0.05) == "shop: mine learns fastest: +0.100 [+0.050, +0.200] of area over grpo (played, no exact values)."
+    )
+    assert "no scheme is clearly above grpo" in said(-0.05)
 
 
 @pytest.mark.browser

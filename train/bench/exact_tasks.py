@@ -48,7 +48,7 @@ def exact_kinds(spec: str) -> tuple[tuple[str, ...], str]:
         return (), WITHOUT_TABLES.get(name, "nobody has written its states out as a table")
     fitting, tried = _own_levels(path)
     if len(fitting) < FEWEST:
-        return (), f"of {tried} levels looked at {len(fitting)} have no more than {MOST_STATES} states in reach"
+        return (), f"only {len(fitting)} of {tried} levels looked at fit a table of {MOST_STATES} states"
     return tuple(kind for kind in SOKOBAN_KINDS if any(_kind(mdp) == kind for mdp in fitting)), ""
 
 

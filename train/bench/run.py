@@ -41,6 +41,22 @@ __all__ = ["RESULTS_VERSION", "read_results", "run_bench", "write_results"]
 
 RESULTS_VERSION = 2
 LOG_SIZE = 8  # rollouts in a group of the recorded log
+WHOLE = {"provenance", "amounts", "suites", "predictions", "sanity"}
+SUITE = {
+    "name",
+    "spec",
+    "kinds",
+    "why",
+    "horizon",
+    "oracle",
+    "settings",
+    "log",
+    "expert",
+    "cost",
+    "schemes",
+    "controls",
+    "undefined",
+}
 PROTOCOL = ("grids", "sokoban")  # suites that the predictions speak of
 
 
@@ -115,6 +131,12 @@ def read_results(path: Path) -> dict[str, Any]:
     version = document.get("results_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != RESULTS_VERSION:
         raise DataError(f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}")
+    lacking = WHOLE - document.keys()
+    for suite in document.get("suites", ()):
+        lacking |= SUITE - suite.keys() if isinstance(suite, dict) else SUITE
+        lacking |= set() if {"cells", "rows"} & set(suite) else {"cells"}
+    if lacking:
+        raise DataError(f"{path}: the results of a benchmark hold {', '.join(sorted(lacking))}, these do not")
     return document
 
 

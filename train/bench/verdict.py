@@ -78,7 +78,7 @@ def _played_verdict(suite: Mapping[str, Any]) -> list[str]:
     if top == base or not lead.low > 0.0:
         return [f"{suite['name']}: no scheme is clearly above {base} (played, no exact values)."]
     return [
-        f"{suite['name']}: {top} learns fastest: {lead.text('{:+.3f}')} of area over {base} (played, no exact values)."
+        f"{suite['name']}: {top} learns fastest: {lead.text(sign='+')} of area over {base} (played, no exact values)."
     ]
 
 

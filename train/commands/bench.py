@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.columns import scheme_column
 from creditflow.train.bench.plots import plot_document, require_plots
 from creditflow.train.bench.presets import PRESETS
@@ -54,11 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.show:
-        document = read_results(Path(args.show))
-        try:
-            return _present(document, Path(args.out) if args.out else None)
-        except (KeyError, TypeError, IndexError) as error:
-            raise DataError(f"{args.show} is not the results of a benchmark: {error!r}") from error
+        return _present(read_results(Path(args.show)), Path(args.out) if args.out else None)
     if not args.out or args.seed < 0:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE), and a seed of at least 0")
     schemes = [name for name in args.schemes.split(",") if name]
