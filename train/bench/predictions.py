@@ -1,4 +1,4 @@
-"""Hit or miss: the predictions of ``predictions.json``, judged by rules on a study's cells.
+"""Hit or miss: the predictions of ``predictions.json``, judged by rules on the cells of a full run.
 
 Every rule gives the verdict and what was observed. A prediction whose cells were not run is neither.
 """

@@ -25,7 +25,7 @@ from creditflow.train.bench.jobs import Job, Workshop, fingerprint
 from creditflow.train.bench.lineup import Lineup, line_up
 from creditflow.train.bench.played import learn, played_row
 from creditflow.train.bench.predictions import judge_predictions, load_predictions
-from creditflow.train.bench.presets import PRESETS, Preset
+from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
 from creditflow.train.bench.provenance import code_digest, provenance
 from creditflow.train.bench.sanity import sanity_rules
 from creditflow.train.bench.scoring import log_statistics, score_cost, sight
@@ -160,8 +160,9 @@ def _run_suite(
         "expert": _expert(suite),
         "cost": {name: score_cost(scheme_column(name).bind(horizon, "state"), groups) for name in lineup.schemes},
     }
-    measured = _exact if suite.kinds else _played
-    return facts | measured(suite, lineup, preset, groups, seed, workshop)
+    if suite.kinds:
+        return facts | _exact(suite, lineup, preset.exact(suite.name), seed, workshop)
+    return facts | _played(suite, lineup, preset.played, groups, seed, workshop)
 
 
 def _record(suite: Suite, seed: int) -> list[Group]:
@@ -182,11 +183,7 @@ def _expert(suite: Suite) -> float:
     return float(np.mean(solved))
 
 
-def _exact(
-    suite: Suite, lineup: Lineup, preset: Preset, groups: Sequence[Group], seed: int, workshop: Workshop
-) -> dict[str, Any]:
-    del groups  # exact rollouts are drawn from the tables
-    work = preset.exact(suite.name)
+def _exact(suite: Suite, lineup: Lineup, work: ExactWork, seed: int, workshop: Workshop) -> dict[str, Any]:
     cells = cells_of(suite.kinds, work)
     jobs = {
         cell: [
@@ -211,9 +208,9 @@ def _exact(
 
 
 def _played(
-    suite: Suite, lineup: Lineup, preset: Preset, groups: Sequence[Group], seed: int, workshop: Workshop
+    suite: Suite, lineup: Lineup, work: PlayedWork, groups: Sequence[Group], seed: int, workshop: Workshop
 ) -> dict[str, Any]:
-    work, (play,) = preset.played, suite.plays
+    (play,) = suite.plays
     jobs = {
         name: [
             Job(f"{suite.spec}/{name}/{s}", learn, (name, play, work, play.horizon, seed + s))
