@@ -2,7 +2,7 @@
 
 >>> from creditflow import credit
 >>> credit.names()
-('gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo')
+('gigpo', 'graphgpo', 'grouptd', 'grpo', 'pica', 'rewardflow', 'rloo')
 >>> credit.make("graphgpo", distance_discount=0.2).exponent
 'next+cost'
 >>> credit.make("graphgpo", distance=0.2)
@@ -19,6 +19,7 @@ from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.pica import PiCA
 from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
@@ -33,6 +34,7 @@ __all__ = [
     "GiGPO",
     "GraphGPO",
     "GroupTD",
+    "PiCA",
     "RewardFlow",
     "Scheme",
     "Semantics",

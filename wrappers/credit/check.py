@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,7 @@ def random_group(
     outcome: float | None = None,
     unit_costs: bool = True,
     dense: bool = False,
+    annotations: tuple[str, ...] = (),
 ) -> Group:
     """Rollouts of a random walk on a small random graph.
 
@@ -75,6 +77,8 @@ def random_group(
         outcome: probability of success of each; default drawn.
         unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
         dense: every turn has a reward; else only a final 1 for success.
+        annotations: names of turn values, each a number in (0, 1) that belongs to the state before the turn, or after
+            it if its name ends in ".next".
     """
     n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
     moves = rng.integers(0, n_states, (n_states, n_actions))
@@ -102,7 +106,31 @@ def random_group(
                 f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
             )
         )  # fmt: skip
+    if annotations:
+        levels = {name.removesuffix(".next"): dict[str, float]() for name in annotations}
+        members = [_annotated(member, levels, rng) for member in members]
     return Group(tuple(members))
+
+
+def _annotated(member: Trajectory, levels: dict[str, dict[str, float]], rng: np.random.Generator) -> Trajectory:
+    """The trajectory with numbers that belong to states, each drawn when its state is first met."""
+
+    def of(name: str, turn: Turn) -> float:
+        key = turn.next_state_key if name.endswith(".next") else turn.state_key
+        return levels[name.removesuffix(".next")].setdefault(key, float(rng.uniform(0.05, 0.95)))
+
+    return replace(
+        member,
+        turns=tuple(
+            replace(turn, values={name: of(name, turn) for base in levels for name in (base, f"{base}.next")})
+            for turn in member.turns
+        ),
+    )
+
+
+def _drawn(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Group:
+    """A random group with the annotations that the scheme needs."""
+    return random_group(rng, annotations=scheme.requires, **options)
 
 
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
@@ -132,7 +160,7 @@ def _compare(group: Group, got: NDArray[np.float64], expected: NDArray[np.float6
 # -- properties: "" if it held on this draw, else the counterexample ------------------------------------------------------
 def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     """The order of the rollouts does not matter."""
-    group = random_group(rng, dense=True)
+    group = _drawn(scheme, rng, dense=True)
     order = rng.permutation(len(group))
     shuffled = Group(tuple(group.trajectories[i] for i in order))
     before, after = scheme.assign(group).advantages, scheme.assign(shuffled).advantages
@@ -141,13 +169,13 @@ def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group of one teaches nothing about its outcome."""
-    group = random_group(rng, size=1)
+    group = _drawn(scheme, rng, size=1)
     return _compare(group, scheme.assign(group).outcome_advantages, 0.0)
 
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """Equal rollouts get exactly nothing."""
-    one = random_group(rng, size=1, dense=True).trajectories[0]
+    one = _drawn(scheme, rng, size=1, dense=True).trajectories[0]
     plain = replace(one, turns=tuple(replace(turn, parsed=True) for turn in one.turns))
     # distinct states, so that no state is compared with itself at another time
     walk = _unrolled(plain)
@@ -158,40 +186,40 @@ def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def all_fail_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group without success and without rewards gets nothing."""
-    group = random_group(rng, outcome=0.0, unit_costs=False)
+    group = _drawn(scheme, rng, outcome=0.0, unit_costs=False)
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def shift(scheme: Scheme, rng: np.random.Generator) -> str:
     """Adding a constant to every return changes nothing."""
-    group = random_group(rng, dense=True)
+    group = _drawn(scheme, rng, dense=True)
     moved = _changed(group, lambda turn, last: replace(turn, reward=turn.reward + 3.0) if last else turn)
     return _compare(moved, scheme.assign(moved).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def scale(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a positive number changes nothing."""
-    group = random_group(rng, dense=True)
+    group = _drawn(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def homogeneous(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a number multiplies all credit by it."""
-    group = random_group(rng, dense=True)
+    group = _drawn(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, 8.0 * scheme.assign(group).flat_advantages)
 
 
 def stopping_time(scheme: Scheme, rng: np.random.Generator) -> str:
     """When all outcomes are equal, taking more or fewer turns earns nothing."""
-    group = random_group(rng, outcome=float(rng.integers(2)))
+    group = _drawn(scheme, rng, outcome=float(rng.integers(2)))
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
     """Shaping sums to a function of the first and last state, whatever the way."""
-    group = random_group(rng)
+    group = _drawn(scheme, rng)
     sums = np.array([rewards.sum() for rewards in scheme.assign(group).step_rewards])
     ends = [(m.final_state_key, m.end) for m in group.trajectories]
     expected = np.array([sums[ends.index(end)] for end in ends])
@@ -200,7 +228,7 @@ def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     """From one state, a step nearer to success gets more step credit (GraphGPO, proposition 4.1)."""
-    group = random_group(rng, outcome=0.6, unit_costs=False)
+    group = _drawn(scheme, rng, outcome=0.6, unit_costs=False)
     graph = StateGraph.from_group(group)
     distance = graph.distances()
     if not len(graph.goals):
@@ -237,7 +265,7 @@ PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, mo
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
 def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
-    group = random_group(rng, dense=True, unit_costs=False)
+    group = _drawn(scheme, rng, dense=True, unit_costs=False)
     _check_one(scheme, group)
     # what logs hold and schemes forget: a rollout that ended before its first turn, a group of one
     first = group.trajectories[0]

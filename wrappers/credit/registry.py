@@ -12,6 +12,7 @@ from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
+from creditflow.wrappers.credit.pica import PiCA
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
 
@@ -19,7 +20,7 @@ __all__ = ["explain", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
 _SCHEMES: dict[str, type[Scheme]] = {
-    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD)
+    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, PiCA)
 }
 
 
@@ -56,9 +57,13 @@ def _check_class(scheme: type[Scheme]) -> None:
                 raise unknown_name(f"parameter in {kind}.presets", name, parameters)
 
 
-def names() -> tuple[str, ...]:
-    """Registered names, sorted."""
-    return tuple(sorted(_SCHEMES))
+def names(*, annotated: bool = True) -> tuple[str, ...]:
+    """Registered names, sorted.
+
+    Args:
+        annotated: False leaves out schemes that read annotations, which plain rollouts do not have.
+    """
+    return tuple(sorted(name for name, scheme in _SCHEMES.items() if annotated or not scheme.requires))
 
 
 def lookup(name: str) -> type[Scheme]:

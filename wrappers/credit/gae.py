@@ -1,0 +1,81 @@
+"""Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, eq. 16), and whitening.
+
+Plain functions of arrays: whether a step is a token or a turn is the caller's business. Time is the last axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.base import CreditError
+
+__all__ = ["gae", "whiten"]
+
+
+def gae(
+    rewards: NDArray[np.float64],
+    values: NDArray[np.float64],
+    *,
+    discount: float = 1.0,
+    trace: float = 1.0,
+    last_value: ArrayLike = 0.0,
+) -> NDArray[np.float64]:
+    """Â_t = Σ_l (γλ)^l δ_{t+l} with δ_t = r_t + γ V(s_{t+1}) − V(s_t).
+
+    ``Â + values`` are the λ-returns that a critic is trained towards.
+
+    >>> gae(np.array([0.0, 1.0]), np.array([0.5, 0.75]))
+    array([0.5 , 0.25])
+
+    Args:
+        rewards: float64 (…, T), r_t.
+        values: float64 (…, T), V(s_t).
+        discount: γ in [0, 1].
+        trace: λ in [0, 1]; 0 looks one step ahead, 1 to the end.
+        last_value: (…), V(s_T): 0 where the episode is over, a value where it was only cut off.
+
+    Raises:
+        CreditError: shapes differ, or a number is not finite.
+        ConfigError: γ or λ out of range.
+    """
+    rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
+    if rewards.shape != values.shape:
+        raise CreditError(f"GAE needs a value for every reward, got shapes {values.shape} and {rewards.shape}")
+    for name, number in (("discount", discount), ("trace", trace)):
+        if not 0.0 <= number <= 1.0:
+            raise ConfigError(f"{name} must lie in [0, 1], got {number!r}")
+    after = np.broadcast_to(np.asarray(last_value, np.float64), rewards.shape[:-1])
+    out = np.zeros_like(rewards)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        running = np.zeros(rewards.shape[:-1])
+        for t in range(rewards.shape[-1] - 1, -1, -1):
+            delta = rewards[..., t] + discount * after - values[..., t]
+            running = delta + discount * trace * running
+            out[..., t] = running
+            after = values[..., t]
+    if not np.isfinite(out).all():
+        raise CreditError("advantages are not finite: are rewards or values huge, or no numbers?")
+    return out
+
+
+def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0) -> NDArray[np.float64]:
+    """(x − mean) / √(variance + eps), with sample statistics over ``mask`` alone; every entry is changed.
+
+    Where all masked entries are equal, as far as rounding tells, or there is only one, everything becomes 0: there
+    is no spread to measure by.
+
+    Args:
+        x: float64, any shape.
+        mask: bool, of the same shape: which entries are samples.
+        eps: added to the variance (inside the root).
+    """
+    samples = x[mask]
+    if len(samples) < 2 or np.ptp(samples) <= 1e-9 * np.abs(samples).max():
+        return np.zeros_like(x)
+    unit = float(np.abs(samples).max())  # squares of huge or tiny numbers neither overflow nor vanish
+    scaled = x / unit
+    centred = scaled - scaled[mask].mean()
+    out: NDArray[np.float64] = centred / np.sqrt(scaled[mask].var(ddof=1) + eps / unit**2)
+    return out
