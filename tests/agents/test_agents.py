@@ -53,7 +53,7 @@ def test_a_table_begins_uniform_and_guidance_prefers_optimal_actions():
     assert chances["right"] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("scheme", credit.names(annotated=False))
+@pytest.mark.parametrize("scheme", credit.names(given=()))
 def test_the_table_learns_from_every_scheme(scheme):
     agent, made = TabularAgent(step_size=0.05), credit.make(scheme)
     success = []

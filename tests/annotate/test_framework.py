@@ -21,8 +21,8 @@ from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
 class Counter:
     """Writes the number of each turn, and how long the trajectory is."""
 
-    turn_names = ("value.count", "value.count.next")
-    trajectory_names = ("length",)
+    turn_names: tuple[str, ...] = ("value.count", "value.count.next")
+    trajectory_names: tuple[str, ...] = ("length",)
     token_names: tuple[str, ...] = ()
 
     def __init__(self, version: int = 1, fail_at: int = -1) -> None:

@@ -42,7 +42,7 @@ def test_results_are_written_as_json_with_their_provenance(out):
     assert data["results_version"] == 1
     assert {"command", "commit", "python", "numpy", "seed"} <= set(data["provenance"])
     (suite,) = data["suites"]
-    assert [row["score"]["scheme"] for row in suite["rows"]] == list(credit.names(annotated=False))
+    assert [row["score"]["scheme"] for row in suite["rows"]] == list(credit.names(given=()))
 
 
 def test_every_scheme_starts_from_the_same_rollouts(out):

@@ -103,7 +103,7 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
     """All schemes, in each semantics they have."""
     return [
         (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
-        for name in credit.names(annotated=False)
+        for name in credit.names(given=())
         for semantics in SEMANTICS
         if semantics in lookup(name).presets
     ]

@@ -17,7 +17,7 @@ from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group
 
 # schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names() if "release" in lookup(name).presets)
+PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 KEYED = ("gigpo", "graphgpo", "rewardflow")
 

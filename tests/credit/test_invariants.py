@@ -19,7 +19,7 @@ from creditflow.wrappers.state_graph import StateGraph
 from creditflow.wrappers.trajectory import FAILED, GOAL, Group, Trajectory, Turn
 
 # schemes with released code beside the paper; our own are tested beside their module
-NAMES = tuple(name for name in credit.names(annotated=False) if "release" in lookup(name).presets)
+NAMES = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 SEMANTICS = ("paper", "release")
 every_scheme = pytest.mark.parametrize("name", NAMES)
 both = pytest.mark.parametrize("semantics", SEMANTICS)

@@ -17,7 +17,7 @@ from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group, StateIndex
 
 # schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(annotated=False) if "release" in lookup(name).presets)
+PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 ALLOWED = 4.5  # for four times the turns; 16 would be quadratic
 

@@ -131,13 +131,13 @@ def test_group_returns_keep_a_lone_step_as_its_distance_from_the_mean():
 def test_a_missing_annotation_is_named_with_the_command_that_writes_it():
     with pytest.raises(
         CreditError,
-        match=r"turn 0 of trajectory 's a g': the annotation 'value.pica' is missing; write it with: creditflow annotate --with success:DIR",
+        match=r"pica needs the annotation 'value.pica', .* trajectory 's a g', turn 0 .* creditflow annotate --with success:DIR",
     ):
         pica(walk("s a g"))  # fmt: skip
 
 
 def test_an_annotation_that_is_no_number_is_refused():
-    with pytest.raises(CreditError, match=r"'value\.pica' is nan, expected a finite number"):
+    with pytest.raises(CreditError, match=r"'value.pica.*trajectory 's a g', turn"):
         pica(rated(walk("s a g"), [0.5, math.nan, 0.5]))
 
 
@@ -155,4 +155,4 @@ def test_numbers_of_two_models_are_not_mixed():
 
 def test_turn_values_come_in_the_order_of_turns():
     g = group(rated(walk("s a g", name="a"), [0.1, 0.2, 0.3]), rated(walk("s b", name="b"), [0.4, 0.5]))
-    assert turn_values(g, "value.pica.next").tolist() == [0.2, 0.3, 0.5]
+    assert turn_values(g, "value.pica.next", scheme="pica").tolist() == [0.2, 0.3, 0.5]

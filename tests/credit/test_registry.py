@@ -16,7 +16,7 @@ from creditflow.wrappers.credit import Credit, Scheme, registry
 from creditflow.wrappers.credit.registry import lookup
 
 # schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(annotated=False) if "release" in lookup(name).presets)
+PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 BOTH = ("paper", "release")
 
@@ -49,7 +49,7 @@ def test_the_default_is_the_paper():
     assert credit.make("gigpo") != credit.make("gigpo", semantics="release")
 
 
-@pytest.mark.parametrize("name", credit.names(annotated=False))
+@pytest.mark.parametrize("name", credit.names(given=()))
 def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name):
     preset = credit.make(name)
     assert (preset.std_eps, preset.invalid_penalty, preset.stats_over) == (0.0, 0.0, "trajectories")  # type: ignore[attr-defined]  # typed as the base class, or wrong on purpose

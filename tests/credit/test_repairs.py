@@ -14,7 +14,7 @@ from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group
 
 # schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(annotated=False) if "release" in lookup(name).presets)
+PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 NO_TEXT = {"key": "state"}  # hand-made groups have no text keys
 
@@ -134,7 +134,7 @@ def test_penalty_in_the_score_pays_valid_turns_of_groups_that_all_failed(name):
     assert mended.tolist() == [-0.1] + [0.0] * 31
 
 
-@pytest.mark.parametrize("name", credit.names(annotated=False))
+@pytest.mark.parametrize("name", credit.names(given=()))
 def test_penalty_at_the_advantage_is_taken_once_whatever_the_weights(name):
     g = choice_with_an_invalid_turn(3)
     weights: dict[str, Any] = {"graphgpo": {"episode_weight": 0.0}, "rewardflow": {"trajectory_weight": 0.0, "action_weight": 5.0},

@@ -228,6 +228,6 @@ def test_rewardflow_group_without_success_gets_exactly_nothing():
 
 
 # grouptd compares a rollout with what its prior expects, not only with other rollouts
-@pytest.mark.parametrize("name", [name for name in credit.names(annotated=False) if name != "grouptd"])
+@pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name != "grouptd"])
 def test_a_group_of_one_gets_nothing_from_states_met_once(name):
     assert (credit.make(name).assign(group(walk("s a g"))).flat_advantages == 0.0).all()

@@ -28,11 +28,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("--envs", default="sokoban", help="suites, comma-separated: ENV (embedded tasks) or ENV@PATH")
-    parser.add_argument(
-        "--schemes",
-        default="",
-        help=f"comma-separated (default all that need no annotations): {', '.join(credit.names())}",
-    )
+    parser.add_argument("--schemes", default="", help=f"comma-separated (default all): {', '.join(credit.names())}")
     parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
     parser.add_argument("--seed", type=int, default=0, help="of all rollouts (default 0)")
     parser.add_argument(
@@ -43,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    schemes = [name for name in args.schemes.split(",") if name] or list(credit.names(annotated=False))
+    schemes = [name for name in args.schemes.split(",") if name] or list(credit.names(given=()))
     for name in schemes:
         if name not in credit.names():
             raise unknown_name("credit scheme", name, credit.names())

@@ -1,51 +1,92 @@
-"""Numbers that annotators wrote into a group, as arrays; what is missing is named with the command that writes it.
-
-A scheme that reads annotations stays a pure function of its group: models write numbers, schemes only read them.
-"""
+"""What annotators wrote, as arrays; what they did not write, as an error that says how to have it written."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.base import CreditError
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.records import TRUNCATED, Group
 
-__all__ = ["WRITTEN_BY", "turn_values"]
+__all__ = ["WRITERS", "end_values", "token_values", "turn_values"]
 
-# annotation (of the state before a turn; ".next" after it) -> the command that writes it
-WRITTEN_BY: Final[Mapping[str, str]] = MappingProxyType(
+# name -> the annotator that writes it, as `creditflow annotate --with` takes it
+WRITERS: Mapping[str, str] = MappingProxyType(
     {
-        "value.pica": "creditflow annotate --with success:DIR IN.jsonl --out OUT.jsonl",
-        "value.critic": "creditflow annotate --with critic:DIR IN.jsonl --out OUT.jsonl",
+        "value.critic": "critic:DIR",
+        "value.oracle": "oracle --env NAME",
+        "distance.oracle": "oracle --env NAME",
+        "logp.answer": "likelihood:DIR",
+        "logp.answer.mean": "likelihood:DIR",
+        "judge.score": "judge:URL#MODEL",
+        "fork.value": "forks:K --env NAME",
+        "fork.q": "forks:K --env NAME",
+        "value.pica": "success:DIR",
     }
 )
 
 
-def turn_values(group: Group, name: str) -> NDArray[np.float64]:
+def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
     """float64 (N,): an annotation of every turn.
 
     Raises:
-        CreditError: a turn has no such number, or one that is not finite.
+        CreditError: a turn does not have it.
     """
-    numbers = np.empty(len(group.turns))
-    at = 0
-    for member in group.trajectories:
-        for t, turn in enumerate(member.turns):
-            value = turn.values.get(name, math.nan)
-            if not math.isfinite(value):
-                raise _missing(f"turn {t} of trajectory {member.trajectory_id!r}", name, name in turn.values, value)
-            numbers[at] = value
-            at += 1
+    numbers = np.array([turn.values.get(name, np.nan) for turn in group.turns], np.float64)
+    missing = np.flatnonzero(np.isnan(numbers))
+    if len(missing):
+        owner = int(group.arrays.trajectory[missing[0]])
+        turn = int(missing[0] - group.arrays.offsets[owner])
+        raise _missing(group, owner, f"turn {turn}", name, scheme)
     return numbers
 
 
-def _missing(where: str, name: str, there: bool, value: float) -> CreditError:
-    problem = f"is {value!r}, expected a finite number" if there else "is missing"
-    command = WRITTEN_BY.get(name.removesuffix(".next"), "creditflow annotate --with NAME IN.jsonl --out OUT.jsonl")
-    return CreditError(f"{where}: the annotation {name!r} {problem}; write it with: {command}")
+def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
+    """float64 (G,): the annotation ``name.next`` of the state that each cut-off episode was cut off in; else 0.
+
+    An episode that is over has nothing more to come; one that never began has no turn to credit.
+    """
+    arrays = group.arrays
+    out = np.zeros(len(group))
+    for i in np.flatnonzero((arrays.end == TRUNCATED) & (np.diff(arrays.offsets) > 0)).tolist():
+        turns = group.trajectories[i].turns
+        number = turns[-1].values.get(f"{name}.next")
+        if number is None:
+            raise _missing(group, i, f"turn {len(turns) - 1}", f"{name}.next", scheme)
+        out[i] = number
+    return out
+
+
+def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.float64]]:
+    """G arrays float64 (L+1,): an annotation of every token, and of the end; (1,) zeros without turns.
+
+    Raises:
+        CreditError: a trajectory with turns has no tokens, or its tokens do not have it.
+    """
+    out = []
+    for i, trajectory in enumerate(group.trajectories):
+        tokens = trajectory.tokens
+        if tokens is None:
+            if trajectory.turns:
+                raise CreditError(
+                    f"group {group.group_id!r}, trajectory {trajectory.trajectory_id!r} has no tokens: {scheme} credits "
+                    "tokens, which only a language model's own rollouts have; use a scheme that credits turns"
+                )
+            out.append(np.zeros(1))
+        elif name not in tokens.values:
+            raise _missing(group, i, "its tokens", name, scheme)
+        else:
+            out.append(tokens.values[name].astype(np.float64))
+    return out
+
+
+def _missing(group: Group, index: int, place: str, name: str, scheme: str) -> CreditError:
+    writer = WRITERS.get(name.removesuffix(".next"), "NAME")
+    return CreditError(
+        f"{scheme} needs the annotation {name!r}, which group {group.group_id!r}, trajectory "
+        f"{group.trajectories[index].trajectory_id!r}, {place} does not have; write it with: "
+        f"creditflow annotate --with {writer} IN.jsonl --out OUT.jsonl"
+    )

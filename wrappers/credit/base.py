@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
 from creditflow.wrappers.records import Group
 
-__all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "require_range"]
+__all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
 
 Semantics = Literal["paper", "release"]
 # how a trainer averages token losses: over all tokens; over each trajectory's tokens, then trajectories; over each
@@ -42,6 +42,23 @@ Aggregation = Literal["token_mean", "trajectory_mean", "turn_mean"]
 
 class CreditError(CreditflowError, ValueError):
     """A group that a scheme cannot score: numbers that are not finite, annotations that are missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTargets:
+    """What a critic should have said, beside the advantages that were computed with what it did say.
+
+    Attributes:
+        name: of the annotation that is learned, such as "value.critic".
+        level: "turn": a number for the state before each turn; "token": for the history before each model token.
+        targets: G arrays float64, (T_i,) or (n_i,).
+        values: the same, as annotated.
+    """
+
+    name: str
+    level: Literal["turn", "token"]
+    targets: tuple[NDArray[np.float64], ...]
+    values: tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +73,9 @@ class Credit:
         offsets: int64 (G+1,), trajectory i owns ``offsets[i]:offsets[i+1]`` of the flat arrays.
         aggregation: how the paper (or its code) averages token losses.
         diagnostics: named numbers and arrays for tables and plots; nothing depends on them.
+        token_advantages: where a scheme credits tokens, G arrays float64 (n_i,) over each trajectory's model tokens;
+            they replace the advantages of turns in the loss, which then are the means over their tokens.
+        value_targets: for the critic, if the scheme learns one.
     """
 
     outcome_advantages: NDArray[np.float64]
@@ -65,6 +85,8 @@ class Credit:
     offsets: NDArray[np.int64]
     aggregation: Aggregation = "token_mean"
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    token_advantages: tuple[NDArray[np.float64], ...] | None = None
+    value_targets: ValueTargets | None = None
 
     @classmethod
     def of(
@@ -77,6 +99,8 @@ class Credit:
         loss_mask: NDArray[np.bool_] | None = None,
         aggregation: Aggregation = "token_mean",
         diagnostics: Mapping[str, Any] | None = None,
+        token_advantages: tuple[NDArray[np.float64], ...] | None = None,
+        value_targets: ValueTargets | None = None,
     ) -> Credit:
         """Credit for ``group`` from flat arrays; parts left out are zero (loss mask: all True).
 
@@ -92,6 +116,8 @@ class Credit:
             offsets=group.arrays.offsets,
             aggregation=aggregation,
             diagnostics=diagnostics or {},
+            token_advantages=token_advantages,
+            value_targets=value_targets,
         )
         per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
         for name, size in (("outcome_advantages", len(group)), *((name, n) for name in per_turn)):
@@ -142,7 +168,9 @@ class Scheme(ABC):
         name: registry name.
         source: paper, section and equations, and the released code that "release" follows.
         presets: parameter values of each semantics; fields not named keep their defaults.
-        requires: names of turn values (annotations) the scheme reads.
+        requires: names of turn values (annotations) the scheme reads, by default; ``needs`` says it for these
+            parameters.
+        requires_tokens: names of token values it reads.
         declares: properties that the paper preset has; ``promises`` says which hold for these parameters.
     """
 
@@ -150,6 +178,7 @@ class Scheme(ABC):
     source: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     requires: ClassVar[tuple[str, ...]] = ()
+    requires_tokens: ClassVar[tuple[str, ...]] = ()
     declares: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -157,6 +186,11 @@ class Scheme(ABC):
         hints = get_type_hints(type(self))
         for f in fields(self):
             check_parameter(self.name, f.name, getattr(self, f.name), hints[f.name])
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of turn values that the scheme reads with these parameters."""
+        return self.requires
 
     @property
     def promises(self) -> frozenset[str]:

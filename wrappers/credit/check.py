@@ -7,7 +7,7 @@ counterexample found, which says more about a scheme than a list of features.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.records import Group, Trajectory, Turn
+from creditflow.wrappers.records import Group, Tokens, Trajectory, Turn
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit", "random_group"]
@@ -67,7 +67,8 @@ def random_group(
     outcome: float | None = None,
     unit_costs: bool = True,
     dense: bool = False,
-    annotations: tuple[str, ...] = (),
+    values: Sequence[str] = (),
+    token_values: Sequence[str] = (),
 ) -> Group:
     """Rollouts of a random walk on a small random graph.
 
@@ -77,8 +78,9 @@ def random_group(
         outcome: probability of success of each; default drawn.
         unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
         dense: every turn has a reward; else only a final 1 for success.
-        annotations: names of turn values, each a number in (0, 1) that belongs to the state before the turn, or after
-            it if its name ends in ".next".
+        values: annotations of the turns, functions of the state, in (0, 1) for names that begin with "value.", else in
+            (−1, 0); with their ".next".
+        token_values: annotations of tokens, which the trajectories then have.
     """
     n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
     moves = rng.integers(0, n_states, (n_states, n_actions))
@@ -106,31 +108,51 @@ def random_group(
                 f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
             )
         )  # fmt: skip
-    if annotations:
-        levels = {name.removesuffix(".next"): dict[str, float]() for name in annotations}
-        members = [_annotated(member, levels, rng) for member in members]
+    if values or token_values:
+        members = _annotated(members, values, token_values, np.random.default_rng(int(rng.integers(2**63))))
     return Group(tuple(members))
 
 
-def _annotated(member: Trajectory, levels: dict[str, dict[str, float]], rng: np.random.Generator) -> Trajectory:
-    """The trajectory with numbers that belong to states, each drawn when its state is first met."""
+def _annotated(
+    members: Sequence[Trajectory], values: Sequence[str], token_values: Sequence[str], rng: np.random.Generator
+) -> list[Trajectory]:
+    keys = sorted({key for m in members for turn in m.turns for key in (turn.state_key, turn.next_state_key)})
+    of = {name: dict(zip(keys, (_sign(name) * rng.random(len(keys))).tolist(), strict=True)) for name in values}
+    out = []
+    for m in members:
+        turns = tuple(
+            replace(
+                turn,
+                values={name: table[turn.state_key] for name, table in of.items()}
+                | {f"{name}.next": table[turn.next_state_key] for name, table in of.items()},
+            )
+            for turn in m.turns
+        )
+        out.append(replace(m, turns=turns, tokens=_tokens(len(turns), token_values, rng) if token_values else None))
+    return out
 
-    def of(name: str, turn: Turn) -> float:
-        key = turn.next_state_key if name.endswith(".next") else turn.state_key
-        return levels[name.removesuffix(".next")].setdefault(key, float(rng.uniform(0.05, 0.95)))
 
-    return replace(
-        member,
-        turns=tuple(
-            replace(turn, values={name: of(name, turn) for base in levels for name in (base, f"{base}.next")})
-            for turn in member.turns
-        ),
+def _sign(name: str) -> float:
+    return 1.0 if name.startswith("value.") else -1.0
+
+
+def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:
+    """Tokens of an episode: one to three that are read, one to three that are written, in every turn."""
+    read, wrote = rng.integers(1, 4, turns), rng.integers(1, 4, turns)
+    mask = np.repeat(np.tile([False, True], turns), np.stack([read, wrote], 1).reshape(-1))
+    numbers = {name: rng.random(len(mask) + 1).astype(np.float32) for name in names}
+    return Tokens(
+        ids=np.arange(len(mask), dtype=np.int32),
+        mask=mask,
+        logprobs=np.zeros(len(mask), np.float32),
+        turn_offsets=np.concatenate([[0], np.cumsum(read + wrote)]).astype(np.int32),
+        values=numbers,
     )
 
 
-def _drawn(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Group:
+def _draw(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Group:
     """A random group with the annotations that the scheme needs."""
-    return random_group(rng, annotations=scheme.requires, **options)
+    return random_group(rng, values=scheme.needs, token_values=scheme.requires_tokens, **options)
 
 
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
@@ -160,7 +182,7 @@ def _compare(group: Group, got: NDArray[np.float64], expected: NDArray[np.float6
 # -- properties: "" if it held on this draw, else the counterexample ------------------------------------------------------
 def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     """The order of the rollouts does not matter."""
-    group = _drawn(scheme, rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     order = rng.permutation(len(group))
     shuffled = Group(tuple(group.trajectories[i] for i in order))
     before, after = scheme.assign(group).advantages, scheme.assign(shuffled).advantages
@@ -169,13 +191,13 @@ def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group of one teaches nothing about its outcome."""
-    group = _drawn(scheme, rng, size=1)
+    group = _draw(scheme, rng, size=1)
     return _compare(group, scheme.assign(group).outcome_advantages, 0.0)
 
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """Equal rollouts get exactly nothing."""
-    one = _drawn(scheme, rng, size=1, dense=True).trajectories[0]
+    one = _draw(scheme, rng, size=1, dense=True).trajectories[0]
     plain = replace(one, turns=tuple(replace(turn, parsed=True) for turn in one.turns))
     # distinct states, so that no state is compared with itself at another time
     walk = _unrolled(plain)
@@ -186,40 +208,40 @@ def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def all_fail_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group without success and without rewards gets nothing."""
-    group = _drawn(scheme, rng, outcome=0.0, unit_costs=False)
+    group = _draw(scheme, rng, outcome=0.0, unit_costs=False)
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def shift(scheme: Scheme, rng: np.random.Generator) -> str:
     """Adding a constant to every return changes nothing."""
-    group = _drawn(scheme, rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     moved = _changed(group, lambda turn, last: replace(turn, reward=turn.reward + 3.0) if last else turn)
     return _compare(moved, scheme.assign(moved).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def scale(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a positive number changes nothing."""
-    group = _drawn(scheme, rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, scheme.assign(group).flat_advantages)
 
 
 def homogeneous(scheme: Scheme, rng: np.random.Generator) -> str:
     """Multiplying every reward by a number multiplies all credit by it."""
-    group = _drawn(scheme, rng, dense=True)
+    group = _draw(scheme, rng, dense=True)
     scaled = _changed(group, lambda turn, _: replace(turn, reward=turn.reward * 8.0))
     return _compare(scaled, scheme.assign(scaled).flat_advantages, 8.0 * scheme.assign(group).flat_advantages)
 
 
 def stopping_time(scheme: Scheme, rng: np.random.Generator) -> str:
     """When all outcomes are equal, taking more or fewer turns earns nothing."""
-    group = _drawn(scheme, rng, outcome=float(rng.integers(2)))
+    group = _draw(scheme, rng, outcome=float(rng.integers(2)))
     return _compare(group, scheme.assign(group).flat_advantages, 0.0)
 
 
 def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
     """Shaping sums to a function of the first and last state, whatever the way."""
-    group = _drawn(scheme, rng)
+    group = _draw(scheme, rng)
     sums = np.array([rewards.sum() for rewards in scheme.assign(group).step_rewards])
     ends = [(m.final_state_key, m.end) for m in group.trajectories]
     expected = np.array([sums[ends.index(end)] for end in ends])
@@ -228,7 +250,7 @@ def telescoping(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     """From one state, a step nearer to success gets more step credit (GraphGPO, proposition 4.1)."""
-    group = _drawn(scheme, rng, outcome=0.6, unit_costs=False)
+    group = _draw(scheme, rng, outcome=0.6, unit_costs=False)
     graph = StateGraph.from_group(group)
     distance = graph.distances()
     if not len(graph.goals):
@@ -265,7 +287,7 @@ PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, mo
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
 def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
-    group = _drawn(scheme, rng, dense=True, unit_costs=False)
+    group = _draw(scheme, rng, dense=True, unit_costs=False)
     _check_one(scheme, group)
     # what logs hold and schemes forget: a rollout that ended before its first turn, a group of one
     first = group.trajectories[0]

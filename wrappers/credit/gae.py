@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import CreditError
 
-__all__ = ["gae", "whiten"]
+__all__ = ["gae", "moments", "whiten"]
 
 
 def gae(
@@ -60,22 +60,29 @@ def gae(
     return out
 
 
-def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0) -> NDArray[np.float64]:
-    """(x − mean) / √(variance + eps), with sample statistics over ``mask`` alone; every entry is changed.
+def moments(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
+    """Mean, and √(sample variance + eps); the latter is 0 where all samples are equal, as far as rounding tells.
 
-    Where all masked entries are equal, as far as rounding tells, or there is only one, everything becomes 0: there
-    is no spread to measure by.
+    Args:
+        samples: float64 (n,); fewer than two have no spread.
+        eps: added to the variance (inside the root).
+    """
+    size = float(np.abs(samples).max(initial=0.0))
+    if len(samples) < 2 or np.ptp(samples) <= 1e-9 * size:
+        return (float(samples.mean()) if len(samples) else 0.0), 0.0
+    scaled = samples / size  # squares of huge or tiny numbers neither overflow nor vanish
+    return float(scaled.mean() * size), float(np.hypot(scaled.std(ddof=1), np.sqrt(eps) / size) * size)
+
+
+def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0) -> NDArray[np.float64]:
+    """(x − mean) / √(variance + eps), with statistics over ``mask`` alone; every entry is changed.
+
+    Without spread there is nothing to measure by, and everything becomes 0.
 
     Args:
         x: float64, any shape.
         mask: bool, of the same shape: which entries are samples.
-        eps: added to the variance (inside the root).
+        eps: see ``moments``.
     """
-    samples = x[mask]
-    if len(samples) < 2 or np.ptp(samples) <= 1e-9 * np.abs(samples).max():
-        return np.zeros_like(x)
-    unit = float(np.abs(samples).max())  # squares of huge or tiny numbers neither overflow nor vanish
-    scaled = x / unit
-    centred = scaled - scaled[mask].mean()
-    out: NDArray[np.float64] = centred / np.sqrt(scaled[mask].var(ddof=1) + eps / unit**2)
-    return out
+    mean, unit = moments(x[mask], eps)
+    return (x - mean) / unit if unit > 0.0 else np.zeros_like(x)

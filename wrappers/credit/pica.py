@@ -71,7 +71,7 @@ class PiCA(Scheme):
             "outcome": "score", "outcome_weight": 1.5, "unanswered": "minus_one", "penalty_from": 4,
         },
     }  # fmt: skip
-    requires = ("value.pica", "value.pica.next")
+    requires = ("value.pica",)
     declares = frozenset({"permutation", "telescoping"})
 
     shaping: Literal["log", "linear"] = "log"
@@ -103,6 +103,11 @@ class PiCA(Scheme):
         require_range(self, "log_floor", -np.inf, 0.0, above=True, below=True)
         require_range(self, "penalty_growth", 1.0, np.inf)
         require_range(self, "penalty_from", 1, np.inf)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """With a critic, its values too."""
+        return self.requires if self.baseline == "none" else (*self.requires, "value.critic")
 
     @property
     def promises(self) -> frozenset[str]:
@@ -146,21 +151,21 @@ class PiCA(Scheme):
     def _log_success(self, group: Group) -> tuple[Floats, Floats]:
         """Floored log f before and after every turn (N,) each."""
         arrays = group.arrays
-        success = turn_values(group, "value.pica"), turn_values(group, "value.pica.next")
-        for numbers in success:
+        start, success = (turn_values(group, name, scheme="pica") for name in ("value.pica", "value.pica.next"))
+        for numbers in (start, success):
             if len(numbers) and not (numbers.min() >= 0.0 and numbers.max() <= 1.0):
                 wrong = float(numbers[(numbers < 0.0) | (numbers > 1.0)][0])
                 raise CreditError(
                     f"group {group.group_id!r}: value.pica is the probability of success and lies in [0, 1], got {wrong!r}"
                 )
-        torn = (success[0][1:] != success[1][:-1]) & ~arrays.last[:-1]
+        torn = (start[1:] != success[:-1]) & ~arrays.last[:-1]
         if torn.any():
             at = int(np.flatnonzero(torn)[0])
             raise CreditError(
-                f"group {group.group_id!r}: value.pica.next of a turn is {success[1][at]!r} and value.pica of the turn "
-                f"after it {success[0][at + 1]!r}: two models' numbers are mixed; annotate the log anew"
+                f"group {group.group_id!r}: value.pica.next of a turn is {float(success[at])!r} and value.pica of the turn "
+                f"after it {float(start[at + 1])!r}: two models' numbers are mixed; annotate the log anew"
             )
-        before, after = (np.log(np.maximum(numbers, np.exp(self.log_floor))) for numbers in success)
+        before, after = (np.log(np.maximum(numbers, np.exp(self.log_floor))) for numbers in (start, success))
         if self.final != "model":
             ended = (arrays.end == GOAL)[arrays.trajectory[arrays.last]]
             after[arrays.last] = 0.0 if self.final == "neutral" else np.where(ended, 0.0, self.log_floor)
@@ -216,7 +221,9 @@ class PiCA(Scheme):
             sums = [np.append(own, 0.0)[: len(turns)] for own, turns in zip(returns, arrays.split(steps), strict=True)]
             return np.concatenate([*sums, np.zeros(0)]) + ends[arrays.trajectory], ends, np.zeros(len(steps))
         rewards = steps + np.where(arrays.last, outcome[arrays.trajectory], 0.0)
-        values = turn_values(group, "value.critic") if self.baseline == "critic" else np.zeros(len(steps))
+        values = (
+            turn_values(group, "value.critic", scheme="pica") if self.baseline == "critic" else np.zeros(len(steps))
+        )
         delta, total = (
             np.concatenate(
                 [

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.wrappers.credit.actor_critic import MTPPO, PPOGAE
 from creditflow.wrappers.credit.base import Scheme, Semantics
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
+from creditflow.wrappers.credit.igpo import IGPO
 from creditflow.wrappers.credit.pica import PiCA
+from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.tips import TIPS
 
 __all__ = ["explain", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
 _SCHEMES: dict[str, type[Scheme]] = {
-    scheme.name: scheme for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, PiCA)
+    scheme.name: scheme
+    for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, PPOGAE, MTPPO, PRM, TIPS, IGPO, PiCA)
 }
 
 
@@ -57,13 +63,13 @@ def _check_class(scheme: type[Scheme]) -> None:
                 raise unknown_name(f"parameter in {kind}.presets", name, parameters)
 
 
-def names(*, annotated: bool = True) -> tuple[str, ...]:
+def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
     """Registered names, sorted.
 
     Args:
-        annotated: False leaves out schemes that read annotations, which plain rollouts do not have.
+        given: only schemes that need no other annotations than these; () for those that need none.
     """
-    return tuple(sorted(name for name, scheme in _SCHEMES.items() if annotated or not scheme.requires))
+    return tuple(sorted(n for n, scheme in _SCHEMES.items() if given is None or set(scheme.requires) <= set(given)))
 
 
 def lookup(name: str) -> type[Scheme]:

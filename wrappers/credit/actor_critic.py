@@ -1,0 +1,248 @@
+"""PPO with a critic as credit schemes: GAE over tokens (``ppo_gae``) and over turns (``mt_ppo``).
+
+The critic is an annotator: it has written ``value.critic`` before these functions see the group, so they stay pure,
+and the same log can be scored with another critic. What the critic should have said goes out in ``value_targets``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.annotations import end_values, token_values, turn_values
+from creditflow.wrappers.credit.base import Credit, Scheme, ValueTargets, require_range
+from creditflow.wrappers.credit.gae import gae, moments
+from creditflow.wrappers.credit.outcome import invalid_turns
+from creditflow.wrappers.records import TRUNCATED, Group, Tokens
+
+__all__ = ["MTPPO", "PPOGAE", "ActorCritic", "Estimate"]
+
+CRITIC = "value.critic"
+
+
+class Estimate(NamedTuple):
+    """One group before whitening; M steps (tokens or turns).
+
+    Attributes:
+        advantages: float64 (M,).
+        targets: what the critic should have said.
+        shaping: float64 (N,), what was added to each turn's reward.
+        sizes: int (M,), how many model tokens each step stands for.
+        offsets: int64 (G+1,), trajectory i owns steps ``offsets[i]:offsets[i+1]``.
+        turn: int (M,), the turn (of N) that each step belongs to.
+        kept: bool (M,), steps of the model; the others only carry values from one to the next.
+    """
+
+    advantages: NDArray[np.float64]
+    targets: ValueTargets
+    shaping: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    turn: NDArray[np.int64]
+    kept: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCritic(Scheme):
+    """Parameters of both.
+
+    Attributes:
+        discount: γ, a step.
+        trace: λ of GAE; 1 looks to the end of the episode.
+        whitening: advantages of a batch are shifted and scaled to mean 0 and variance 1 over its model tokens.
+        std_eps: added to the variance (inside the root).
+        bootstrap: an episode that a limit cut off goes on in expectation: "truncated" takes the critic's word for
+            what is missing; "never" counts it as nothing (released code).
+        invalid_penalty: taken from the reward of invalid turns.
+        invalid: which turns are invalid: "invalid" or "unparsed" only.
+    """
+
+    discount: float = 1.0
+    trace: float = 1.0
+    whitening: bool = True
+    std_eps: float = 0.0
+    bootstrap: Literal["truncated", "never"] = "truncated"
+    invalid_penalty: float = 0.0
+    invalid: Literal["invalid", "unparsed"] = "invalid"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        for name in ("discount", "trace"):
+            require_range(self, name, 0.0, 1.0)
+        for name in ("std_eps", "invalid_penalty"):
+            require_range(self, name, 0.0, np.inf)
+
+    @abstractmethod
+    def estimate(self, group: Group) -> Estimate:
+        """Advantages and targets of one group, before whitening."""
+
+    def shaping(self, group: Group) -> NDArray[np.float64]:
+        """float64 (N,): what is added to the reward of each turn; nothing here."""
+        return np.zeros(len(group.turns))
+
+    def rewards(self, group: Group, shaping: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (N,): reward of each turn, shaped and penalised."""
+        return group.arrays.reward + shaping - self.invalid_penalty * invalid_turns(group, self.invalid)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group, whitened by itself."""
+        return self.assign_batch([group])[0]
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        """Score many groups, whitened together."""
+        found = [self.estimate(group) for group in groups]
+        centre, unit = 0.0, 1.0
+        if self.whitening and found:
+            samples = [np.repeat(one.advantages[one.kept], one.sizes[one.kept]) for one in found]
+            centre, unit = moments(np.concatenate(samples), self.std_eps)
+        return [self._credit(group, one, centre, unit) for group, one in zip(groups, found, strict=True)]
+
+    def _credit(self, group: Group, one: Estimate, centre: float, unit: float) -> Credit:
+        advantages = (one.advantages - centre) / unit if unit > 0.0 else np.zeros_like(one.advantages)
+        weights = np.where(one.kept, 1.0, 0.0)
+        n = len(group.turns)
+        counts = np.bincount(one.turn, weights, minlength=n)
+        step = np.bincount(one.turn, advantages * weights, minlength=n) / np.maximum(counts, 1.0)
+        extra: dict[str, Any] = {}
+        if one.targets.level == "token":
+            pieces = zip(one.offsets[:-1].tolist(), one.offsets[1:].tolist(), strict=True)
+            extra["token_advantages"] = tuple(advantages[a:b][one.kept[a:b]] for a, b in pieces)
+        return Credit.of(
+            group, outcome=np.zeros(len(group)), step=step, rewards=one.shaping, value_targets=one.targets, **extra
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MTPPO(ActorCritic):
+    """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = R_t + γ V(s_{t+1}) − V(s_t), over turns; one number for all tokens of a turn.
+
+    Tokens of a turn are one decision, so a long answer is not discounted for its length, and V is only asked where
+    the model begins to write.
+    """
+
+    name = "mt_ppo"
+    source = "Schulman et al. 2016 (arXiv 1506.02438) eq. 16 over turns, as in PiCA (arXiv 2605.09287) section 4"
+    presets = {"paper": {}}
+    requires: ClassVar[tuple[str, ...]] = (CRITIC,)
+    declares = frozenset({"permutation"})
+
+    def estimate(self, group: Group) -> Estimate:
+        """Advantages and targets of one group, before whitening."""
+        arrays = group.arrays
+        shaping = self.shaping(group)
+        values = turn_values(group, CRITIC, scheme=self.name)
+        ends = end_values(group, CRITIC, scheme=self.name) if self.bootstrap == "truncated" else np.zeros(len(group))
+        rewards = self.rewards(group, shaping)
+        advantages = np.concatenate(
+            [np.zeros(0)]
+            + [
+                gae(r, v, discount=self.discount, trace=self.trace, last_value=last)
+                for r, v, last in zip(arrays.split(rewards), arrays.split(values), ends.tolist(), strict=True)
+            ]
+        )
+        targets = ValueTargets(
+            CRITIC, "turn", tuple(arrays.split(advantages + values)), tuple(arrays.split(values))
+        )  # fmt: skip
+        n = len(values)
+        return Estimate(
+            advantages, targets, shaping, _written(group), arrays.offsets, np.arange(n), np.ones(n, np.bool_)
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOGAE(ActorCritic):
+    """Â_i = Σ_l (γλ)^l δ_{i+l}, δ_i = r_i + γ V(h_{i+1}) − V(h_i), over tokens; a turn's reward is on its last token.
+
+    Attributes:
+        steps: what a step is: "model" tokens only (the value after a turn's last token is that before the next
+            turn's first), or "all" tokens from the first that the model wrote, those that the environment wrote
+            included (released code: values of observations then carry credit from turn to turn).
+    """
+
+    steps: Literal["model", "all"] = "model"
+
+    name = "ppo_gae"
+    source = "Schulman et al. 2016, 2017; release: Search-R1 and PiCA core_algos, GAE over all response tokens"
+    presets = {"paper": {}, "release": {"steps": "all", "std_eps": 1e-8, "bootstrap": "never"}}
+    requires: ClassVar[tuple[str, ...]] = (CRITIC,)
+    requires_tokens = (CRITIC,)
+    declares = frozenset({"permutation"})
+
+    def estimate(self, group: Group) -> Estimate:
+        """Advantages and targets of one group, before whitening."""
+        arrays = group.arrays
+        shaping = self.shaping(group)
+        rewards = arrays.split(self.rewards(group, shaping))
+        parts, targets, said, turns, kept = [], [], [], [], []
+        for i, values in enumerate(token_values(group, CRITIC, scheme=self.name)):
+            tokens = group.trajectories[i].tokens
+            places, owner = _places(tokens, self.steps)
+            last = values[-1] if self.bootstrap == "truncated" and arrays.end[i] == TRUNCATED else 0.0
+            paid = _on_last_token(rewards[i], places, owner, tokens)
+            mine = np.asarray(values[places])
+            got = gae(paid, mine, discount=self.discount, trace=self.trace, last_value=last)
+            wrote = tokens.mask[places] if tokens is not None else np.zeros(0, np.bool_)
+            parts.append(got)
+            targets.append((got + mine)[wrote])
+            said.append(mine[wrote])
+            turns.append(owner + arrays.offsets[i])
+            kept.append(wrote)
+        advantages = np.concatenate(parts)
+        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+        return Estimate(
+            advantages,
+            ValueTargets(CRITIC, "token", tuple(targets), tuple(said)),
+            shaping,
+            np.ones(len(advantages), np.int64),
+            offsets,
+            np.concatenate(turns),
+            np.concatenate(kept),
+        )
+
+
+def _written(group: Group) -> NDArray[np.int64]:
+    """int64 (N,): model tokens of each turn; 1 for turns of agents without tokens."""
+    counts = []
+    for trajectory in group.trajectories:
+        tokens = trajectory.tokens
+        if tokens is None:
+            counts.append(np.ones(len(trajectory.turns), np.int64))
+        else:
+            before = np.concatenate([[0], np.cumsum(tokens.mask)])
+            counts.append(np.diff(before[tokens.turn_offsets]))
+    return np.concatenate(counts).astype(np.int64)
+
+
+def _places(tokens: Tokens | None, steps: Literal["model", "all"]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the steps, ascending, and the turn that owns each."""
+    if tokens is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    offsets = tokens.turn_offsets
+    owner = np.full(len(tokens.ids), -1, np.int64)
+    owner[offsets[0] : offsets[-1]] = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    model = np.flatnonzero(tokens.mask & (owner >= 0))
+    if steps == "all" and len(model):
+        model = np.arange(model[0], model[-1] + 1)
+    return model, owner[model]
+
+
+def _on_last_token(
+    rewards: NDArray[np.float64], places: NDArray[np.int64], owner: NDArray[np.int64], tokens: Tokens | None
+) -> NDArray[np.float64]:
+    """Rewards of turns (T,) on steps (M,): each on the last model token at or before the end of its turn.
+
+    What is paid before the model wrote anything is nobody's doing.
+    """
+    paid = np.zeros(len(places))
+    if tokens is None:
+        return paid
+    model = np.flatnonzero(tokens.mask[places])
+    at = np.searchsorted(owner[model], np.arange(len(rewards)), side="right") - 1
+    np.add.at(paid, model[at[at >= 0]], rewards[at >= 0])
+    return paid

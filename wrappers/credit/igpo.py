@@ -1,0 +1,85 @@
+"""IGPO: turns compared within their group by how much likelier they made the right answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.base import Credit, Scheme, require_range
+from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.records import Group
+
+__all__ = ["IGPO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IGPO(Scheme):
+    """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k: gains of the turns before the last, and the outcome of the last, normalised.
+
+    A turn's gain is p(answer | history after it) − p(answer | history before it), p the geometric mean over the
+    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead.
+
+    Attributes:
+        gain: "probability", or "logarithm": the difference of log p.
+        together: gains and outcomes are samples of one mean and deviation ("joint") or of two ("separate").
+        outcome: the trajectory's "return", "success" or graded "score".
+        discount: γ, a turn.
+        outcome_discounted: whether the outcome is discounted as well, or counts in full on every turn (released code).
+        std_eps: added to standard deviations.
+    """
+
+    gain: Literal["probability", "logarithm"] = "probability"
+    together: Literal["joint", "separate"] = "joint"
+    outcome: Literal["return", "success", "score"] = "return"
+    discount: float = 1.0
+    outcome_discounted: bool = True
+    std_eps: float = 0.0
+
+    name = "igpo"
+    source = "IGPO (arXiv 2510.14967); release: the turn-level branch of its names in PiCA's code (novdream/PiCA)"
+    presets = {"paper": {}, "release": {"together": "separate", "outcome_discounted": False, "std_eps": 1e-6}}
+    requires = ("logp.answer.mean",)
+    declares = frozenset({"permutation"})
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        require_range(self, "std_eps", 0.0, np.inf)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        arrays = group.arrays
+        before = turn_values(group, "logp.answer.mean", scheme=self.name)
+        after = turn_values(group, "logp.answer.mean.next", scheme=self.name)
+        gains = after - before if self.gain == "logarithm" else np.exp(after) - np.exp(before)
+        gains = np.where(arrays.last, 0.0, gains)
+        outcomes = outcome_scores(group, self.outcome)
+        fair_gains, fair_outcomes = self._normalised(gains[~arrays.last], outcomes)
+        paid = np.zeros(len(gains))
+        paid[~arrays.last] = fair_gains
+        left = np.zeros(len(gains))  # turns until the last
+        for part, a in zip(arrays.split(paid), arrays.offsets[:-1].tolist(), strict=True):
+            n = len(part)
+            for t in range(n - 2, -1, -1):
+                part[t] += self.discount * part[t + 1]
+            left[a : a + n] = np.arange(n - 1, -1, -1)
+        if self.outcome_discounted and self.discount < 1.0:
+            whole = fair_outcomes[arrays.trajectory]
+            paid += whole * (self.discount**left - 1.0)
+        return Credit.of(group, outcome=fair_outcomes, step=paid, rewards=gains)
+
+    def _normalised(
+        self, gains: NDArray[np.float64], outcomes: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        both = np.concatenate([gains, outcomes])
+        labels = np.zeros(len(both), np.int32)
+        if self.together == "separate":
+            labels[len(gains) :] = 1
+        fair = normalise(both, labels, 2, std_eps=self.std_eps, spread="population")
+        return fair[: len(gains)], fair[len(gains) :]

@@ -1,0 +1,78 @@
+"""Process supervision: a judge's number for every turn, compared within the group, summed to the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.records import Group
+
+__all__ = ["PRM"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PRM(OutcomeScheme):
+    """A_t = w_E A^E + w_P Σ_{k ≥ t} r̃_k, r̃ the judge's numbers of all turns of the group, normalised.
+
+    The sum over all later turns favours long trajectories where numbers are above the mean; ``span="turn"`` gives a
+    turn its own number only.
+
+    Attributes:
+        value: name of the annotation: any number per turn ("judge.score", "fork.q", "value.pica", …).
+        form: the annotation is the turn's "reward", or a state's value, whose increase is ("increase"; needs the same
+            name with ".next").
+        span: "to_go" sums the numbers of a turn and all later ones; "turn" takes its own.
+        step_scale: "std" divides by the standard deviation of the group's turns, "none" only subtracts their mean.
+        episode_weight: w_E ≥ 0; the paper's process supervision has no outcome part.
+        step_weight: w_P ≥ 0.
+    """
+
+    value: str = "judge.score"
+    form: Literal["reward", "increase"] = "reward"
+    span: Literal["to_go", "turn"] = "to_go"
+    step_scale: Scale = "std"
+    episode_weight: float = 0.0
+    step_weight: float = 1.0
+
+    name = "prm"
+    source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any judge's numbers"
+    presets = {"paper": {}}
+    requires = ("judge.score",)
+    declares = frozenset({"permutation", "shift", "scale"})
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        for name in ("episode_weight", "step_weight"):
+            require_range(self, name, 0.0, np.inf)
+        if not self.value or self.value.endswith(".next"):
+            raise ConfigError(f"prm.value is the name of an annotation without '.next', got {self.value!r}")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The annotation that these parameters name."""
+        return (self.value,)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        numbers = turn_values(group, self.value, scheme=self.name)
+        if self.form == "increase":
+            numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
+        labels = np.zeros(len(numbers), np.int32)
+        fair = normalise(numbers, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
+        if self.span == "to_go":
+            fair = np.concatenate([np.zeros(0), *(np.cumsum(part[::-1])[::-1] for part in group.arrays.split(fair))])
+        outcome, turn_part = self.outcome_part(group)
+        return Credit.of(
+            group,
+            outcome=self.episode_weight * outcome,
+            step=self.episode_weight * turn_part + self.step_weight * fair - self.advantage_penalties(group),
+            rewards=numbers,
+        )
