@@ -7,8 +7,8 @@ episode does not depend on who shares its batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from creditflow.envs.core import AgentEnv, Oracle
 from creditflow.wrappers.records import StopReason, Turn
 
-__all__ = ["Agent", "Decision", "TurnTokens", "View"]
+__all__ = ["Agent", "Decision", "Forking", "TurnTokens", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class TurnTokens:
         logprobs: float32, the sampler's log-probability of each answer token.
         windowed: whether ``prompt`` stands alone.
         learn: whether the answer may enter a loss.
+        entropies: float32, entropy (nats) of the distributions that the first tokens were drawn from, if asked for.
     """
 
     prompt: NDArray[np.int32]
@@ -65,6 +66,7 @@ class TurnTokens:
     logprobs: NDArray[np.float32]
     windowed: bool = False
     learn: bool = True
+    entropies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +96,13 @@ class Agent(Protocol):
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """One decision per view."""
+        ...
+
+
+@runtime_checkable
+class Forking(Protocol):
+    """An agent that remembers its episodes, and can be told that one goes on in two environments."""
+
+    def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
+        """``child`` has the history of ``parent`` up to its first ``turns`` turns."""
         ...

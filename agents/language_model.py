@@ -26,11 +26,16 @@ from creditflow.envs.errors import ConfigError
 __all__ = ["Conversations", "LanguageModelAgent", "Pending"]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Conversation:
+    """The ids so far, and for every turn how many there were after it and whether its answer closed itself."""
+
     ids: NDArray[np.int32]
-    turns: int = 0
-    ended: bool = True
+    ends: tuple[tuple[int, bool], ...] = ()
+
+    @property
+    def turns(self) -> int:
+        return len(self.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +88,32 @@ class Conversations:
                 "an append-only history must be followed from the first turn of the episode; use history='window' to "
                 "enter an episode in the middle"
             )
-        new = self.chat.go_on(self.prompt.fill("later", slots), ended=before.ended)
+        new = self.chat.go_on(self.prompt.fill("later", slots), ended=before.ends[-1][1])
         return Pending(view, new, np.concatenate([before.ids, new]))
 
     def answer(self, pending: Pending, sampled: Sampled, *, learn: bool = True) -> TurnTokens:
         """Take note of an answer; returns the turn's tokens."""
-        self._running[pending.view.env] = _Conversation(
-            np.concatenate([pending.ids, sampled.ids]),
-            len(pending.view.turns) + 1,
-            bool(len(sampled.ids)) and int(sampled.ids[-1]) in self.chat.end_ids,
-        )
-        return TurnTokens(pending.new, sampled.ids, sampled.logprobs, self.history == "window", learn)
+        ids = np.concatenate([pending.ids, sampled.ids])
+        before = self._running.get(pending.view.env) if pending.view.turns else None
+        ended = bool(len(sampled.ids)) and int(sampled.ids[-1]) in self.chat.end_ids
+        self._running[pending.view.env] = _Conversation(ids, (*(before.ends if before else ()), (len(ids), ended)))
+        windowed = self.history == "window"
+        return TurnTokens(pending.new, sampled.ids, sampled.logprobs, windowed, learn, sampled.entropies)
+
+    def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
+        """``child`` has the history of ``parent`` up to its first ``turns`` turns.
+
+        Raises:
+            ConfigError: the parent's conversation has fewer turns.
+        """
+        before = self._running.get(parent)
+        if self.history == "window" or not turns:
+            self._running.pop(child, None)
+            return
+        if before is None or before.turns < turns:
+            raise ConfigError(f"a conversation of {before.turns if before else 0} turns has no state after {turns}")
+        ends = before.ends[:turns]
+        self._running[child] = _Conversation(before.ids[: ends[-1][0]], ends)
 
 
 class LanguageModelAgent:
@@ -141,6 +161,10 @@ class LanguageModelAgent:
             self._decide(one, next(answers)) if fit else Decision("", stop="token_limit")
             for one, fit in zip(pending, fits, strict=True)
         ]
+
+    def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
+        """``child`` has the history of ``parent`` up to its first ``turns`` turns."""
+        self.conversations.fork(parent, child, turns)
 
     def _decide(self, pending: Pending, sampled: Sampled) -> Decision:
         tokens = self.conversations.answer(pending, sampled)

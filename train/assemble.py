@@ -18,6 +18,7 @@ from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.train.device import pick_device
 from creditflow.train.engine import Arena, Budget
 from creditflow.train.logprobs import check_model
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
@@ -37,15 +38,6 @@ __all__ = [
 
 TOKENIZER_EPISODES = 512
 MAX_REDRAWS = 50  # draws per wanted task before a source counts as too small for what is excluded
-
-
-def pick_device(name: str) -> Any:
-    """The torch device of a setting; "auto" takes the GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device {name!r}: torch {torch.__version__} sees no GPU here")
-    return torch.device(name)
 
 
 def group_maker(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[], GroupEnv]:
@@ -161,8 +153,8 @@ def make_backend(model: Any, rollout: RolloutConfig) -> TransformersBackend:
 
 
 def make_agent_of(
-    settings: TrainConfig, backend: TransformersBackend, tokenizer: Any, *, temperature: float
+    settings: TrainConfig, backend: TransformersBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
 ) -> LanguageModelAgent:
-    """The policy as an agent at one temperature (0: greedy)."""
-    sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature)
+    """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""
+    sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature, entropies=entropies)
     return settings.speech.agent(backend, tokenizer, sampling, name="policy")

@@ -145,7 +145,9 @@ def _put_moments(path: Path, optimiser: Any, moments: Mapping[str, Any]) -> None
         index, _, name = key.partition(".")
         state.setdefault(int(index), {})[name] = tensor
     groups = optimiser.state_dict()["param_groups"]
-    if state and len(state) != sum(len(group["params"]) for group in groups):
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    # a parameter that had no gradient yet has no moments
+    if any(i >= len(parameters) or one["exp_avg"].shape != parameters[i].shape for i, one in state.items()):
         raise DataError(f"{path}: its optimiser state belongs to another model")
     try:
         optimiser.load_state_dict({"state": state, "param_groups": groups})

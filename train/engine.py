@@ -1,4 +1,4 @@
-"""The rollout engine: many tasks, G replicas each, all running episodes asked in one batch.
+"""The rollout engine: many tasks, G replicas each, all running episodes asked in one batch; perhaps branches of them.
 
 Episodes draw from their own generators (seed, iteration, task, replica), so they do not depend on which others share
 the batch, but for rounding inside the model. What goes wrong in one episode marks that episode.
@@ -6,19 +6,21 @@ the batch, but for rounding inside the model. What goes wrong in one episode mar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from creditflow.agents.base import Agent, Decision, TurnTokens, View
+from creditflow.agents.base import Agent, Decision, Forking, TurnTokens, View
 from creditflow.agents.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, EpisodeError
 from creditflow.envs.tasks import Task
+from creditflow.train.branching import BranchConfig, rise
 from creditflow.train.rollout import episode_rng
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.records import Group, StopReason, Trajectory
+from creditflow.wrappers.recorder import Recorder
+from creditflow.wrappers.records import Group, StopReason, Trajectory, Turn
 
 __all__ = ["Arena", "Budget", "Report"]
 
@@ -43,7 +45,7 @@ class Report:
     Attributes:
         errors: messages of environment errors, one per episode or group that met one.
         lost_groups: groups that could not even begin.
-        prompt_tokens, answer_tokens: read and written.
+        prompt_tokens, answer_tokens: read and written; what a branch shares with its parent counts once.
     """
 
     errors: list[str] = field(default_factory=list)
@@ -54,6 +56,14 @@ class Report:
 
 @dataclass(slots=True)
 class _Seat:
+    """One episode.
+
+    Attributes:
+        prefix, ahead: of a branch: the turns before it, and their tokens.
+        may_fork_at: no branch begins before this turn.
+        unsure_at_first: entropy of the episode's first answer, once there is one.
+    """
+
     env: GroupEnv
     member: int
     observation: Any
@@ -61,14 +71,36 @@ class _Seat:
     rng: np.random.Generator
     tokens: list[TurnTokens] = field(default_factory=list)
     faults: dict[int, str] = field(default_factory=dict)
+    prefix: tuple[Turn, ...] = ()
+    ahead: tuple[TurnTokens, ...] = ()
+    may_fork_at: int = 1
+    unsure_at_first: float | None = None
+
+    @property
+    def recorder(self) -> Recorder:
+        return self.env.members[self.member]
 
     @property
     def running(self) -> bool:
-        return not self.env.members[self.member].finished
+        return not self.recorder.finished
+
+    @property
+    def turn(self) -> int:
+        """The turn that comes next, counted from the root's first."""
+        return len(self.prefix) + len(self.recorder.turns)
 
     def view(self) -> View:
-        recorder = self.env.members[self.member]
-        return View(self.observation, self.info, recorder.turns, recorder.base, self.rng)
+        recorder = self.recorder
+        return View(self.observation, self.info, (*self.prefix, *recorder.turns), recorder.base, self.rng)
+
+
+@dataclass(slots=True)
+class _Table:
+    """One task: its episodes, branches last, and how many tokens they wrote."""
+
+    task: Task
+    seats: list[_Seat]
+    written: int = 0
 
 
 class Arena:
@@ -77,11 +109,27 @@ class Arena:
     Args:
         make_group: makes the environments of one group (G recorded members).
         budget: limits per episode.
+        branching: when episodes are forked; needs an agent whose answers carry entropies.
+        make_branch: makes the environment of one branch (a group of one member).
+
+    Raises:
+        ConfigError: branches are wanted, but nothing makes their environments.
     """
 
-    def __init__(self, make_group: Callable[[], GroupEnv], budget: Budget = Budget()) -> None:
-        self._make, self.budget = make_group, budget
+    def __init__(
+        self,
+        make_group: Callable[[], GroupEnv],
+        budget: Budget = Budget(),
+        *,
+        branching: BranchConfig | None = None,
+        make_branch: Callable[[], GroupEnv] | None = None,
+    ) -> None:
+        self.branching = branching or BranchConfig()
+        if self.branching.total and make_branch is None:
+            raise ConfigError("branching needs make_branch, which makes a group of one member")
+        self._make, self.budget, self._make_branch = make_group, budget, make_branch
         self._groups: list[GroupEnv] = []
+        self._branches: list[GroupEnv] = []
 
     def play(
         self,
@@ -108,27 +156,86 @@ class Arena:
         report = Report() if report is None else report
         while len(self._groups) < len(tasks):
             self._groups.append(self._make())
-        seats: list[list[_Seat]] = []
-        for env, task in zip(self._groups, tasks, strict=False):
-            seats.append(_sit(env, task, seed, iteration, report))
-        if tasks and not any(seats):
+        tables = [
+            _Table(task, _sit(env, task, seed, iteration, report))
+            for env, task in zip(self._groups, tasks, strict=False)
+        ]
+        if tasks and not any(table.seats for table in tables):
             raise EpisodeError(f"no group could begin; the first error was: {report.errors[0]}")
-        everyone = [seat for group in seats for seat in group]
-        while running := [seat for seat in everyone if seat.running]:
-            decisions = agent.act([seat.view() for seat in running])
-            for seat, decision in zip(running, decisions, strict=True):
-                self._do(seat, decision, report)
+        spare = iter(self._spare_branches())
+        while running := [(table, seat) for table in tables for seat in table.seats if seat.running]:
+            decisions = agent.act([seat.view() for _, seat in running])
+            for (table, seat), decision in zip(running, decisions, strict=True):
+                if self.branching.total:
+                    self._fork(table, seat, decision, agent, seed, iteration, spare)
+                self._do(table, seat, decision, report)
             if on_turn is not None:
-                on_turn(sum(seat.running for seat in everyone), len(everyone))
+                seats = [seat for table in tables for seat in table.seats]
+                on_turn(sum(seat.running for seat in seats), len(seats))
         version = str(getattr(getattr(agent, "backend", None), "version", ""))
         return [
-            Group(tuple(_finish(seat, version) for seat in group), dict(task.content))
-            for group, task in zip(seats, tasks, strict=True)
-            if group
+            Group(tuple(_finish(seat, version) for seat in table.seats), dict(table.task.content))
+            for table in tables
+            if table.seats
         ]
 
-    def _do(self, seat: _Seat, decision: Decision, report: Report) -> None:
-        recorder = seat.env.members[seat.member]
+    def _spare_branches(self) -> Iterator[GroupEnv]:
+        """Environments for branches, made when they are first needed."""
+        yield from self._branches
+        while self._make_branch is not None:
+            made = self._make_branch()
+            self._branches.append(made)
+            yield made
+
+    def _fork(
+        self,
+        table: _Table,
+        seat: _Seat,
+        decision: Decision,
+        agent: Agent,
+        seed: int,
+        iteration: int,
+        spare: Iterator[GroupEnv],
+    ) -> None:
+        """Let other episodes go on from before this decision, if it was an unsure one."""
+        config, tokens, turn = self.branching, decision.tokens, seat.turn
+        if decision.stop is not None or tokens is None or not len(tokens.entropies):
+            return
+        unsure = rise(tokens.entropies, config.first)
+        if seat.unsure_at_first is None:
+            seat.unsure_at_first = unsure
+        spent = config.tokens and table.written >= config.tokens
+        if turn < seat.may_fork_at or spent or not config.wants(unsure, seat.unsure_at_first):
+            return
+        recorder, task = seat.recorder, table.task
+        for _ in range(min(config.per_turn, config.total - len(table.seats))):
+            env, replica = next(spare), len(table.seats)
+            env.begin_branch(
+                recorder.base.get_state(),
+                task=dict(task.content),
+                parent=recorder.identity["trajectory_id"],
+                fork_turn=turn,
+                group_id=recorder.identity["group_id"],
+                replica=replica,
+                seed=seed,
+            )
+            child = _Seat(
+                env,
+                0,
+                seat.observation,
+                seat.info,
+                episode_rng(seed, iteration, task.task_id, replica),
+                prefix=(*seat.prefix, *recorder.turns),
+                ahead=(*seat.ahead, *seat.tokens),
+                may_fork_at=turn + 1,  # what it decides here is drawn from what its parent's decision was drawn from
+                unsure_at_first=seat.unsure_at_first,
+            )
+            if isinstance(agent, Forking):
+                agent.fork(recorder.base, child.recorder.base, turn)
+            table.seats.append(child)
+
+    def _do(self, table: _Table, seat: _Seat, decision: Decision, report: Report) -> None:
+        recorder = seat.recorder
         if decision.stop is not None:
             _stop(seat, decision.stop)
             return
@@ -149,11 +256,12 @@ class Arena:
             seat.tokens.append(decision.tokens)
             report.prompt_tokens += len(decision.tokens.prompt)
             report.answer_tokens += len(decision.tokens.answer)
+            table.written += len(decision.tokens.answer)
         if seat.running:
-            used = sum(len(one.prompt) + len(one.answer) for one in seat.tokens) if self.budget.tokens else 0
+            used = sum(len(one.prompt) + len(one.answer) for one in (*seat.ahead, *seat.tokens))
             if self.budget.tokens and used >= self.budget.tokens:
                 _stop(seat, "token_limit")
-            elif self.budget.turns and turn + 1 >= self.budget.turns:
+            elif self.budget.turns and seat.turn >= self.budget.turns:
                 _stop(seat, "env_limit")
 
 
@@ -185,5 +293,7 @@ def _finish(seat: _Seat, version: str) -> Trajectory:
         for t, reason in seat.faults.items():
             turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
         changes = {"turns": tuple(turns)}
-    tokens = join_tokens(seat.tokens, version) if len(seat.tokens) == len(trajectory.turns) and seat.tokens else None
+    tokens = None
+    if seat.tokens and len(seat.tokens) == len(trajectory.turns):
+        tokens = join_tokens(seat.tokens, version, ahead=seat.ahead)
     return replace(trajectory, tokens=tokens, **changes)

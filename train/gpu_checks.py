@@ -15,9 +15,10 @@ from creditflow.train.batching import batches_of
 from creditflow.train.logprobs import token_scores
 from creditflow.train.precision import autocast
 from creditflow.train.samples import Row
+from creditflow.train.scored import Scored, score_rows
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.settings import UpdateConfig
-from creditflow.train.update import Scored, score_rows, update_policy
+from creditflow.train.update import update_policy
 
 __all__ = ["checks"]
 

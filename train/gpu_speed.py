@@ -14,10 +14,11 @@ from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.optimiser import OptimiserConfig, make_optimiser
 from creditflow.train.samples import Row
+from creditflow.train.scored import Scored
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 from creditflow.train.settings import UpdateConfig
 from creditflow.train.sft import sft_step
-from creditflow.train.update import Scored, update_policy
+from creditflow.train.update import update_policy
 
 __all__ = ["measurements", "sizes_of"]
 

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from creditflow.envs.errors import ConfigError
 from creditflow.train.batching import MicroBatch
 
-__all__ = ["Scores", "check_model", "token_scores"]
+__all__ = ["Scores", "check_model", "hidden_before", "token_scores"]
 
 
 class Scores(NamedTuple):
@@ -24,7 +24,22 @@ class Scores(NamedTuple):
     entropy: Any
 
 
-def token_scores(model: Any, batch: MicroBatch, *, temperature: float = 1.0, chunk: int = 1024) -> Scores:
+def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
+    """(N, hidden): the last hidden state of the token before every target token; it has not seen the target.
+
+    Args:
+        decoder: a model of ``transformers`` without output layer.
+        batch: what to run.
+    """
+    hidden = decoder(
+        input_ids=batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
+    ).last_hidden_state
+    return hidden[batch.target_row, batch.target_place - 1]
+
+
+def token_scores(
+    model: Any, batch: MicroBatch, *, temperature: float = 1.0, chunk: int = 1024, before: Any | None = None
+) -> Scores:
     """Log-probability of every target token, and the entropy of the distribution it was drawn from (nats).
 
     Args:
@@ -32,11 +47,9 @@ def token_scores(model: Any, batch: MicroBatch, *, temperature: float = 1.0, chu
         batch: what to score.
         temperature: logits are divided by it, as the sampler does.
         chunk: target tokens at a time.
+        before: ``hidden_before`` of the model's decoder, if it is known already.
     """
-    hidden = model.get_decoder()(
-        input_ids=batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
-    ).last_hidden_state
-    before = hidden[batch.target_row, batch.target_place - 1]
+    before = hidden_before(model.get_decoder(), batch) if before is None else before
     target = batch.ids[batch.target_row, batch.target_place]
     head = model.get_output_embeddings()
     parts = []

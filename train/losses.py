@@ -15,9 +15,9 @@ import torch
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["LossConfig", "TokenLosses", "kl_estimate", "surrogate", "token_losses"]
+__all__ = ["KLKind", "LossConfig", "TokenLosses", "kl_estimate", "surrogate", "token_losses", "value_losses"]
 
-KlKind = Literal["k1", "k2", "k3", "abs"]
+KLKind = Literal["k1", "k2", "k3", "abs"]
 LARGEST_LOG_RATIO = 20.0  # exp of it is finite in float32; a policy that far away is lost anyway
 LARGEST_KL_LOG_RATIO = 10.0
 
@@ -30,7 +30,7 @@ class LossConfig:
         clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
         dual_clip: for negative advantages the loss is at most this times |advantage|; 0 for none, else > 1.
         kl_weight: of the KL estimate to the reference policy; 0 needs no reference.
-        kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative) or "abs".
+        kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative), "abs".
         kl_in: "loss", or "reward": then it is taken from each turn's reward before credit is assigned.
         entropy_weight: entropy is rewarded with it.
         importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
@@ -42,7 +42,7 @@ class LossConfig:
     clip_high: float = 0.2
     dual_clip: float = 3.0
     kl_weight: float = 0.0
-    kl_kind: KlKind = "k3"
+    kl_kind: KLKind = "k3"
     kl_in: Literal["loss", "reward"] = "loss"
     entropy_weight: float = 0.0
     importance_cap: float = 2.0
@@ -74,17 +74,33 @@ def surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, 
     return loss, bounded > plain
 
 
-def kl_estimate(logprob: Any, reference: Any, kind: KlKind) -> Any:
+def kl_estimate(logprob: Any, reference: Any, kind: KLKind) -> Any:
     """Per-token estimate of KL(policy ‖ reference) from samples of the policy, in nats.
 
-    With q = log π_ref − log π, clamped to ±10: k1 = −q, k2 = q² / 2, k3 = exp(q) − q − 1, abs = |q|.
+    With q = log π_ref − log π, clamped to ±10: k1 = −q; k2 = q² / 2; k3 = exp(q) − q − 1; abs = |q|.
     """
     gap = (reference - logprob).clamp(-LARGEST_KL_LOG_RATIO, LARGEST_KL_LOG_RATIO)
     if kind == "k1":
         return -gap
     if kind == "k2":
-        return 0.5 * gap.square()
+        return 0.5 * gap**2
     return gap.abs() if kind == "abs" else gap.exp() - gap - 1.0
+
+
+def value_losses(value: Any, old: Any, target: Any, clip: float) -> tuple[Any, Any]:
+    """½ max((V − R)², (V_clip − R)²), V_clip within ``clip`` of the value before the update; where that was active.
+
+    Args:
+        value: V, with gradient.
+        old: the value that the advantages were computed with.
+        target: R.
+        clip: ≥ 0; 0 does not clip.
+    """
+    plain = (value - target) ** 2
+    if not clip:
+        return 0.5 * plain, torch.zeros_like(plain, dtype=torch.bool)
+    bounded = (old + (value - old).clamp(-clip, clip) - target) ** 2
+    return 0.5 * torch.maximum(plain, bounded), bounded > plain
 
 
 def token_losses(

@@ -54,18 +54,24 @@ def learning_rate(config: OptimiserConfig, step: int, total: int) -> float:
     return config.lr * (config.final + (1.0 - config.final) * shape)
 
 
-def make_optimiser(model: Any, config: OptimiserConfig) -> Any:
-    """AdamW over the model's fp32 weights: matrices decayed, vectors not."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    fused = parameters[0].device.type == "cuda"
+def make_optimiser(model: Any, config: OptimiserConfig, critic: Any = None, lr_critic: float = 0.0) -> Any:
+    """AdamW over the fp32 weights of a policy and perhaps its critic: matrices decayed, vectors not.
+
+    One optimiser holds both, so that a checkpoint has one set of moments; ``set_learning_rate`` tells them apart.
+    """
+    groups: list[dict[str, Any]] = []
+    for role, module, lr in (("policy", model, config.lr), ("critic", critic, lr_critic)):
+        parameters = [] if module is None else [p for p in module.parameters() if p.requires_grad]
+        decayed, plain = [p for p in parameters if p.ndim >= 2], [p for p in parameters if p.ndim < 2]
+        if parameters:
+            groups.append({"params": decayed, "weight_decay": config.weight_decay, "lr": lr, "role": role})
+            groups.append({"params": plain, "weight_decay": 0.0, "lr": lr, "role": role})
+    fused = groups[0]["params"][0].device.type == "cuda"
     return torch.optim.AdamW(groups, lr=config.lr, betas=tuple(config.betas), eps=config.eps, fused=fused)
 
 
-def set_learning_rate(optimiser: Any, value: float) -> None:
-    """Set it for all parameters."""
+def set_learning_rate(optimiser: Any, value: float, role: str = "policy") -> None:
+    """Set it for all parameters of a role."""
     for group in optimiser.param_groups:
-        group["lr"] = value
+        if group.get("role", "policy") == role:
+            group["lr"] = value

@@ -32,6 +32,8 @@ class Row:
         turn: int32 (n,), the turn each target token belongs to.
         trajectory: number of the trajectory; several rows may share one.
         only_turn: the one turn that the row is about; -1 for a whole trajectory. With ``trajectory`` it names the row.
+        value_target, value_old: float64 (n,), what a critic should say and said of the history before each target
+            token; nan where it is not asked (inside turns, if it values turns). None without critic.
     """
 
     ids: NDArray[np.int32]
@@ -41,6 +43,8 @@ class Row:
     turn: NDArray[np.int32]
     trajectory: int
     only_turn: int = -1
+    value_target: NDArray[np.float64] | None = None
+    value_old: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,21 +92,25 @@ def make_rows(
     rows: list[Row] = []
     number = 0
     for group, credit in zip(groups, credits_, strict=True):
-        for trajectory, advantages, in_loss in zip(
-            group.trajectories, credit.advantages, credit.loss_mask, strict=True
-        ):
-            rows += _rows_of(trajectory, advantages, in_loss, number, layout)
+        for i, trajectory in enumerate(group.trajectories):
+            rows += _rows_of(trajectory, _token_columns(trajectory, credit, i), number, layout)
             number += 1
     return rows
 
 
-def _rows_of(
-    trajectory: Trajectory,
-    advantages: NDArray[np.float64],
-    in_loss: NDArray[np.bool_],
-    number: int,
-    layout: Literal["trajectory", "turn"],
-) -> Iterator[Row]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Per token (L,): the turn it belongs to, whether it is in the loss, its advantage, value target and old value."""
+
+    turn: NDArray[np.int32]
+    kept: NDArray[np.bool_]
+    advantage: NDArray[np.float64]
+    value_target: NDArray[np.float64] | None
+    value_old: NDArray[np.float64] | None
+
+
+def _token_columns(trajectory: Trajectory, credit: Credit, i: int) -> _Columns | None:
+    """One trajectory's credit, token by token; None for an episode that never began."""
     tokens = trajectory.tokens
     if tokens is None:
         if trajectory.turns:
@@ -110,18 +118,58 @@ def _rows_of(
                 f"trajectory {trajectory.trajectory_id!r} has no tokens: only a language model's own rollouts, recorded "
                 "with their tokens, can be trained on"
             )
+        return None
+    offsets = tokens.turn_offsets
+    turn = np.full(len(tokens.ids), -1, np.int32)
+    turn[offsets[0] : offsets[-1]] = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+    wrote = tokens.mask & (turn >= 0)
+    kept = wrote.copy()
+    kept[wrote] = credit.loss_mask[i][turn[wrote]]
+    if credit.token_advantages is None:
+        advantage = spread(credit.advantages[i], offsets, kept)
+    else:
+        advantage = np.where(kept, _scattered(credit.token_advantages[i], wrote, 0.0), 0.0)
+    wanted = credit.value_targets
+    if wanted is None:
+        return _Columns(turn, kept, advantage, None, None)
+    places = wrote
+    numbers = wanted.targets[i], wanted.values[i]
+    if wanted.level == "turn":  # asked where the turn's first model token comes next
+        first = np.flatnonzero(wrote)
+        first = first[np.diff(turn[first], prepend=-1) > 0]
+        places = np.zeros(len(wrote), np.bool_)
+        places[first] = True
+        numbers = wanted.targets[i][turn[first]], wanted.values[i][turn[first]]
+    return _Columns(turn, kept, advantage, *(_scattered(n, places, np.nan) for n in numbers))
+
+
+def _scattered(numbers: NDArray[np.float64], places: NDArray[np.bool_], rest: float) -> NDArray[np.float64]:
+    if len(numbers) != np.count_nonzero(places):
+        raise TrajectoryError(f"{len(numbers)} numbers for {np.count_nonzero(places)} tokens: they do not fit together")
+    out = np.full(len(places), rest)
+    out[places] = numbers
+    return out
+
+
+def _rows_of(
+    trajectory: Trajectory, columns: _Columns | None, number: int, layout: Literal["trajectory", "turn"]
+) -> Iterator[Row]:
+    tokens = trajectory.tokens
+    if tokens is None or columns is None:
         return
     offsets = tokens.turn_offsets
-    owner = np.repeat(np.arange(len(advantages), dtype=np.int32), np.diff(offsets))
-    kept = tokens.mask.copy()
-    kept[: len(owner)] &= in_loss[owner]
-    per_token = spread(advantages, offsets, kept)
-    places = np.flatnonzero(kept)
+    places = np.flatnonzero(columns.kept)
+
+    def row(ids: NDArray[np.int32], mine: NDArray[np.int64], moved: NDArray[np.int64], only: int) -> Row:
+        target, old = columns.value_target, columns.value_old
+        return Row(
+            ids, moved, columns.advantage[mine], tokens.logprobs[mine], columns.turn[mine], number, only,
+            None if target is None else target[mine], None if old is None else old[mine],
+        )  # fmt: skip
+
     if layout == "trajectory" and not tokens.prompts:
         if len(places):
-            yield Row(
-                tokens.ids, places, per_token[places], tokens.logprobs[places], owner[places], number
-            )  # fmt: skip
+            yield row(tokens.ids, places, places, -1)
         return
     for t, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
         mine = places[(places >= start) & (places < stop)]
@@ -129,10 +177,9 @@ def _rows_of(
             continue
         if tokens.prompts:
             ids = np.concatenate([tokens.prompts[t], tokens.ids[start:stop]])
-            moved = mine - start + len(tokens.prompts[t])
+            yield row(ids, mine, mine - start + len(tokens.prompts[t]), t)
         else:
-            ids, moved = tokens.ids[:stop], mine
-        yield Row(ids, moved, per_token[mine], tokens.logprobs[mine], np.full(len(mine), t, np.int32), number, t)
+            yield row(tokens.ids[:stop], mine, mine, t)
 
 
 def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray[np.float64]]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.pretrained import Speech
 from creditflow.envs.errors import ConfigError
+from creditflow.train.branching import BranchConfig
 from creditflow.train.config import apply_overrides, load_mapping, read_dataclass
 from creditflow.train.losses import LossConfig
 from creditflow.train.optimiser import OptimiserConfig
@@ -17,6 +18,7 @@ from creditflow.train.scratch import ScratchConfig
 __all__ = [
     "CheckpointConfig",
     "CreditConfig",
+    "CriticConfig",
     "EnvConfig",
     "EvaluationConfig",
     "LogConfig",
@@ -111,6 +113,7 @@ class RolloutConfig:
         dtype: of the sampling copy ("same" samples from the trained weights themselves).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
         compile: compile the one-token step (static cache only).
+        branching: fork episodes where the policy is unsure.
     """
 
     tasks: int = 16
@@ -124,8 +127,13 @@ class RolloutConfig:
     dtype: Literal["same", "float32", "bfloat16"] = "same"
     cache: Literal["dynamic", "static"] = "dynamic"
     compile: bool = False
+    branching: BranchConfig = field(default_factory=BranchConfig)
 
     def __post_init__(self) -> None:
+        if 0 < self.branching.total <= self.group_size:
+            raise ConfigError(
+                f"branching.total counts a group's {self.group_size} episodes too: {self.branching.total} leaves no room"
+            )
         if min(self.tasks, self.group_size, self.attempts) < 1:
             raise ConfigError("tasks, group_size and attempts must be at least 1")
         if not self.temperature > 0.0:
@@ -134,11 +142,48 @@ class RolloutConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CreditConfig:
-    """The credit scheme: a name for ``credit.make``, its semantics and parameters."""
+    """The credit scheme.
+
+    Attributes:
+        scheme, semantics, parameters: for ``credit.make``.
+        annotators: what writes annotations into every iteration's rollouts before credit is assigned, as
+            ``creditflow annotate --with`` takes it ("likelihood:DIR"); the run's own critic needs no entry.
+    """
 
     scheme: str = "grpo"
     semantics: Literal["paper", "release"] = "paper"
     parameters: dict[str, Any] = field(default_factory=dict)
+    annotators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """The critic that writes ``value.critic``, for schemes that need it.
+
+    Attributes:
+        kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
+            begun as a copy of the policy's when reinforcement learning begins.
+        lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
+        weight: of a shared critic's loss beside the policy's.
+        detach: a shared critic's loss does not reach the policy's network.
+        clip: a value moves at most this far from what it was at rollout before its loss is capped; 0 for no cap.
+        grad_clip: largest gradient norm of the critic's own weights; 0 for none.
+        epochs: passes of a separate critic over each minibatch; the policy takes one.
+    """
+
+    kind: Literal["none", "shared", "separate"] = "none"
+    lr: float = 1e-5
+    weight: float = 0.5
+    detach: bool = False
+    clip: float = 0.2
+    grad_clip: float = 1.0
+    epochs: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0 or self.epochs < 1:
+            raise ConfigError("lr must be positive, weight, clip and grad_clip not negative, epochs at least 1")
+        if self.epochs > 1 and self.kind != "separate":
+            raise ConfigError("only a separate critic can take more epochs than the policy: use kind=separate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +278,7 @@ class TrainConfig:
     sft: SftConfig = field(default_factory=SftConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     credit: CreditConfig = field(default_factory=CreditConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
     update: UpdateConfig = field(default_factory=UpdateConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)

@@ -1,4 +1,4 @@
-"""The training loop, top to bottom: warm-up, then rollout → log-probabilities → graph → credit → update, again.
+"""The training loop, top to bottom: warm-up, then rollout → annotations → log-probabilities → credit → update, again.
 
 A run is a folder: ``config.yaml`` (resolved), ``tokenizer/``, ``checkpoints/``, ``metrics.jsonl``, ``model/`` at the
 end. Everything drawn is seeded by (seed, what, iteration), so a resumed run repeats the uninterrupted one.
@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+import creditflow
 from creditflow.agents.pretrained import AGENT_FILE, generation_ends, open_tokenizer
 from creditflow.agents.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.tasks import Task
+from creditflow.train.annotate import Annotator, Context, Provenance, annotate, make_annotator
+from creditflow.train.annotate.critic import CriticAnnotator
 from creditflow.train.assemble import (
     group_maker,
     make_agent_of,
@@ -30,20 +31,23 @@ from creditflow.train.assemble import (
 )
 from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, save_checkpoint
 from creditflow.train.config import plain, write_yaml
-from creditflow.train.engine import Arena, Budget, Report
+from creditflow.train.critic import Critic, explained_variance, save_critic
+from creditflow.train.engine import Arena, Budget
 from creditflow.train.evaluation import Evaluation, evaluate
 from creditflow.train.failures import DivergedError
+from creditflow.train.iteration_log import episode_numbers, graph_numbers, iteration_line, stopwatch
 from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser
 from creditflow.train.samples import make_rows
+from creditflow.train.sampling import sample_groups
+from creditflow.train.scored import Scored, aligned, mismatch, score_rows
 from creditflow.train.settings import TrainConfig
 from creditflow.train.sft import demonstrations, sft_plan, sft_rows, warm_up
-from creditflow.train.update import Scored, mismatch, score_rows, step_share, subtract_kl, update_policy
+from creditflow.train.update import subtract_kl, update_policy
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit
+from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.jsonl import atomic_writer
-from creditflow.wrappers.records import Group
-from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["Trainer"]
 
@@ -75,6 +79,7 @@ class Trainer:
         self.scheme = credit.make(
             settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters
         )
+        self._check_annotations()
         self.tasks = training_tasks(settings.env, settings.tasks, settings.seed)
         self.model, self.tokenizer = make_policy(settings, self._kept_tokenizer() if found else None, self.tasks)
         self.ends = generation_ends(self.model)
@@ -82,10 +87,14 @@ class Trainer:
         self.arena = Arena(
             group_maker(settings.env, settings.rollout.group_size, texts=settings.speech.history == "window"),
             Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
+            branching=settings.rollout.branching,
+            make_branch=group_maker(settings.env, 1, texts=settings.speech.history == "window"),
         )
         self.judge = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
         self.progress = Progress("sft", 0)
         self.optimiser = make_optimiser(self.model, settings.sft.optimiser)
+        self.critic: Critic | None = None
+        self.annotators: list[Annotator] = []
         if found is not None:
             self._load(found)
         elif not self.folder.exists() or not (self.folder / "config.yaml").exists():
@@ -129,6 +138,8 @@ class Trainer:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
             self.export(self.folder / "model")
+            if self.critic is not None:
+                save_critic(self.critic, self.folder / "critic")
         except DivergedError as error:
             self._save_wreck(error)
             raise
@@ -180,21 +191,71 @@ class Trainer:
     def _enter_rl(self) -> None:
         """A fresh optimiser for the policy update; the reference is the policy as it now is."""
         if self.progress.phase == "sft":
-            self.optimiser = make_optimiser(self.model, self.settings.update.optimiser)
+            self._begin_rl()
             self.progress = Progress("rl", 0)
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
             self.reference = self._reference()
+        self.annotators = self._make_annotators()
         self.backend.sync(self.progress.folder)
+
+    def _begin_rl(self) -> None:
+        """The critic and the optimiser of the policy update, as they are before the first."""
+        critic = self.settings.critic
+        if critic.kind != "none":
+            self.critic = Critic(critic, self.model.get_decoder())
+        self.optimiser = make_optimiser(self.model, self.settings.update.optimiser, self.critic, critic.lr)
+
+    def _make_annotators(self) -> list[Annotator]:
+        settings, made = self.settings, list[Annotator]()
+        if self.critic is not None:
+            who = Provenance("critic", 1, {"run": settings.out, "kind": settings.critic.kind})
+            budget, packing = settings.update.batch_tokens, settings.update.packing
+            made.append(
+                CriticAnnotator(
+                    self.critic, who, batch_tokens=budget, packing=packing, precision=settings.model.autocast
+                )
+            )
+        context = Context(
+            make_env=lambda: creditflow.make(settings.env.name, **settings.env.options), device=settings.device
+        )
+        return made + [make_annotator(spec, context) for spec in settings.credit.annotators]
+
+    def _check_annotations(self) -> None:
+        """Raise ConfigError before anything is made if the scheme needs a critic and none is configured."""
+        settings = self.settings
+        if "value.critic" in self.scheme.needs and settings.critic.kind == "none":
+            raise ConfigError(
+                f"scheme {self.scheme.name!r} needs value.critic: configure one with critic.kind=shared or separate"
+            )
+        rest = [name for name in self.scheme.needs if name != "value.critic"]
+        if rest and not settings.credit.annotators:
+            raise ConfigError(
+                f"scheme {self.scheme.name!r} needs {', '.join(rest)}: name in credit.annotators what writes it "
+                "(creditflow annotate --list)"
+            )
 
     # -- one iteration ----------------------------------------------------------------------------------------------------
     def _iterate(self, iteration: int) -> None:
         settings, update = self.settings, self.settings.update
         seconds: dict[str, float] = {}
-        device = self.backend.device
-        timed = _stopwatch(seconds, device)
+        timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"):
-            groups, report, discarded = self._rollout(iteration)
+            branching = settings.rollout.branching
+            agent = make_agent_of(
+                settings,
+                self.backend,
+                self.tokenizer,
+                temperature=settings.rollout.temperature,
+                entropies=branching.first if branching.total else 0,
+            )
+            groups, report, discarded = sample_groups(
+                self.arena, agent, self.tasks, settings.rollout, seed=settings.seed, iteration=iteration
+            )
+        if self.annotators:
+            with timed("annotate"):
+                for annotator in self.annotators:
+                    groups = annotate(groups, annotator)
         with timed("logprobs"):
             unscored = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
             needs_reference = self.reference is not None
@@ -204,12 +265,14 @@ class Trainer:
             if needs_reference and update.loss.kl_in == "reward":
                 groups = subtract_kl(groups, blank, scored, update.loss.kl_weight, update.loss.kl_kind)
         with timed("graph"):
-            graph = _graph_numbers(groups)
+            graph = graph_numbers(groups)
         with timed("credit"):
             credits_ = self.scheme.assign_batch(groups)
+            if branching.prefix == "mean":
+                credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
         with timed("update"):
             rows = make_rows(groups, credits_, layout=update.layout)
-            scored = _aligned(scored, blank, rows)
+            scored = aligned(scored, blank, rows)
             lr = learning_rate(update.optimiser, iteration, max(update.iterations, 1))
             stats = (
                 update_policy(
@@ -223,6 +286,7 @@ class Trainer:
                     lr=lr,
                     rng=np.random.default_rng([settings.seed, 3, iteration]),
                     precision=settings.model.autocast,
+                    critic=self.critic,
                 )
                 if rows
                 else {}
@@ -232,29 +296,14 @@ class Trainer:
             stats |= mismatch(rows, scored.old)
         elif rows:
             stats["mismatch_max"] = stats.pop("off_max")
-        self._log(iteration, groups, credits_, report, discarded, graph, stats | {"lr": lr}, seconds)
-
-    def _rollout(self, iteration: int) -> tuple[list[Group], Report, int]:
-        """The iteration's groups; with dynamic sampling, until enough have unequal outcomes."""
-        rollout, report, discarded = self.settings.rollout, Report(), 0
-        agent = make_agent_of(self.settings, self.backend, self.tokenizer, temperature=rollout.temperature)
-        groups: list[Group] = []
-        attempts = rollout.attempts if rollout.dynamic_sampling else 1
-        for attempt in range(attempts):
-            number = iteration * attempts + attempt
-            rng = np.random.default_rng([self.settings.seed, 4, number])
-            wanted = rollout.tasks - len(groups)
-            chosen: list[Task] = []
-            while len(chosen) < wanted:
-                order = rng.permutation(len(self.tasks))[: wanted - len(chosen)]
-                chosen += [self.tasks[i] for i in order.tolist()]
-            played = self.arena.play(agent, _distinct(chosen), seed=self.settings.seed, iteration=number, report=report)
-            kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
-            discarded += len(played) - len(kept)
-            groups += kept
-            if len(groups) >= rollout.tasks:
-                break
-        return groups, report, discarded
+        if self.critic is not None:
+            stats["explained_variance"] = explained_variance(rows)
+        numbers = episode_numbers(groups, credits_, report, discarded) | graph | stats | {"lr": lr}
+        numbers |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
+        self.journal.write("rl", iteration + 1, "iteration", numbers)
+        self.journal.say(iteration_line(iteration + 1, update.iterations, numbers, seconds))
+        if report.errors:
+            self.journal.say(f"  {len(report.errors)} environment errors, the first: {report.errors[0]}")
 
     def _score(self, rows: Sequence[Any], several: bool) -> Scored:
         if not rows:
@@ -320,12 +369,18 @@ class Trainer:
     def _load(self, path: Path) -> None:
         phase = path.name.partition("-")[0]
         if phase == "rl":
-            self.optimiser = make_optimiser(self.model, self.settings.update.optimiser)
-        self.progress = load_checkpoint(path, self.model, self.optimiser)
+            self._begin_rl()
+        self.progress = load_checkpoint(path, self._learner(), self.optimiser)
 
     def _save(self) -> None:
         keep = self.settings.checkpoint.keep
-        save_checkpoint(self.checkpoints, self.progress, self.model, self.optimiser, keep=keep)
+        save_checkpoint(self.checkpoints, self.progress, self._learner(), self.optimiser, keep=keep)
+
+    def _learner(self) -> Any:
+        """Everything whose weights move."""
+        if self.critic is None:
+            return self.model
+        return torch.nn.ModuleDict({"policy": self.model, "critic": self.critic})
 
     def _reference(self) -> Any:
         """The policy that the KL term stays near to: as it was when reinforcement learning began."""
@@ -341,98 +396,9 @@ class Trainer:
 
     def _save_wreck(self, error: DivergedError) -> None:
         """Keep what there is when a loss was not finite, and say where."""
-        place = save_checkpoint(self.folder / "diverged", self.progress, self.model, self.optimiser)
+        place = save_checkpoint(self.folder / "diverged", self.progress, self._learner(), self.optimiser)
         report = {"error": str(error), "phase": self.progress.phase, "done": self.progress.done,
                   "trajectories": error.trajectories}  # fmt: skip
         with atomic_writer(self.folder / "diverged" / "report.json") as stream:
             stream.write(json.dumps(report, indent=1) + "\n")
         self.journal.say(f"stopped after {self.progress.folder}: {error}; the state before it is in {place}")
-
-    def _log(
-        self,
-        iteration: int,
-        groups: Sequence[Group],
-        credits_: Sequence[Credit],
-        report: Report,
-        discarded: int,
-        graph: dict[str, float],
-        stats: dict[str, float],
-        seconds: dict[str, float],
-    ) -> None:
-        episodes = [t for group in groups for t in group.trajectories]
-        turns = [turn for t in episodes for turn in t.turns]
-        numbers = {
-            "episodes": len(episodes),
-            "turns": len(turns),
-            "success": float(np.mean([t.success for t in episodes])),
-            "return": float(np.mean([t.episode_return for t in episodes])),
-            "invalid_share": float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
-            "groups_with_success": float(np.mean([any(t.success for t in group.trajectories) for group in groups])),
-            "groups_discarded": discarded,
-            "groups_lost": report.lost_groups,
-            "env_errors": len(report.errors),
-            "step_credit_share": step_share(credits_),
-            "prompt_tokens": report.prompt_tokens,
-            "answer_tokens": report.answer_tokens,
-        }
-        for name, value in seconds.items():
-            numbers[f"seconds_{name}"] = value
-        numbers["seconds"] = sum(seconds.values())
-        self.journal.write("rl", iteration + 1, "iteration", numbers | graph | stats)
-        self.journal.say(
-            f"iteration {iteration + 1}/{self.settings.update.iterations}: success {numbers['success']:.3f} "
-            f"invalid {numbers['invalid_share']:.3f} entropy {stats.get('entropy', float('nan')):.3f} "
-            f"step credit {numbers['step_credit_share']:.2f} "
-            f"mismatch {stats.get('mismatch_max', float('nan')):.1e} | {numbers['seconds']:.2f} s "
-            f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
-        )
-        if report.errors:
-            self.journal.say(f"  {len(report.errors)} environment errors, the first: {report.errors[0]}")
-
-
-def _distinct(tasks: Sequence[Task]) -> list[Task]:
-    """Tasks without repetition: a group per task and iteration (a pool smaller than the batch gives fewer groups)."""
-    return list({task.task_id: task for task in tasks}.values())
-
-
-def _aligned(scored: Scored, before: Sequence[Any], after: Sequence[Any]) -> Scored:
-    """Scores of all model tokens, cut down to those that the scheme left in the loss."""
-    if not before or (scored.old is None and scored.reference is None):
-        return scored
-    place = {(row.trajectory, row.only_turn): i for i, row in enumerate(before)}
-
-    def cut(parts: list[Any] | None) -> list[Any] | None:
-        if parts is None:
-            return None
-        out = []
-        for row in after:
-            i = place[row.trajectory, row.only_turn]
-            out.append(parts[i][np.searchsorted(before[i].target, row.target)])
-        return out
-
-    return Scored(cut(scored.old), cut(scored.reference))
-
-
-def _graph_numbers(groups: Sequence[Group]) -> dict[str, float]:
-    """Means over groups of what the papers report about their graphs, and unique / total states."""
-    statistics = [StateGraph.from_group(group).statistics() for group in groups if group.turns]
-    if not statistics:
-        return {}
-    turns = sum(s.turns for s in statistics)
-    return {
-        "graph_nodes": float(np.mean([s.nodes for s in statistics])),
-        "graph_edges": float(np.mean([s.edges for s in statistics])),
-        "unique_states": sum(s.unique_states for s in statistics) / max(turns, 1),
-    }
-
-
-def _stopwatch(seconds: dict[str, float], device: Any) -> Callable[[str], Any]:
-    @contextmanager
-    def timed(name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        seconds[name] = time.perf_counter() - began
-
-    return timed

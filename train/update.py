@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,50 +11,20 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.train.batching import MicroBatch, batches_of
+from creditflow.train.critic import Critic
 from creditflow.train.failures import DivergedError
-from creditflow.train.logprobs import token_scores
+from creditflow.train.logprobs import hidden_before, token_scores
 from creditflow.train.losses import kl_estimate, token_losses
 from creditflow.train.optimiser import set_learning_rate
 from creditflow.train.precision import autocast
 from creditflow.train.samples import Row, token_weights
+from creditflow.train.scored import Scored
 from creditflow.train.settings import UpdateConfig
 from creditflow.train.sft import clip
 from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.records import Group
 
-__all__ = ["Scored", "deal", "mismatch", "score_rows", "step_share", "subtract_kl", "update_policy"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Log-probabilities of every row's target tokens before the update: float32 (n,) arrays, one per row.
-
-    Attributes:
-        old: what ratios are taken against; None takes the update's own (right when there is one optimiser step only:
-            the ratio is 1 and its gradient that of the log-probability).
-        reference: of the reference policy; None if there is none.
-    """
-
-    old: list[NDArray[np.float32]] | None
-    reference: list[NDArray[np.float32]] | None = None
-
-
-def score_rows(
-    model: Any, rows: Sequence[Row], config: UpdateConfig, *, temperature: float, precision: str = "none"
-) -> list[NDArray[np.float32]]:
-    """Log-probabilities of all target tokens under a model, without gradient; in the micro-batches of an update."""
-    device = next(model.parameters()).device
-    out: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(rows)
-    trained = model.training
-    model.train()  # the very same code path as the update: the first ratio is then exactly 1
-    with torch.no_grad(), autocast(precision, device):
-        for batch in batches_of(rows, config.batch_tokens, device, config.packing):
-            flat = token_scores(model, batch, temperature=temperature, chunk=config.chunk).logprob.cpu().numpy()
-            sizes = [len(rows[i].target) for i in batch.rows]
-            for i, part in zip(batch.rows, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
-                out[i] = part
-    model.train(trained)
-    return out
+__all__ = ["deal", "step_share", "subtract_kl", "update_policy"]
 
 
 def deal(rows: Sequence[Row], parts: int, rng: np.random.Generator) -> list[list[int]]:
@@ -102,6 +72,7 @@ def update_policy(
     lr: float,
     rng: np.random.Generator,
     precision: str = "none",
+    critic: Critic | None = None,
 ) -> dict[str, float]:
     """All optimiser steps of one iteration.
 
@@ -115,35 +86,43 @@ def update_policy(
         lr: learning rate.
         rng: deals minibatches.
         precision: of forward passes.
+        critic: learns from the rows' value targets in the same steps; changed in place.
 
     Returns:
         off_max (largest |trainer − sampler| log-probability before the first step) and means: loss, ratio_first (largest |ratio − 1| in the first step), clip_share, kl_old (k3 against the policy
-        before), kl_reference, entropy, grad_norm; steps; tokens. Rows without any gradient are left out of all of them.
+        before), kl_reference, entropy, grad_norm; steps; tokens; with a critic value_loss, value_clip_share and
+        value_grad_norm. Rows without any gradient are left out of all of them.
 
     Raises:
         DivergedError: a loss or gradient that is not finite; the weights are as before that step.
     """
     device = next(model.parameters()).device
     totals = {"loss": 0.0, "clip_share": 0.0, "kl_old": 0.0, "kl_reference": 0.0, "entropy": 0.0, "grad_norm": 0.0}
-    first, off, steps, tokens = 0.0, 0.0, 0, 0
-    # a row whose advantages are all zero pulls nowhere, unless KL or entropy do: it counts in the weights, no more
+    learned = {"value_loss": 0.0, "value_clip_share": 0.0, "value_grad_norm": 0.0} if critic is not None else {}
+    first, off, steps, lessons, tokens = 0.0, 0.0, 0, 0, 0
+    # a row whose advantages are all zero pulls nowhere, unless KL, entropy or a value head on the policy's own network
+    # do: it counts in the weights, no more
     regularised = bool(config.loss.entropy_weight or (config.loss.kl_weight and config.loss.kl_in == "loss"))
+    shared = critic if critic is not None and critic.shared else None
     model.train()
     set_learning_rate(optimiser, lr)
     for _ in range(config.epochs):
         whole = config.minibatches == 1
         for part in [list(range(len(rows)))] if whole else deal(rows, config.minibatches, rng):
-            members = [rows[i] for i in part]
-            weights = token_weights(members, aggregation)
-            useful = [i for i, row in enumerate(members) if regularised or row.advantage.any()]
-            if not useful:
+            everyone = [rows[i] for i in part]
+            weights = token_weights(everyone, aggregation)
+            useful = [i for i, row in enumerate(everyone) if regularised or shared or row.advantage.any()]
+            if not useful and critic is None:
                 continue
-            members, part = [members[i] for i in useful], [part[i] for i in useful]
+            members, part = [everyone[i] for i in useful], [part[i] for i in useful]
             weights = [weights[i] for i in useful]
             optimiser.zero_grad(set_to_none=True)
-            sums = dict.fromkeys(totals, 0.0)
+            sums = dict.fromkeys((*totals, *learned), 0.0)
+            asked = _value_targets(everyone)
             for batch in batches_of(members, config.batch_tokens, device, config.packing):
-                got = _micro_step(model, batch, members, part, weights, scored, config, temperature, precision)
+                got = _micro_step(
+                    model, batch, members, part, weights, scored, config, temperature, precision, shared, asked
+                )
                 if not np.isfinite(got["loss"]):
                     raise DivergedError(
                         f"the loss is {got['loss']} in optimiser step {steps} of this iteration",
@@ -153,18 +132,55 @@ def update_policy(
                     first, off = max(first, got["ratio_off"]), max(off, got["off_max"])
                 for name in got.keys() & sums.keys():
                     sums[name] += got[name]
-            sums["grad_norm"] = clip(model, config.optimiser.grad_clip)
+            if critic is not None and not critic.shared and asked:
+                for name, value in _critic_step(critic, everyone, config, precision, asked).items():
+                    sums[name] += value
+            if useful:
+                sums["grad_norm"] = clip(model, config.optimiser.grad_clip)
+                steps += 1
+                tokens += sum(map(len, members))
+                for name in totals:
+                    totals[name] += sums[name]
+            if critic is not None and asked:
+                sums["value_grad_norm"] = clip(critic, critic.config.grad_clip)
+                lessons += 1
+                for name in learned:
+                    learned[name] += sums[name]
             optimiser.step()
-            steps += 1
-            tokens += sum(map(len, members))
-            for name in totals:
-                totals[name] += sums[name]
-    return {name: value / steps if steps else float("nan") for name, value in totals.items()} | {
-        "ratio_first": first,
-        "off_max": off,
-        "steps": float(steps),
-        "tokens": float(tokens),
-    }
+            if critic is not None and not critic.shared and asked:
+                for _ in range(critic.config.epochs - 1):
+                    optimiser.zero_grad(set_to_none=True)
+                    _critic_step(critic, everyone, config, precision, asked)
+                    clip(critic, critic.config.grad_clip)
+                    optimiser.step()
+    return (
+        {name: value / steps if steps else float("nan") for name, value in totals.items()}
+        | {name: value / lessons if lessons else float("nan") for name, value in learned.items()}
+        | {"ratio_first": first, "off_max": off, "steps": float(steps), "tokens": float(tokens)}
+    )
+
+
+def _value_targets(rows: Sequence[Row]) -> int:
+    """How many tokens a critic is asked about."""
+    return sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
+
+
+def _critic_step(
+    critic: Critic, rows: Sequence[Row], config: UpdateConfig, precision: str, asked: int
+) -> dict[str, float]:
+    """Forward and backward of a separate critic over one minibatch."""
+    device = next(critic.parameters()).device
+    sums = {"value_loss": 0.0, "value_clip_share": 0.0}
+    critic.train()
+    for batch in batches_of(rows, config.batch_tokens, device, config.packing):
+        with autocast(precision, device):
+            got = critic.loss(batch, rows, asked)
+        got["loss"].backward()
+        sums["value_loss"] += float(got["loss"].detach())
+        sums["value_clip_share"] += got["value_clip_share"]
+    if not np.isfinite(sums["value_loss"]):
+        raise DivergedError(f"the critic's loss is {sums['value_loss']}", [row.trajectory for row in rows])
+    return sums
 
 
 def _micro_step(
@@ -177,15 +193,22 @@ def _micro_step(
     config: UpdateConfig,
     temperature: float,
     precision: str,
+    critic: Critic | None,
+    asked: int,
 ) -> dict[str, float]:
-    """Forward and backward of one micro-batch; returns its share of the minibatch's sums."""
+    """Forward and backward of one micro-batch; returns its share of the minibatch's sums.
+
+    ``critic``: one that shares the policy's network and learns in the same pass from ``asked`` targets in all.
+    """
     device = batch.ids.device
 
     def flat(arrays: Sequence[Any]) -> Any:
         return torch.from_numpy(np.concatenate(arrays).astype(np.float32)).to(device)
 
     with autocast(precision, device):
-        scores = token_scores(model, batch, temperature=temperature, chunk=config.chunk)
+        before = hidden_before(model.get_decoder(), batch)
+        scores = token_scores(model, batch, temperature=temperature, chunk=config.chunk, before=before)
+        lesson = critic.loss(batch, rows, asked, before) if critic is not None and asked else None
     advantage = flat([rows[i].advantage for i in batch.rows])
     sampler = flat([rows[i].sampler_logprob for i in batch.rows])
     old = scores.logprob.detach() if scored.old is None else flat([scored.old[part[i]] for i in batch.rows])
@@ -203,11 +226,12 @@ def _micro_step(
         reference_logprob=reference,
     )
     loss = (weight * losses["loss"]).sum()
-    loss.backward()
+    whole = loss if critic is None or lesson is None else loss + critic.config.weight * lesson["loss"]
+    whole.backward()
     with torch.no_grad():
         gap = scores.logprob - sampler
         got = {
-            "loss": float(loss),
+            "loss": float(whole),
             "off_max": float(gap.abs().max()),
             "clip_share": float((weight * losses["clipped"]).sum()),
             "kl_old": float((weight * kl_estimate(scores.logprob, old, "k3")).sum()),
@@ -216,19 +240,9 @@ def _micro_step(
         }
         if "kl" in losses:
             got["kl_reference"] = float((weight * losses["kl"]).sum())
+        if lesson is not None:
+            got |= {"value_loss": float(lesson["loss"]), "value_clip_share": lesson["value_clip_share"]}
     return got
-
-
-def mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """How far the sampler's log-probabilities are from the trainer's: largest and mean |difference|, and k3."""
-    mine = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
-    theirs = np.concatenate(list(trainer)).astype(np.float64)
-    gap = theirs - mine
-    return {
-        "mismatch_max": float(np.abs(gap).max()),
-        "mismatch_mean": float(np.abs(gap).mean()),
-        "mismatch_kl": float((np.exp(gap) - gap - 1.0).mean()),
-    }
 
 
 def step_share(credits_: Sequence[Credit]) -> float:

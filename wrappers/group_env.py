@@ -126,6 +126,41 @@ class GroupEnv:
         self._running = tuple(range(len(self.members)))
         return results
 
+    def begin_branch(
+        self,
+        snapshot: str,
+        *,
+        task: Mapping[str, Any],
+        parent: str,
+        fork_turn: int,
+        group_id: str,
+        replica: int,
+        seed: int,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a branch of another group's episode in the only member of this one.
+
+        Args:
+            snapshot: of the state that the branch begins in.
+            task: what is played.
+            parent, fork_turn: the trajectory it leaves, and before which of its turns.
+            group_id, replica, seed: of the record; the branch's chance is its own.
+
+        Raises:
+            ConfigError: this group has several members.
+            EpisodeError: the snapshot is of an episode that is over.
+        """
+        if len(self.members) != 1:
+            raise ConfigError(f"a branch is played by a group of one member, this has {len(self.members)}")
+        [member] = self.members
+        name = f"{group_id}/{replica}"
+        member.name_next(
+            group_id=group_id, trajectory_id=name, replica=replica, seed=seed, parent=parent, fork_turn=fork_turn
+        )
+        member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
+        start = member.branch(snapshot)
+        self._running = (0,)
+        return start
+
     def step(self, actions: Mapping[int, Any]) -> dict[int, Step]:
         """Step members by index; others wait.
 

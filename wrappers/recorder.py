@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.core import AgentEnv
+from creditflow.envs.core import INFO_TYPES, AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.wrappers.records import NO_VALUES, StopReason, Trajectory, Turn
 
@@ -86,6 +86,24 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._known = self._ask()
         return obs, info
 
+    def branch(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
+        """Put the episode that ``reset`` began, which has no turn yet, into a snapshot of another of the same task.
+
+        Name it before the reset, with ``parent`` and ``fork_turn``. The record begins in the snapshot's state.
+
+        Raises:
+            EpisodeError: there is no fresh episode, or the snapshot is of one that is over.
+        """
+        if self._turns or not self._info or self._stop is not None:
+            raise EpisodeError("only an episode that has no turn yet can be put into a snapshot: call reset() first")
+        fresh = {key: value for key, value in self._info.items() if key not in INFO_TYPES}
+        self._observation, info = self._base.set_state(snapshot)
+        if not info["admissible_actions"]:
+            raise EpisodeError("a branch begins in the middle of an episode, this snapshot is of its end")
+        self._info = {**fresh, **info}
+        self._known = self._ask()
+        return self._observation, self._info
+
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action and record the turn."""
         outcome = self.env.step(action)
@@ -133,6 +151,11 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def base(self) -> AgentEnv[Any, Any, Any]:
         """The bare environment."""
         return self._base
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the present episode is called in the record: its trajectory_id, group_id, task_id and so on."""
+        return dict(self._identity)
 
     @property
     def finished(self) -> bool:

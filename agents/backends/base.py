@@ -6,7 +6,7 @@ Ids in, ids out: nothing is encoded or decoded here, so what is trained on is wh
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ class Sampling:
         temperature: logits are divided by it; 0 takes the most likely token.
         top_p, top_k: truncation of the distribution (1.0 and 0: none). The reported log-probabilities are those of the
             untruncated distribution at this temperature, which is what a trainer recomputes; train without truncation.
+        entropies: report the entropy of the distribution that each of an answer's first so many tokens was drawn from.
 
     Raises:
         ConfigError: a number out of range.
@@ -35,10 +36,13 @@ class Sampling:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    entropies: int = 0
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}")
+        if self.entropies < 0:
+            raise ConfigError(f"entropies must be a number of tokens ≥ 0, got {self.entropies!r}")
         if not self.temperature >= 0.0 or not 0.0 < self.top_p <= 1.0 or self.top_k < 0:
             raise ConfigError(
                 f"temperature must be ≥ 0, top_p in (0, 1] and top_k ≥ 0, got {self.temperature!r}, {self.top_p!r} and "
@@ -73,10 +77,12 @@ class Sampled:
     Attributes:
         ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the answer was cut.
         logprobs: float32 (n,).
+        entropies: float32 (min(n, asked),), nats.
     """
 
     ids: NDArray[np.int32]
     logprobs: NDArray[np.float32]
+    entropies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
 class Backend(Protocol):

@@ -8,7 +8,7 @@ import torch
 
 from creditflow.agents.backends.base import Sampling
 
-__all__ = ["draw"]
+__all__ = ["draw", "entropy_of"]
 
 
 def draw(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
@@ -37,6 +37,12 @@ def draw(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
         last = chances.shape[-1] - 1 - (chances.flip(-1) > 0).to(torch.int8).argmax(-1)
         token = torch.minimum(token, last)
     return token, scores.gather(-1, token[:, None])[:, 0]
+
+
+def entropy_of(logits: Any, sampling: Sampling) -> Any:
+    """float32 (R,): entropy (nats) of the untruncated distribution at the sampler's temperature (1 if it is 0)."""
+    scores = torch.log_softmax(logits if sampling.temperature in (0.0, 1.0) else logits / sampling.temperature, -1)
+    return -(scores.exp() * scores).sum(-1)
 
 
 def _truncate(chances: Any, sampling: Sampling) -> Any:

@@ -21,7 +21,7 @@ import torch
 from transformers import DynamicCache, StaticCache
 
 from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.backends.draw import draw
+from creditflow.agents.backends.draw import draw, entropy_of
 from creditflow.envs.errors import ConfigError
 
 __all__ = ["TransformersBackend"]
@@ -128,8 +128,10 @@ class TransformersBackend:
         for place, job in zip(places.tolist(), jobs, strict=True):
             cohort.seen[place] = len(job.ids)
         position = torch.from_numpy(cohort.seen).to(self.device)
-        tokens, scores = [], []
+        tokens, scores, unsure = [], [], []
         for step in range(sampling.max_new_tokens):
+            if step < sampling.entropies:
+                unsure.append(entropy_of(logits, sampling))
             token, score = draw(logits, uniform[:, step], sampling)
             tokens.append(token)
             scores.append(score)
@@ -143,7 +145,11 @@ class TransformersBackend:
         ids = torch.stack(tokens, 1).to(torch.int32).cpu().numpy()
         logprobs = torch.stack(scores, 1).float().cpu().numpy()
         counts = lengths.cpu().numpy()
-        return [Sampled(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy()) for p in places.tolist()]
+        entropies = torch.stack(unsure, 1).cpu().numpy() if unsure else np.zeros((rows, 0), np.float32)
+        return [
+            Sampled(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy(), entropies[p, : counts[p]].copy())
+            for p in places.tolist()
+        ]
 
     def _seat(self, jobs: Sequence[Job], room: int) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
         """The cohort that serves these jobs, and each job's row in it."""

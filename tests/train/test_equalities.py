@@ -13,9 +13,10 @@ from creditflow.train.logprobs import token_scores
 from creditflow.train.losses import LossConfig
 from creditflow.train.optimiser import make_optimiser
 from creditflow.train.samples import Row, token_weights
+from creditflow.train.scored import Scored, score_rows
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.settings import UpdateConfig
-from creditflow.train.update import Scored, score_rows, update_policy
+from creditflow.train.update import update_policy
 
 TEXTS = ["Pa1 Oa2 Xa3", "up down left right"] * 4
 

@@ -19,7 +19,15 @@ __all__ = ["ANNOTATORS", "Context", "make_annotator", "settings_of"]
 
 # name -> (module with make(argument, context), what the name's argument is, what it writes)
 ANNOTATORS: dict[str, tuple[str, str, str]] = {
-    "oracle": ("creditflow.train.annotate.oracle", "", "the environment's own value and distance"),
+    "oracle": ("creditflow.train.annotate.oracle", "", "value.oracle, distance.oracle: what the environment knows"),
+    "critic": ("creditflow.train.annotate.critic", "DIR", "value.critic: a trained critic's values, of tokens too"),
+    "likelihood": (
+        "creditflow.train.annotate.likelihood",
+        "DIR",
+        "logp.answer, logp.answer.mean: log-likelihood of the right answer after the history so far",
+    ),
+    "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's mark for every turn"),
+    "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
 }
 
 

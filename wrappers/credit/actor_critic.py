@@ -56,8 +56,9 @@ class ActorCritic(Scheme):
         trace: λ of GAE; 1 looks to the end of the episode.
         whitening: advantages of a batch are shifted and scaled to mean 0 and variance 1 over its model tokens.
         std_eps: added to the variance (inside the root).
-        bootstrap: an episode that a limit cut off goes on in expectation: "truncated" takes the critic's word for
-            what is missing; "never" counts it as nothing (released code).
+        bootstrap: what comes after an episode that a limit cut off: "never" counts it as nothing, as the papers do,
+            whose limits are rules of the task; "truncated" takes the critic's word for what is missing. At γ = 1 the
+            latter makes running into the limit free, and a critic's errors then feed on themselves.
         invalid_penalty: taken from the reward of invalid turns.
         invalid: which turns are invalid: "invalid" or "unparsed" only.
     """
@@ -66,7 +67,7 @@ class ActorCritic(Scheme):
     trace: float = 1.0
     whitening: bool = True
     std_eps: float = 0.0
-    bootstrap: Literal["truncated", "never"] = "truncated"
+    bootstrap: Literal["never", "truncated"] = "never"
     invalid_penalty: float = 0.0
     invalid: Literal["invalid", "unparsed"] = "invalid"
 
@@ -169,7 +170,7 @@ class PPOGAE(ActorCritic):
 
     name = "ppo_gae"
     source = "Schulman et al. 2016, 2017; release: Search-R1 and PiCA core_algos, GAE over all response tokens"
-    presets = {"paper": {}, "release": {"steps": "all", "std_eps": 1e-8, "bootstrap": "never"}}
+    presets = {"paper": {}, "release": {"steps": "all", "std_eps": 1e-8}}
     requires: ClassVar[tuple[str, ...]] = (CRITIC,)
     requires_tokens = (CRITIC,)
     declares = frozenset({"permutation"})

@@ -1,0 +1,57 @@
+"""Forks: continuations from before and after every turn, by an agent; reproducible, and near the oracle's value."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate import make_annotator
+from creditflow.train.cli import main
+from creditflow.wrappers.trajectory import Group, read_groups
+
+PLACE = ["--env", "sokoban", "--panel", "small-v1:valid", "--env-set", "max_steps=14"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    command = ["rollout", "--agent", "noisy:0.5", *PLACE, "--limit", "2", "--group-size", "2", "--out", str(path)]
+    assert main(command) == 0
+    return path
+
+
+def forked(log: Path, out: str, *more: str) -> list[Group]:
+    command = ["annotate", "--with", "forks:4", *PLACE, "--set", "agent=noisy:0.8", *more]
+    assert main([*command, str(log), "--out", str(log.with_name(out))]) == 0
+    return read_groups(log.with_name(out))
+
+
+def test_every_turn_has_the_score_of_its_continuations(log: Path) -> None:
+    for group in forked(log, "a.jsonl"):
+        for trajectory in group.trajectories:
+            turns = trajectory.turns
+            assert all(0.0 <= turn.values["fork.value"] <= 1.0 for turn in turns)
+            assert all(turn.values["fork.q"] == turn.values["fork.value.next"] for turn in turns)
+            for one, other in pairwise(turns):
+                assert one.values["fork.q"] == other.values["fork.value"]
+            assert turns[-1].values["fork.q"] == trajectory.score
+
+
+def test_equal_seeds_give_equal_numbers_whatever_else_is_annotated(log: Path, tmp_path: Path) -> None:
+    whole = forked(log, "a.jsonl")
+    (tmp_path / "one.jsonl").write_text("".join(log.read_text().splitlines(keepends=True)[2:4]))
+    [alone] = forked(tmp_path / "one.jsonl", "b.jsonl")
+    assert alone.trajectories == whole[1].trajectories
+    other = forked(log, "c.jsonl", "--set", "seed=1")
+    assert [t.turns for t in other[0].trajectories] != [t.turns for t in whole[0].trajectories]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"), [("forks:many", "number of continuations"), ("forks:4", "name their env")]
+)
+def test_forks_need_a_number_and_an_environment(spec: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_annotator(spec)

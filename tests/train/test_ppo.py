@@ -1,0 +1,320 @@
+"""PPO with a critic in the trainer: values come from rollouts, targets go to the critic, runs resume bit-equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate import annotate, make_annotator
+from creditflow.train.annotate.registry import Context
+from creditflow.train.batching import batches_of
+from creditflow.train.checkpoint import latest_checkpoint
+from creditflow.train.critic import Critic, explained_variance, open_critic, save_critic
+from creditflow.train.journal import read_metrics
+from creditflow.train.losses import value_losses
+from creditflow.train.samples import make_rows
+from creditflow.train.settings import CriticConfig
+from creditflow.train.trainer import Trainer
+from creditflow.wrappers import credit
+from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
+
+Make = Callable[..., Trainer]
+PPO = ("credit.scheme=ppo_gae", "critic.kind=separate", "critic.lr=3e-3")
+TURNS = ("credit.scheme=mt_ppo", "critic.kind=shared", "critic.lr=3e-2")
+
+
+def iterations(run: Trainer) -> list[dict[str, Any]]:
+    return [r for r in read_metrics(run.journal.path) if r["kind"] == "iteration"]
+
+
+def weights(run: Trainer) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in run._learner().named_parameters()}
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def played(run: Trainer) -> list[Group]:
+    """Rollouts of the run's policy, with its critic's values."""
+    from creditflow.train.assemble import make_agent_of
+
+    agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0)
+    groups = run.arena.play(agent, run.tasks[:2], seed=5)
+    for annotator in run.annotators:
+        groups = annotate(groups, annotator)
+    return groups
+
+
+@pytest.fixture(params=[PPO, TURNS], ids=["token-separate", "turn-shared"])
+def kind(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    found: tuple[str, ...] = request.param
+    return found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("update.epochs=2", "update.minibatches=2"),
+        ("speech.history=window", "speech.window=1"),
+        ("update.layout=turn", "update.packing=packed"),
+        ("critic.detach=true", "critic.clip=0"),
+        ("model.autocast=bfloat16",),
+    ],
+    ids=lambda more: ",".join(more) or "plain",
+)
+def test_a_run_with_a_critic_logs_how_well_it_learns(
+    trainer_of: Make, config: dict[str, Any], kind: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    run = trainer_of(config, *kind, *more)
+    run.run()
+    records = iterations(run)
+    assert len(records) == 3
+    assert all(np.isfinite([r["value_loss"], r["value_grad_norm"]]).all() for r in records)
+    assert records[0]["explained_variance"] == pytest.approx(0.0, abs=1e-6)  # it began by saying 0 of everything
+    assert all(r["value_grad_norm"] > 0.0 for r in records)
+    assert (run.folder / "critic" / "value_head.safetensors").is_file()
+
+
+def test_a_resumed_run_is_bit_equal(
+    trainer_of: Make, config: dict[str, Any], kind: tuple[str, ...], tmp_path: Path
+) -> None:
+    whole = trainer_of(config, *kind, f"out={tmp_path}/whole")
+    whole.run()
+    trainer_of(config, *kind, f"out={tmp_path}/cut", "update.iterations=1").run()
+    resumed = trainer_of(config, *kind, f"out={tmp_path}/cut", resume=True)
+    resumed.run()
+    assert same(weights(resumed), weights(whole))
+    kept = [{k: v for k, v in r.items() if not k.startswith("seconds")} for r in iterations(whole)]
+    assert [{k: v for k, v in r.items() if not k.startswith("seconds")} for r in iterations(resumed)] == kept
+
+
+def test_a_checkpoint_without_moments_of_an_unmoved_policy_resumes(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    # an untrained policy fails everywhere, so the first advantages are all zero: only the critic has moments
+    settings = (*PPO, "sft.episodes=0", f"out={tmp_path}/run")
+    trainer_of(config, *settings, "update.iterations=1").run()
+    trainer_of(config, *settings, "update.iterations=2", resume=True).run()
+
+
+def test_the_critics_values_are_those_before_each_token(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, *PPO)
+    run.run()
+    assert run.critic is not None
+    checked = 0
+    for group in played(run):
+        for trajectory in group.trajectories:
+            tokens = trajectory.tokens
+            assert tokens is not None
+            values = tokens.values["value.critic"]
+            ids = torch.from_numpy(tokens.ids.astype(np.int64))[None]
+            with torch.no_grad():
+                whole = run.critic.head(run.critic.decoder(input_ids=ids).last_hidden_state)[0, :, 0].numpy()
+            np.testing.assert_allclose(values[1:], whole, atol=1e-5)
+            for t, turn in enumerate(trajectory.turns):
+                first = tokens.turn_offsets[t] + int(np.flatnonzero(tokens.mask[tokens.turn_offsets[t] :])[0])
+                assert turn.values["value.critic"] == values[first]
+            assert trajectory.turns[-1].values["value.critic.next"] == values[-1]
+            checked += len(trajectory.turns)
+    assert checked > 10
+
+
+def test_windowed_and_growing_histories_value_the_same_first_turn(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, *PPO, "speech.history=window", "speech.window=1")
+    run.run()
+    assert run.critic is not None
+    [group, *_] = played(run)
+    for trajectory in group.trajectories:
+        tokens = trajectory.tokens
+        assert tokens is not None
+        for t, prompt in enumerate(tokens.prompts):
+            with torch.no_grad():
+                ids = torch.from_numpy(prompt.astype(np.int64))[None]
+                expected = run.critic.head(run.critic.decoder(input_ids=ids).last_hidden_state)[0, -1, 0].item()
+            assert trajectory.turns[t].values["value.critic"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_targets_reach_the_tokens_they_belong_to(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, *PPO, "update.iterations=1")
+    run.run()
+    groups = played(run)
+    for name, per_turn in (("ppo_gae", False), ("mt_ppo", True)):
+        scored = credit.make(name).assign_batch(groups)
+        rows = make_rows(groups, scored)
+        number = 0
+        for group, one in zip(groups, scored, strict=True):
+            assert one.value_targets is not None
+            for i, trajectory in enumerate(group.trajectories):
+                [row] = [row for row in rows if row.trajectory == number]
+                number += 1
+                assert row.value_target is not None
+                assert row.value_old is not None
+                asked = np.isfinite(row.value_target)
+                np.testing.assert_array_equal(row.value_target[asked], one.value_targets.targets[i])
+                np.testing.assert_array_equal(row.value_old[asked], one.value_targets.values[i])
+                assert asked.sum() == (len(trajectory.turns) if per_turn else len(row.target))
+                if per_turn:
+                    assert row.turn[asked].tolist() == list(range(len(trajectory.turns)))
+                else:
+                    assert one.token_advantages is not None
+                    np.testing.assert_array_equal(row.advantage, one.token_advantages[i])
+
+
+def test_one_pass_of_a_shared_critic_has_the_gradient_of_two(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, *TURNS, "update.iterations=1")
+    run.run()
+    assert run.critic is not None
+    groups = played(run)
+    rows = [replace(row, advantage=row.advantage * 0) for row in make_rows(groups, run.scheme.assign_batch(groups))]
+    count = sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
+    run.model.zero_grad()
+    for batch in batches_of(rows, 4096, torch.device("cpu")):
+        (0.5 * run.critic.loss(batch, rows, count)["loss"]).backward()
+    expected = torch.cat([p.grad.flatten() for p in run.model.parameters()])
+    captured: list[torch.Tensor] = []
+    run.optimiser.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in run.model.parameters()]))
+    from creditflow.train.scored import Scored
+    from creditflow.train.update import update_policy
+
+    config_ = replace(
+        run.settings.update, optimiser=replace(run.settings.update.optimiser, grad_clip=0.0), batch_tokens=90
+    )
+    update_policy(
+        run.model, run.optimiser, rows, Scored(None), config_, aggregation="token_mean", temperature=1.0, lr=1e-3,
+        rng=np.random.default_rng(0), critic=run.critic,
+    )  # fmt: skip
+    torch.testing.assert_close(captured[0], expected, rtol=1e-3, atol=1e-6)
+
+
+def test_a_detached_critic_leaves_the_policys_network_alone(trainer_of: Make, config: dict[str, Any]) -> None:
+    plain = trainer_of(config, "update.iterations=0")
+    plain.run()
+    critic = Critic(CriticConfig(kind="shared", detach=True), plain.model.get_decoder())
+    torch.nn.init.ones_(critic.head.weight)
+    groups = annotate(played(plain), _annotator(critic))
+    rows = make_rows(groups, credit.make("mt_ppo").assign_batch(groups))
+    plain.model.zero_grad()
+    [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
+    critic.loss(batch, rows, 1)["loss"].backward()
+    assert all(p.grad is None for p in plain.model.parameters())
+    assert critic.head.weight.grad is not None
+
+
+def _annotator(critic: Critic) -> Any:
+    from creditflow.train.annotate import Provenance
+    from creditflow.train.annotate.critic import CriticAnnotator
+
+    return CriticAnnotator(critic, Provenance("critic", 1))
+
+
+def test_value_losses_are_clipped_on_the_side_that_would_gain() -> None:
+    value, old, target = torch.tensor([1.0, 1.0, 0.3]), torch.zeros(3), torch.tensor([2.0, -2.0, 0.25])
+    losses, clipped = value_losses(value, old, target, 0.2)
+    assert losses.tolist() == pytest.approx([0.5 * 1.8**2, 0.5 * 3.0**2, 0.5 * 0.05**2])
+    assert clipped.tolist() == [True, False, False]
+    assert value_losses(value, old, target, 0.0)[0].tolist() == pytest.approx([0.5, 4.5, 0.5 * 0.05**2])
+
+
+def test_a_written_critic_annotates_a_log_as_the_run_did(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    run = trainer_of(config, *PPO)
+    run.run()
+    groups = played(run)
+    bare = [
+        replace(g, trajectories=tuple(
+            replace(t, provenance={}, tokens=replace(t.tokens, values={}), turns=tuple(replace(u, values={}) for u in t.turns))
+            for t in g.trajectories if t.tokens is not None
+        )) for g in groups
+    ]  # fmt: skip
+    write_jsonl(tmp_path / "log.jsonl", bare)
+    annotator = make_annotator(f"critic:{run.folder / 'critic'}", Context(device="cpu"))
+    assert annotator.provenance.model.startswith("blake2b:")
+    again = annotate(read_groups(tmp_path / "log.jsonl"), annotator)
+    for ours, theirs in zip(again, groups, strict=True):
+        for a, b in zip(ours.trajectories, theirs.trajectories, strict=True):
+            assert [t.values for t in a.turns] == [pytest.approx(dict(t.values), abs=1e-5) for t in b.turns]
+    write_jsonl(tmp_path / "known.jsonl", again)
+    assert read_groups(tmp_path / "known.jsonl")[0].trajectories == again[0].trajectories
+
+
+def test_what_is_no_critic_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a critic"):
+        open_critic(tmp_path, torch.device("cpu"))
+
+
+def test_a_saved_critic_says_the_same(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
+    run = trainer_of(config, *TURNS)
+    run.run()
+    assert run.critic is not None
+    save_critic(run.critic, tmp_path / "critic")
+    opened = open_critic(tmp_path / "critic", torch.device("cpu"))
+    rows = make_rows(played(run), run.scheme.assign_batch(played(run)))
+    [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
+    with torch.no_grad():
+        torch.testing.assert_close(opened(batch), run.critic(batch))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("credit.scheme=ppo_gae",), "needs value.critic: configure one with critic.kind"),
+        (("credit.scheme=prm",), "needs judge.score: name in credit.annotators"),
+        (("credit.scheme=ppo_gae", "critic.kind=shard"), "did you mean 'shared'"),
+    ],
+)
+def test_a_scheme_without_its_annotations_is_refused_before_anything_is_made(
+    trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        trainer_of(config, *settings)
+    assert latest_checkpoint(Path(config["out"]) / "checkpoints") is None
+    assert not Path(config["out"]).exists()
+
+
+def test_a_critic_learns_the_returns_of_fixed_rollouts(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, *PPO, "credit.parameters.discount=0.9")
+    run.run()
+    critic = Critic(CriticConfig(kind="separate", clip=0.0), run.model.get_decoder())
+    groups = annotate(played(run), _annotator(critic), overwrite=True)
+    rows = make_rows(groups, run.scheme.assign_batch(groups))
+    assert explained_variance(rows) == pytest.approx(0.0, abs=1e-6)
+    optimiser = torch.optim.AdamW(critic.parameters(), lr=1e-3)
+    count = sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
+    [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
+    for _ in range(60):
+        optimiser.zero_grad()
+        critic.loss(batch, rows, count)["loss"].backward()
+        optimiser.step()
+    again = annotate(groups, _annotator(critic), overwrite=True)
+    assert explained_variance(make_rows(again, run.scheme.assign_batch(again))) > 0.8
+
+
+def test_a_separate_critic_may_take_more_passes_than_the_policy(trainer_of: Make, config: dict[str, Any]) -> None:
+    once = trainer_of(config, *PPO, "update.iterations=1", f"out={config['out']}-1")
+    more = trainer_of(config, *PPO, "update.iterations=1", f"out={config['out']}-2", "critic.epochs=3")
+    once.run()
+    more.run()
+    assert same({f"policy.{n}": p for n, p in once.model.named_parameters()},
+                {f"policy.{n}": p for n, p in more.model.named_parameters()})  # fmt: skip
+    assert not same(weights(once), weights(more))
+
+
+@pytest.mark.parametrize(("scheme", "critic"), [("ppo_gae", "separate"), ("mt_ppo", "shared")])
+def test_ppo_learns_a_trivial_task(trainer_of: Make, config: dict[str, Any], scheme: str, critic: str) -> None:
+    run = trainer_of(
+        config, f"credit.scheme={scheme}", f"critic.kind={critic}", "critic.lr=3e-3", "update.iterations=14",
+        "rollout.group_size=8", "rollout.tasks=3", "update.loss.aggregation=trajectory_mean", "checkpoint.every=0",
+    )  # fmt: skip
+    run.run()
+    success = [r["success"] for r in iterations(run)]
+    assert np.mean(success[-3:]) > np.mean(success[:3]) + 0.3, success

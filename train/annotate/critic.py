@@ -1,0 +1,138 @@
+"""``critic:DIR``: a critic's values, of every turn and of every token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.pretrained import require_torch
+from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.digest import folder_digest
+from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.wrappers.records import Group, Tokens, Trajectory
+
+__all__ = ["CriticAnnotator", "make"]
+
+NAME = "value.critic"
+
+
+class CriticAnnotator:
+    """Writes ``value.critic`` of turns, and of the history before every token and after the last.
+
+    The value of a turn is that of the history before the first token that the model wrote in it.
+
+    Args:
+        critic: a ``Critic``.
+        provenance: who that is.
+        batch_tokens, packing, precision: of forward passes.
+    """
+
+    turn_names = (NAME, f"{NAME}.next")
+    trajectory_names: tuple[str, ...] = ()
+    token_names = (NAME,)
+
+    def __init__(
+        self,
+        critic: Any,
+        provenance: Provenance,
+        *,
+        batch_tokens: int = 16384,
+        packing: Any = "padded",
+        precision: str = "none",
+    ) -> None:
+        self.provenance = provenance
+        self._critic, self._budget, self._packing, self._precision = critic, batch_tokens, packing, precision
+
+    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+        """One entry per trajectory.
+
+        Raises:
+            AnnotationError: a trajectory with turns has no tokens.
+        """
+        trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+        values = [np.zeros(0 if t.tokens is None else len(t.tokens.ids) + 1, np.float32) for t in trajectories]
+        for number, places, got in self._values(trajectories):
+            values[number][places] = got
+        return [_notes(t, mine) for t, mine in zip(trajectories, values, strict=True)]
+
+    def _values(self, trajectories: Sequence[Trajectory]) -> Iterator[tuple[int, NDArray[np.int64], Any]]:
+        """Number of a trajectory, places in its token values, and the values."""
+        import torch
+
+        from creditflow.train.batching import batches_of
+        from creditflow.train.precision import autocast
+        from creditflow.train.samples import Row
+
+        rows, places = [], []
+        for number, trajectory in enumerate(trajectories):
+            if trajectory.tokens is None and trajectory.turns:
+                raise AnnotationError(
+                    f"trajectory {trajectory.trajectory_id!r} has no tokens: a critic values a language model's own "
+                    "rollouts, recorded with their tokens"
+                )
+            for ids, target, place in _histories(trajectory.tokens):
+                n = len(target)
+                rows.append(Row(ids, target, np.zeros(n), np.zeros(n, np.float32), np.zeros(n, np.int32), number))
+                places.append(place)
+        device = next(self._critic.head.parameters()).device
+        decoder = self._critic.decoder
+        trained = decoder.training
+        decoder.train()  # the code path of the update
+        with torch.no_grad(), autocast(self._precision, device):
+            for batch in batches_of(rows, self._budget, device, self._packing):
+                flat = self._critic(batch).float().cpu().numpy()
+                sizes = [len(rows[i].target) for i in batch.rows]
+                for i, part in zip(batch.rows, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
+                    yield rows[i].trajectory, places[i], part
+        decoder.train(trained)
+
+
+def _histories(
+    tokens: Tokens | None,
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]]:
+    """Sequences to run: ids, the positions before which the history is valued, and their places in ``Tokens.values``.
+
+    One id is added behind the end, so that the history of all tokens stands before a position too; no causal model
+    looks at it.
+    """
+    if tokens is None or not len(tokens.ids):
+        return
+    end = np.zeros(1, np.int32)
+    n = len(tokens.ids)
+    if not tokens.prompts:
+        every = np.arange(1, n + 1)
+        yield np.concatenate([tokens.ids, end]), every, every
+        return
+    for t, prompt in enumerate(tokens.prompts):
+        start, stop = int(tokens.turn_offsets[t]), int(tokens.turn_offsets[t + 1])
+        places = np.arange(start, stop + (stop == n))
+        if len(places):
+            yield np.concatenate([prompt, tokens.ids[start:stop], end]), places - start + len(prompt), places
+
+
+def _notes(trajectory: Trajectory, values: NDArray[np.float32]) -> Notes:
+    tokens = trajectory.tokens
+    if tokens is None:
+        return Notes(boundaries(NAME, np.zeros(1)))
+    first = np.minimum(np.maximum(tokens.turn_offsets[:-1], 0 if tokens.prompts else 1), len(tokens.ids))
+    for t, (start, stop) in enumerate(zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)):
+        wrote = np.flatnonzero(tokens.mask[start:stop])
+        if len(wrote):
+            first[t] = start + wrote[0]
+    return Notes(boundaries(NAME, values[np.append(first, len(tokens.ids))].astype(np.float64)), tokens={NAME: values})
+
+
+def make(argument: str, context: Context) -> CriticAnnotator:
+    """The annotator ``critic:DIR``."""
+    settings = settings_of("critic", context, {"batch_tokens": 16384})
+    require_torch()
+    from creditflow.train.critic import open_critic
+    from creditflow.train.device import pick_device
+
+    critic = open_critic(argument, pick_device(context.device))
+    return CriticAnnotator(
+        critic, Provenance("critic", 1, {}, folder_digest(argument)), batch_tokens=settings["batch_tokens"]
+    )

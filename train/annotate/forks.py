@@ -1,0 +1,90 @@
+"""``forks:K``: the value of a turn by trying: K continuations from the snapshots before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from creditflow.agents.base import Agent
+from creditflow.agents.registry import make_agent
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.train.bench.forks import fork_values
+from creditflow.train.replay import member_chance, whole
+from creditflow.wrappers.records import Group
+
+__all__ = ["ForksAnnotator", "make"]
+
+
+class ForksAnnotator:
+    """Writes ``fork.value`` of the states before and after each turn, and ``fork.q``, which is the one after.
+
+    Each is the mean score of K continuations; the states before turn t + 1 and after turn t share theirs.
+
+    Args:
+        make_env: makes the environment of the log; its task source must hold the log's tasks.
+        agent: who continues.
+        continuations: K ≥ 2.
+        seed: of the continuations; each trajectory draws from its own generator.
+        name: how the agent was named.
+    """
+
+    turn_names = ("fork.value", "fork.value.next", "fork.q")
+    trajectory_names: tuple[str, ...] = ()
+    token_names: tuple[str, ...] = ()
+
+    def __init__(
+        self, make_env: Callable[[], gym.Env[Any, Any]], agent: Agent, continuations: int, *, seed: int, name: str
+    ) -> None:
+        if continuations < 2:
+            raise ConfigError(f"forks need at least two continuations, got {continuations!r}")
+        self._make, self._agent, self._k, self._seed = make_env, agent, continuations, seed
+        self.provenance = Provenance("forks", 1, {"continuations": continuations, "agent": name, "seed": seed})
+
+    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+        """One entry per trajectory.
+
+        Raises:
+            AnnotationError: an episode of another environment.
+        """
+        return [self._one(group, i) for group in groups for i in range(len(group))]
+
+    def _one(self, group: Group, index: int) -> Notes:
+        own = group.trajectories[index]
+        turns = whole(group, index)
+        first = len(turns) - len(own.turns)
+        if not own.turns:
+            return Notes(boundaries("fork.value", np.zeros(1)) | {"fork.q": np.zeros(0)})
+        name = f"{group.group_id}\0{own.trial}\0{own.trajectory_id}".encode()
+        rng = np.random.default_rng([self._seed, int.from_bytes(blake2b(name, digest_size=8).digest(), "big")])
+        try:
+            forks = fork_values(
+                self._make,
+                self._agent,
+                replace(own, turns=turns, parent="", fork_turn=-1, tokens=None),
+                rng,
+                continuations=self._k,
+                turns=range(first, len(turns)),
+                seed=member_chance(own),
+            )
+        except DataError as error:
+            raise AnnotationError(f"trajectory {own.trajectory_id!r}: {error}") from error
+        values = np.append(forks.before[first:].mean(axis=1), forks.after[-1].mean())
+        return Notes(boundaries("fork.value", values) | {"fork.q": values[1:]})
+
+
+def make(argument: str, context: Context) -> ForksAnnotator:
+    """The annotator ``forks:K``."""
+    settings = settings_of("forks", context, {"agent": "random", "seed": 0})
+    if not argument.isdecimal():
+        raise ConfigError(f"forks:K takes a number of continuations, got {argument!r}")
+    return ForksAnnotator(
+        context.environment("forks"), make_agent(settings["agent"]), int(argument), seed=settings["seed"],
+        name=settings["agent"],
+    )  # fmt: skip

@@ -1,0 +1,20 @@
+"""Where models run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["pick_device"]
+
+
+def pick_device(name: str) -> Any:
+    """The torch device of a setting; "auto" takes the GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device {name!r}: torch {torch.__version__} sees no GPU here")
+    return torch.device(name)
