@@ -4,12 +4,13 @@
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, as ratios against peers
 #   make ci      what continuous integration runs
+#   make pica-proof  trains PiCA's success model from nothing; fails unless it finds pivots on held-out questions
 #   make gpu     on a machine with a GPU and torch: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
 
-.PHONY: demo test check bench ci slow gpu clean
+.PHONY: demo test check bench ci slow gpu pica-proof clean
 
 demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo
@@ -25,6 +26,9 @@ bench:
 
 slow:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/train --ignore=tests/extras
+
+pica-proof:
+	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python -m creditflow.train.proof.pica --out tests/evidence/pica_proof.json
 
 gpu:
 	@PYTHONPATH=src python3 -m creditflow.train.gpu $(ARGS)

@@ -28,9 +28,9 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.journal import read_metrics
 from creditflow.train.optimiser import OptimiserConfig, make_optimiser
 from creditflow.train.samples import Row
+from creditflow.train.scored import Scored
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.settings import UpdateConfig, load_settings
-from creditflow.train.scored import Scored
 from creditflow.train.update import update_policy
 
 READ, WRITTEN = 36, 4  # tokens of a turn: a small board, and a short answer

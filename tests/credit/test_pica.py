@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.credit.annotations import turn_values
-from creditflow.wrappers.credit.turn_returns import group_turn_returns
 
 PLAIN = {"penalty": 0.0}
 
@@ -112,19 +111,14 @@ def test_the_release_gives_minus_one_and_no_steps_to_an_episode_without_an_answe
     assert c.diagnostics["turn_reward"].tolist() == [0.0, -1.5]
 
 
-def test_group_returns_need_no_critic_and_ties_have_no_steps():
+def test_without_a_critic_the_other_members_are_the_baseline():
     good = rated(walk("s a g", name="good"), [0.5, 0.9, 0.9])
     bad = rated(walk("s b x", "failed", name="bad"), [0.5, 0.1, 0.1])
-    c = pica(good, bad, **PLAIN, advantage="group")
-    assert (c.advantages[0] > 0).all()
-    assert (c.advantages[1] < 0).all()
-    np.testing.assert_allclose(np.concatenate(c.advantages[:1]), -np.concatenate(c.advantages[1:]))
-
-
-def test_group_returns_keep_a_lone_step_as_its_distance_from_the_mean():
-    returns, ends = group_turn_returns([np.array([2.0]), np.zeros(0)], np.array([1.0, 1.0]))
-    assert returns[0].tolist() == [0.0]
-    assert ends.tolist() == [0.0, 0.0]
+    alone = pica(good, bad, **PLAIN)
+    c = pica(good, bad, **PLAIN, baseline="group")
+    up, down = math.log(0.9 / 0.5), math.log(0.1 / 0.5)
+    np.testing.assert_allclose(c.advantages[0], alone.advantages[0] - down)
+    np.testing.assert_allclose(c.advantages[1], alone.advantages[1] - (1.0 + up))
 
 
 # -- bad annotations ------------------------------------------------------------------------------------------------------

@@ -26,10 +26,10 @@ from creditflow.train.annotate.success_metrics import auc, calibration_error
 from creditflow.train.annotate.success_model import SuccessModel, save_success
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
-from creditflow.train.assemble import pick_device
 from creditflow.train.batching import plan
 from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, save_checkpoint
 from creditflow.train.config import plain, write_yaml
+from creditflow.train.device import pick_device
 from creditflow.train.failures import DivergedError
 from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser, set_learning_rate

@@ -12,7 +12,6 @@ from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
 from creditflow.wrappers.credit.gae import gae
 from creditflow.wrappers.credit.outcome import outcome_scores
-from creditflow.wrappers.credit.turn_returns import group_turn_returns
 from creditflow.wrappers.records import GOAL, Group
 
 __all__ = ["PiCA"]
@@ -52,11 +51,9 @@ class PiCA(Scheme):
         penalty_from: the first turn that pays, counted from 1; among searches if only they are paid.
         discount: γ.
         trace: λ of the advantage estimate.
-        baseline: V: "none", or "critic", the annotation ``value.critic`` of the state before each turn.
-        advantage: "gae"; or "group", without a critic: steps and outcomes normalised over the group, steps summed
-            backwards (an unused branch of the released code; IGPO's estimator).
-        group_norm: of "group": "separate" statistics for steps and outcomes, or "joint".
-        std_eps: of "group".
+        baseline: V: "critic", the annotation ``value.critic`` of the state before each turn; "none"; or "group", where
+            there is no critic: V is 0 and the mean of what the other members earned in all is taken from every turn,
+            which leaves the expected gradient as it is.
     """
 
     name = "pica"
@@ -88,16 +85,12 @@ class PiCA(Scheme):
     penalty_from: int = 3
     discount: float = 1.0
     trace: float = 1.0
-    baseline: Literal["none", "critic"] = "none"
-    advantage: Literal["gae", "group"] = "gae"
-    group_norm: Literal["separate", "joint"] = "separate"
-    std_eps: float = 1e-6
+    baseline: Literal["none", "critic", "group"] = "none"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        for name in ("penalty", "std_eps"):
-            require_range(self, name, 0.0, np.inf)
+        require_range(self, "penalty", 0.0, np.inf)
         for name in ("discount", "trace"):
             require_range(self, name, 0.0, 1.0)
         require_range(self, "log_floor", -np.inf, 0.0, above=True, below=True)
@@ -107,7 +100,7 @@ class PiCA(Scheme):
     @property
     def needs(self) -> tuple[str, ...]:
         """With a critic, its values too."""
-        return self.requires if self.baseline == "none" else (*self.requires, "value.critic")
+        return (*self.requires, "value.critic") if self.baseline == "critic" else self.requires
 
     @property
     def promises(self) -> frozenset[str]:
@@ -208,18 +201,6 @@ class PiCA(Scheme):
     def _advantages(self, group: Group, steps: Floats, outcome: Floats) -> tuple[Floats, Floats, Floats]:
         """Advantages of turns (N,), the outcome's own of trajectories (G,), and temporal differences (N,)."""
         arrays = group.arrays
-        if self.advantage == "group":
-            # the last turn's own step reward goes with the outcome, as it would on the last token
-            closing = np.bincount(arrays.trajectory, np.where(arrays.last, steps, 0.0), minlength=arrays.size)
-            returns, ends = group_turn_returns(
-                [own[:-1] for own in arrays.split(steps)],
-                outcome + closing,
-                mode=self.group_norm,
-                discount=self.discount,
-                eps=self.std_eps,
-            )
-            sums = [np.append(own, 0.0)[: len(turns)] for own, turns in zip(returns, arrays.split(steps), strict=True)]
-            return np.concatenate([*sums, np.zeros(0)]) + ends[arrays.trajectory], ends, np.zeros(len(steps))
         rewards = steps + np.where(arrays.last, outcome[arrays.trajectory], 0.0)
         values = (
             turn_values(group, "value.critic", scheme="pica") if self.baseline == "critic" else np.zeros(len(steps))
@@ -236,4 +217,8 @@ class PiCA(Scheme):
             )
             for trace in (0.0, self.trace)
         )
+        if self.baseline == "group" and arrays.size > 1:
+            earned = np.bincount(arrays.trajectory, rewards, minlength=arrays.size)
+            others = (earned.sum() - earned) / (arrays.size - 1)
+            total, outcome = total - others[arrays.trajectory], outcome - others
         return total, outcome, delta
