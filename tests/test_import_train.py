@@ -17,6 +17,9 @@ MODULES = (
     "creditflow.agents.chat",
     "creditflow.train.commands.train",
     "creditflow.train.commands.eval",
+    "creditflow.train.commands.annotate",
+    "creditflow.train.annotate.critic",
+    "creditflow.train.annotate.likelihood",
     "creditflow.train.config",
 )
 

@@ -6,7 +6,6 @@ end. Everything drawn is seeded by (seed, what, iteration), so a resumed run rep
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-import creditflow
-from creditflow.agents.pretrained import AGENT_FILE, generation_ends, open_tokenizer
+from creditflow.agents.pretrained import AGENT_FILE, generation_ends
 from creditflow.agents.saved import write_agent_file
-from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate import Annotator, Context, Provenance, annotate, make_annotator
-from creditflow.train.annotate.critic import CriticAnnotator
+from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.assemble import (
     group_maker,
     make_agent_of,
@@ -30,7 +27,6 @@ from creditflow.train.assemble import (
     training_tasks,
 )
 from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, save_checkpoint
-from creditflow.train.config import plain, write_yaml
 from creditflow.train.critic import Critic, explained_variance, save_critic
 from creditflow.train.engine import Arena, Budget
 from creditflow.train.evaluation import Evaluation, evaluate
@@ -38,6 +34,8 @@ from creditflow.train.failures import DivergedError
 from creditflow.train.iteration_log import episode_numbers, graph_numbers, iteration_line, stopwatch
 from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser
+from creditflow.train.run_annotators import check_annotations, run_annotators
+from creditflow.train.run_folder import begin_folder, kept_reference, kept_tokenizer, save_wreck
 from creditflow.train.samples import make_rows
 from creditflow.train.sampling import sample_groups
 from creditflow.train.scored import Scored, aligned, mismatch, score_rows
@@ -47,7 +45,6 @@ from creditflow.train.update import subtract_kl, update_policy
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.credit.branches import share_prefixes
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["Trainer"]
 
@@ -79,9 +76,9 @@ class Trainer:
         self.scheme = credit.make(
             settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters
         )
-        self._check_annotations()
+        check_annotations(self.scheme, settings)
         self.tasks = training_tasks(settings.env, settings.tasks, settings.seed)
-        self.model, self.tokenizer = make_policy(settings, self._kept_tokenizer() if found else None, self.tasks)
+        self.model, self.tokenizer = make_policy(settings, kept_tokenizer(self.folder) if found else None, self.tasks)
         self.ends = generation_ends(self.model)
         self.backend = make_backend(self.model, settings.rollout)
         self.arena = Arena(
@@ -98,7 +95,7 @@ class Trainer:
         if found is not None:
             self._load(found)
         elif not self.folder.exists() or not (self.folder / "config.yaml").exists():
-            self._begin_folder()
+            begin_folder(self.folder, settings, self.tokenizer)
         self.journal = Journal(
             self.folder,
             after=self.progress if found else None,
@@ -141,7 +138,8 @@ class Trainer:
             if self.critic is not None:
                 save_critic(self.critic, self.folder / "critic")
         except DivergedError as error:
-            self._save_wreck(error)
+            place = save_wreck(self.folder, self.progress, self._learner(), self.optimiser, error)
+            say(f"stopped after {self.progress.folder}: {error}; the state before it is in {place}")
             raise
         finally:
             self.journal.close()
@@ -195,8 +193,8 @@ class Trainer:
             self.progress = Progress("rl", 0)
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
-            self.reference = self._reference()
-        self.annotators = self._make_annotators()
+            self.reference = kept_reference(self.folder, self.model, self.optimiser)
+        self.annotators = run_annotators(self.settings, self.critic)
         self.backend.sync(self.progress.folder)
 
     def _begin_rl(self) -> None:
@@ -205,35 +203,6 @@ class Trainer:
         if critic.kind != "none":
             self.critic = Critic(critic, self.model.get_decoder())
         self.optimiser = make_optimiser(self.model, self.settings.update.optimiser, self.critic, critic.lr)
-
-    def _make_annotators(self) -> list[Annotator]:
-        settings, made = self.settings, list[Annotator]()
-        if self.critic is not None:
-            who = Provenance("critic", 1, {"run": settings.out, "kind": settings.critic.kind})
-            budget, packing = settings.update.batch_tokens, settings.update.packing
-            made.append(
-                CriticAnnotator(
-                    self.critic, who, batch_tokens=budget, packing=packing, precision=settings.model.autocast
-                )
-            )
-        context = Context(
-            make_env=lambda: creditflow.make(settings.env.name, **settings.env.options), device=settings.device
-        )
-        return made + [make_annotator(spec, context) for spec in settings.credit.annotators]
-
-    def _check_annotations(self) -> None:
-        """Raise ConfigError before anything is made if the scheme needs a critic and none is configured."""
-        settings = self.settings
-        if "value.critic" in self.scheme.needs and settings.critic.kind == "none":
-            raise ConfigError(
-                f"scheme {self.scheme.name!r} needs value.critic: configure one with critic.kind=shared or separate"
-            )
-        rest = [name for name in self.scheme.needs if name != "value.critic"]
-        if rest and not settings.credit.annotators:
-            raise ConfigError(
-                f"scheme {self.scheme.name!r} needs {', '.join(rest)}: name in credit.annotators what writes it "
-                "(creditflow annotate --list)"
-            )
 
     # -- one iteration ----------------------------------------------------------------------------------------------------
     def _iterate(self, iteration: int) -> None:
@@ -355,17 +324,6 @@ class Trainer:
         return result
 
     # -- folder ---------------------------------------------------------------------------------------------------------------
-    def _begin_folder(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_yaml(self.folder / "config.yaml", plain(self.settings))
-        self.tokenizer.save_pretrained(self.folder / "tokenizer")
-
-    def _kept_tokenizer(self) -> Any:
-        folder = self.folder / "tokenizer"
-        if not folder.is_dir():
-            raise DataError(f"{folder}: the run's tokenizer is missing; this folder cannot be resumed")
-        return open_tokenizer(folder)
-
     def _load(self, path: Path) -> None:
         phase = path.name.partition("-")[0]
         if phase == "rl":
@@ -381,24 +339,3 @@ class Trainer:
         if self.critic is None:
             return self.model
         return torch.nn.ModuleDict({"policy": self.model, "critic": self.critic})
-
-    def _reference(self) -> Any:
-        """The policy that the KL term stays near to: as it was when reinforcement learning began."""
-        import copy
-
-        folder = self.folder / "reference"
-        reference = copy.deepcopy(self.model)
-        if folder.is_dir():
-            load_checkpoint(folder / "rl-0000000", reference)
-        else:
-            save_checkpoint(folder, Progress("rl", 0), self.model, self.optimiser)
-        return reference.eval().requires_grad_(False)
-
-    def _save_wreck(self, error: DivergedError) -> None:
-        """Keep what there is when a loss was not finite, and say where."""
-        place = save_checkpoint(self.folder / "diverged", self.progress, self._learner(), self.optimiser)
-        report = {"error": str(error), "phase": self.progress.phase, "done": self.progress.done,
-                  "trajectories": error.trajectories}  # fmt: skip
-        with atomic_writer(self.folder / "diverged" / "report.json") as stream:
-            stream.write(json.dumps(report, indent=1) + "\n")
-        self.journal.say(f"stopped after {self.progress.folder}: {error}; the state before it is in {place}")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import CreditError, gae, whiten
+from creditflow.wrappers.credit.gae import gae_ragged
 
 numbers = st.lists(st.floats(-10, 10), min_size=1, max_size=8)
 unit = st.floats(0, 1)
@@ -53,6 +54,17 @@ def test_rows_are_independent() -> None:
     together = gae(rewards, values, discount=0.9, trace=0.8, last_value=last)
     alone = [gae(r, v, discount=0.9, trace=0.8, last_value=x) for r, v, x in zip(rewards, values, last, strict=True)]
     np.testing.assert_array_equal(together, alone)
+
+
+@given(lengths=st.lists(st.integers(0, 6), max_size=5), discount=unit, trace=unit, seed=st.integers(0, 99))
+def test_episodes_side_by_side_are_bit_equal_to_each_alone(lengths, discount, trace, seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    (rewards, values), last = rng.normal(size=(2, offsets[-1])), rng.normal(size=len(lengths))
+    got = gae_ragged(rewards, values, offsets, discount=discount, trace=trace, last_values=last)
+    for a, b, end in zip(offsets[:-1], offsets[1:], last, strict=True):
+        alone = gae(rewards[a:b], values[a:b], discount=discount, trace=trace, last_value=end)
+        assert got[a:b].tolist() == alone.tolist()
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_a_saved_critic_says_the_same(trainer_of: Make, config: dict[str, Any], 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (("credit.scheme=ppo_gae",), "needs value.critic: configure one with critic.kind"),
+        (("credit.scheme=ppo_gae",), "needs value.critic: configure a critic with critic.kind"),
         (("credit.scheme=prm",), "needs judge.score: name in credit.annotators"),
         (("credit.scheme=ppo_gae", "critic.kind=shard"), "did you mean 'shared'"),
     ],
@@ -307,6 +307,23 @@ def test_a_separate_critic_may_take_more_passes_than_the_policy(trainer_of: Make
     assert same({f"policy.{n}": p for n, p in once.model.named_parameters()},
                 {f"policy.{n}": p for n, p in more.model.named_parameters()})  # fmt: skip
     assert not same(weights(once), weights(more))
+
+
+def test_a_run_may_have_its_rollouts_annotated_by_others(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    config["credit"] = {
+        "scheme": "prm", "parameters": {"value": "distance.oracle", "form": "increase"}, "annotators": ["oracle"],
+    }  # fmt: skip
+    run = trainer_of(config, "rollout.branching.total=6", "rollout.branching.base=1.0")
+    run.run()
+    assert any(r["step_credit_share"] > 0.0 for r in iterations(run))
+    # the answer's likelihood under the policy that the run began with, behind the rollouts' own tokens
+    model = run.folder / "model"
+    config |= {"out": str(tmp_path / "igpo"), "model": {"path": str(model)}, "sft": {}}
+    config["credit"] = {"scheme": "igpo", "annotators": [f"likelihood:{model}"]}
+    with pytest.raises(DataError, match="no answers under 'answers'"):
+        trainer_of(config).run()
 
 
 @pytest.mark.parametrize(("scheme", "critic"), [("ppo_gae", "separate"), ("mt_ppo", "shared")])

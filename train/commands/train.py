@@ -1,6 +1,7 @@
 """Train a language-model policy with any credit scheme; with kind: success_model, a model of success for PiCA.
 
   creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
+  creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
   creditflow train --resume runs/graphgpo
 
 The run folder holds the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent hf:DIR/model
@@ -78,9 +79,11 @@ def _describe(settings: Any) -> None:
 
     from creditflow.train.assemble import make_policy, panel_tasks, training_tasks
     from creditflow.train.config import plain
+    from creditflow.train.run_annotators import check_annotations
     from creditflow.wrappers import credit
 
-    credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
+    scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
+    check_annotations(scheme, settings)
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     model, tokenizer = make_policy(settings, None, tasks)
     settings.speech.conversations(tokenizer)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations import end_values, token_values, turn_values
 from creditflow.wrappers.credit.base import Credit, Scheme, ValueTargets, require_range
-from creditflow.wrappers.credit.gae import gae, moments
+from creditflow.wrappers.credit.gae import gae_ragged, moments
 from creditflow.wrappers.credit.outcome import invalid_turns
 from creditflow.wrappers.records import TRUNCATED, Group, Tokens
 
@@ -140,13 +140,9 @@ class MTPPO(ActorCritic):
         values = turn_values(group, CRITIC, scheme=self.name)
         ends = end_values(group, CRITIC, scheme=self.name) if self.bootstrap == "truncated" else np.zeros(len(group))
         rewards = self.rewards(group, shaping)
-        advantages = np.concatenate(
-            [np.zeros(0)]
-            + [
-                gae(r, v, discount=self.discount, trace=self.trace, last_value=last)
-                for r, v, last in zip(arrays.split(rewards), arrays.split(values), ends.tolist(), strict=True)
-            ]
-        )
+        advantages = gae_ragged(
+            rewards, values, arrays.offsets, discount=self.discount, trace=self.trace, last_values=ends
+        )  # fmt: skip
         targets = ValueTargets(
             CRITIC, "turn", tuple(arrays.split(advantages + values)), tuple(arrays.split(values))
         )  # fmt: skip
@@ -180,30 +176,36 @@ class PPOGAE(ActorCritic):
         arrays = group.arrays
         shaping = self.shaping(group)
         rewards = arrays.split(self.rewards(group, shaping))
-        parts, targets, said, turns, kept = [], [], [], [], []
+        places, turns, kept, paid, said, ends = [], [], [], [], [], np.zeros(len(group))
         for i, values in enumerate(token_values(group, CRITIC, scheme=self.name)):
             tokens = group.trajectories[i].tokens
-            places, owner = _places(tokens, self.steps)
-            last = values[-1] if self.bootstrap == "truncated" and arrays.end[i] == TRUNCATED else 0.0
-            paid = _on_last_token(rewards[i], places, owner, tokens)
-            mine = np.asarray(values[places])
-            got = gae(paid, mine, discount=self.discount, trace=self.trace, last_value=last)
-            wrote = tokens.mask[places] if tokens is not None else np.zeros(0, np.bool_)
-            parts.append(got)
-            targets.append((got + mine)[wrote])
-            said.append(mine[wrote])
+            at, owner = _places(tokens, self.steps)
+            if self.bootstrap == "truncated" and arrays.end[i] == TRUNCATED:
+                ends[i] = values[-1]
+            places.append(at)
             turns.append(owner + arrays.offsets[i])
-            kept.append(wrote)
-        advantages = np.concatenate(parts)
-        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+            kept.append(tokens.mask[at] if tokens is not None else np.zeros(0, np.bool_))
+            paid.append(_on_last_token(rewards[i], at, owner, tokens))
+            said.append(values[at])
+        offsets = np.concatenate([[0], np.cumsum([len(at) for at in places])]).astype(np.int64)
+        values, wrote = np.concatenate(said), np.concatenate(kept)
+        advantages = gae_ragged(
+            np.concatenate(paid), values, offsets, discount=self.discount, trace=self.trace, last_values=ends
+        )
+        returns = np.split(advantages + values, offsets[1:-1])
         return Estimate(
             advantages,
-            ValueTargets(CRITIC, "token", tuple(targets), tuple(said)),
+            ValueTargets(
+                CRITIC,
+                "token",
+                tuple(one[mine] for one, mine in zip(returns, kept, strict=True)),
+                tuple(one[mine] for one, mine in zip(said, kept, strict=True)),
+            ),
             shaping,
             np.ones(len(advantages), np.int64),
             offsets,
             np.concatenate(turns),
-            np.concatenate(kept),
+            wrote,
         )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import CreditError
 
-__all__ = ["gae", "moments", "whiten"]
+__all__ = ["gae", "gae_ragged", "moments", "whiten"]
 
 
 def gae(
@@ -46,18 +46,51 @@ def gae(
     for name, number in (("discount", discount), ("trace", trace)):
         if not 0.0 <= number <= 1.0:
             raise ConfigError(f"{name} must lie in [0, 1], got {number!r}")
-    after = np.broadcast_to(np.asarray(last_value, np.float64), rewards.shape[:-1])
-    out = np.zeros_like(rewards)
+    length = rewards.shape[-1]
+    after = np.empty(values.shape)
+    after[..., :-1] = values[..., 1:]
+    if length:
+        after[..., -1] = last_value
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        running = np.zeros(rewards.shape[:-1])
-        for t in range(rewards.shape[-1] - 1, -1, -1):
-            delta = rewards[..., t] + discount * after - values[..., t]
-            running = delta + discount * trace * running
-            out[..., t] = running
-            after = values[..., t]
+        out = np.ascontiguousarray(np.moveaxis(rewards + discount * after - values, -1, 0))
+        for t in range(length - 2, -1, -1):
+            out[t] += discount * trace * out[t + 1]
+    out = np.moveaxis(out, 0, -1)
     if not np.isfinite(out).all():
         raise CreditError("advantages are not finite: are rewards or values huge, or no numbers?")
     return out
+
+
+def gae_ragged(
+    rewards: NDArray[np.float64],
+    values: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    *,
+    discount: float = 1.0,
+    trace: float = 1.0,
+    last_values: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """``gae`` of many episodes of unequal length, walked backwards side by side.
+
+    Rows are padded in front, so that all end together: what stands in the padding comes last and reaches nobody.
+
+    Args:
+        rewards, values: float64 (N,), one episode after the other.
+        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]``.
+        discount, trace: γ and λ.
+        last_values: float64 (G,), default 0.
+
+    Returns:
+        float64 (N,).
+    """
+    lengths = np.diff(offsets)
+    width = int(lengths.max(initial=0))
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    column = np.arange(len(row)) - np.repeat(offsets[1:], lengths) + width
+    padded = np.zeros((2, len(lengths), width))
+    padded[0, row, column], padded[1, row, column] = rewards, values
+    ends = np.zeros(len(lengths)) if last_values is None else last_values
+    return gae(padded[0], padded[1], discount=discount, trace=trace, last_value=ends)[row, column]
 
 
 def moments(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
