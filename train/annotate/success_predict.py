@@ -68,7 +68,8 @@ def predict_success(
 
 
 def _success(logits: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
-    if kind == "paper":
-        return np.exp(-np.logaddexp(0.0, -logits))
-    survive: NDArray[np.float64] = np.exp(-np.cumsum(np.logaddexp(0.0, logits[1:])))
+    with np.errstate(invalid="ignore"):  # a NaN stays one, and whoever asked refuses it by name
+        if kind == "paper":
+            return np.exp(-np.logaddexp(0.0, -logits))
+        survive: NDArray[np.float64] = np.exp(-np.cumsum(np.logaddexp(0.0, logits[1:])))
     return np.concatenate([[1.0], survive])

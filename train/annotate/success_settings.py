@@ -50,6 +50,8 @@ class SuccessTrainConfig:
         batch_tokens: tokens per micro-batch, padding included.
         language_weight: weight of next-token prediction over all tokens beside the loss; helps models made from
             nothing to learn what names are.
+        rename_beyond: all but this many of the most frequent tokens are exchanged among themselves, anew for every
+            sample and step and alike within it: names become symbols, of which only equality matters. 0 leaves them.
         loss: see ``SuccessLossConfig``.
     """
 
@@ -63,6 +65,7 @@ class SuccessTrainConfig:
     text: TextConfig = field(default_factory=TextConfig)
     loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
     language_weight: float = 0.0
+    rename_beyond: int = 0
     steps: int = 1000
     batch: int = 16
     batch_tokens: int = 16384
@@ -71,5 +74,7 @@ class SuccessTrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch, self.batch_tokens) < 1 or self.language_weight < 0.0:
-            raise ConfigError("steps, batch and batch_tokens must be at least 1, language_weight not negative")
+        if min(self.steps, self.batch, self.batch_tokens) < 1 or min(self.language_weight, self.rename_beyond) < 0:
+            raise ConfigError(
+                "steps, batch and batch_tokens must be at least 1, language_weight and rename_beyond not negative"
+            )

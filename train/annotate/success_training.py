@@ -8,7 +8,7 @@ uninterrupted one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,7 @@ class SuccessTrainer:
         )
         self.train, self.valid = _split(samples, settings.data.valid, settings.seed)
         self.skipped = skipped
+        self.rare = _rare_tokens(self.train, settings.rename_beyond, len(tokenizer))
         self.optimiser = make_optimiser(self.model, settings.optimiser)
         self.progress = Progress("sft", 0)
         if found is not None:
@@ -180,6 +181,8 @@ class SuccessTrainer:
         self.model.train()
         for step in range(self.progress.done, settings.steps):
             chosen = [self.train[i] for i in _batch(len(self.train), settings.batch, step, settings.seed)]
+            if settings.rename_beyond:
+                chosen = _renamed(chosen, self.rare, np.random.default_rng([settings.seed, 2, step]))
             lr = learning_rate(settings.optimiser, step, settings.steps)
             set_learning_rate(self.optimiser, lr)
             metrics = success_step(self.model, self.optimiser, chosen, settings)
@@ -306,6 +309,26 @@ def _split(samples: Sequence[Sample], share: float, seed: int) -> tuple[list[Sam
     if not train:
         raise DataError(f"{len(tasks)} tasks and data.valid {share} leave none to train on")
     return train, [sample for sample in samples if sample.task_id in kept]
+
+
+def _rare_tokens(samples: Sequence[Sample], kept: int, size: int) -> NDArray[np.int32]:
+    """Ids of the tokens that occur, but for the ``kept`` most frequent; equal counts in the order of ids."""
+    counts = np.zeros(size, np.int64)
+    for sample in samples:
+        counts += np.bincount(sample.episode.ids, minlength=size)
+    order = np.argsort(-counts, kind="stable")
+    rare: NDArray[np.int32] = order[kept : int((counts > 0).sum())].astype(np.int32)
+    return rare
+
+
+def _renamed(samples: Sequence[Sample], rare: NDArray[np.int32], rng: np.random.Generator) -> list[Sample]:
+    """The samples with their rare tokens exchanged, each by a permutation of its own."""
+    out = []
+    for sample in samples:
+        table = np.arange(max(int(rare.max(initial=0)), int(sample.episode.ids.max())) + 1, dtype=np.int32)
+        table[rare] = rng.permutation(rare)
+        out.append(replace(sample, episode=Encoded(table[sample.episode.ids], sample.episode.places)))
+    return out
 
 
 def _batch(count: int, size: int, step: int, seed: int) -> list[int]:
