@@ -101,7 +101,7 @@ def paper(
     marks = [torch.tensor([row], dtype=torch.bool) for row in (pivot, plain or [0] * len(logits))]
     there = torch.ones_like(z, dtype=torch.bool)
     loss = paper_loss(
-        z, there, *marks, torch.tensor([float(success)], dtype=torch.float64), SuccessLossConfig(**options)
+        z, there, marks[0], marks[1], torch.tensor([float(success)], dtype=torch.float64), SuccessLossConfig(**options)
     )[0]
     loss.backward()
     assert z.grad is not None

@@ -27,6 +27,7 @@ __all__ = ["ARMS", "Arm", "run_arm"]
 ARMS: Final = ("F1", "F1 + penalty", "F1 + penalty + PiCA")
 GUIDANCE: Final = 0.5
 KL: Final = 0.02
+PENALTY: Final = 0.3  # of the third turn, as released
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ def run_arm(
         group: episodes per question and iteration.
         seed: of the rollouts; equal seeds give every arm the same first iteration.
     """
-    scheme = credit.make("pica", baseline="group", log_floor=-3.0, **({"penalty": 0.0} if name == ARMS[0] else {}))
+    scheme = credit.make("pica", baseline="group", log_floor=-3.0, penalty=0.0 if name == ARMS[0] else PENALTY)
     rate: Callable[[Group], Group] = _constant if name != ARMS[2] else lambda played: annotate([played], model)[0]
     env = GroupEnv("wikisearch", size=group, **options)
     agents = [TabularAgent(guidance=GUIDANCE, step_size=KL) for _ in tasks]

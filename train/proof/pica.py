@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -91,7 +92,8 @@ def prove(sizes: Sizes, work: Path) -> dict[str, Any]:
     from creditflow.train.annotate.success_settings import SuccessTrainConfig
     from creditflow.train.annotate.success_training import SuccessTrainer
 
-    began, spent = time.process_time(), {}
+    began = time.process_time()
+    spent: dict[str, float] = {}
 
     def note(name: str) -> None:
         spent[name] = round(time.process_time() - began - sum(spent.values()), 1)
@@ -145,7 +147,8 @@ def _marks(groups: Sequence[Group]) -> dict[tuple[str, str], tuple[str, ...]]:
 
 def _lexical_data(groups: Sequence[Group]) -> tuple[Floats, Bools]:
     marks = _marks(groups)
-    rows, pivots = [], []
+    rows: list[Floats] = []
+    pivots: list[bool] = []
     for group in groups:
         for member in group.trajectories:
             mine = marks.get((group.group_id, member.trajectory_id), ())
@@ -190,8 +193,8 @@ def _verdict(turns: Turns) -> dict[str, Any]:
         return area("model", at) - area("lexical", at)
 
     every = np.arange(len(turns.pivot))
-    rows = {name: [area(name, every), *_interval(turns, lambda at, n=name: area(n, at))] for name in turns.score}
-    rows["lead"] = [lead(every), *_interval(turns, lead)]
+    rows = {name: (area(name, every), *_interval(turns, partial(area, name))) for name in turns.score}
+    rows["lead"] = (lead(every), *_interval(turns, lead))
     holds = rows["model"][1] > LEAST_AUC and rows["lead"][1] > 0.0
     return {"auc_with_95_percent_interval": rows, "holds": bool(holds)}
 
@@ -228,11 +231,17 @@ def _ablation(sizes: Sizes, annotator: Any) -> dict[str, Any]:
             curves = np.stack([getattr(arm, measure) for arm in arms])  # seeds, iterations + 1, questions
             cells = curves[:, -late:].mean(axis=1).reshape(-1)
             parts = [np.array([i]) for i in range(len(cells))]
-            low, high = bootstrap(parts, lambda at, c=cells: float(c[at].mean()), rng=np.random.default_rng(1))
-            row[measure] = {"first": float(curves[:, 0].mean()), "late": float(cells.mean()), "low": low, "high": high}
-            row[measure]["curve"] = [round(float(x), 4) for x in curves.mean(axis=(0, 2))]
+            low, high = bootstrap(parts, partial(_mean, cells), rng=np.random.default_rng(1))
+            row[measure] = {
+                "first": float(curves[:, 0].mean()), "late": float(cells.mean()), "low": low, "high": high,
+                "curve": [round(float(x), 4) for x in curves.mean(axis=(0, 2))],
+            }  # fmt: skip
         table[name] = row
     return table
+
+
+def _mean(cells: Floats, at: NDArray[np.int64]) -> float:
+    return float(cells[at].mean())
 
 
 def _say(result: dict[str, Any]) -> None:
