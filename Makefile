@@ -5,7 +5,7 @@
 #   make bench   speed of hot paths, as ratios against peers
 #   make ci      what continuous integration runs
 #   make pica-proof  trains PiCA's success model from nothing; fails unless it finds pivots on held-out questions
-#   make gpu     on a machine with a GPU and torch: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU)
+#   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
@@ -31,7 +31,8 @@ pica-proof:
 	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python -m creditflow.train.proof.pica --out tests/evidence/pica_proof.json
 
 gpu:
-	@PYTHONPATH=src python3 -m creditflow.train.gpu $(ARGS)
+	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \
+	PYTHONPATH=src $$python -m creditflow.train.gpu $(ARGS)
 
 ci:
 	@bash .ci/run

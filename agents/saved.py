@@ -9,8 +9,8 @@ from typing import Any
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.pretrained import Speech
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["read_agent_file", "write_agent_file"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from creditflow.agents.base import TurnTokens
-from creditflow.wrappers.records import Tokens
+from creditflow.wrappers.tokens import Tokens
 
 __all__ = ["join_tokens"]
 

@@ -48,5 +48,5 @@ def build_bundle(folder: Path) -> int:
         raise DataError(f"{folder} has {size / 2**20:.1f} MiB, more than {LIMIT_BYTES // 2**20} MiB")
     print(f"{folder}: {', '.join(wheel.name for wheel in wheels)}; {size / 2**20:.1f} MiB unpacked")
     print(f"expected on the machine: {', '.join(EXPECTED)} (they come with torch and transformers)")
-    print(f"there: PYTHONPATH=src:{folder} python -m creditflow.train.gpu --out gpu.json")
+    print(f"there: PYTHONPATH=src:{folder} python -m creditflow.train.gpu --out figures.json")
     return 0

@@ -17,13 +17,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
 from creditflow.train.batching import MicroBatch
 from creditflow.train.logprobs import hidden_before
 from creditflow.train.losses import value_losses
 from creditflow.train.samples import Row
 from creditflow.train.settings import CriticConfig
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["Critic", "explained_variance", "open_critic", "save_critic"]
 

@@ -14,7 +14,7 @@ from creditflow.agents.base import Agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.engine import Arena
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "wilson_interval"]
 

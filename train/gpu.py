@@ -1,7 +1,7 @@
 """Everything a GPU has to prove, as one script for a bare machine: torch ≥ 2.11, transformers, no network.
 
   python -m creditflow.train.gpu --bundle build/wheels      # where there is a network: the pure wheels that must travel
-  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu --out gpu.json
+  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu --out figures.json
   python -m creditflow.train.gpu --dry-run                  # the same script on a CPU, at toy size
 
 Three parts: equality tests on the device; throughput, memory and the share of the device's own measured ceilings;
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.pretrained import require_torch
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.train.bundle import build_bundle
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["Figures", "main"]
 
@@ -75,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU: shows that the script is whole")
     parser.add_argument("--bundle", metavar="DIR", help="only fetch and unpack the pure wheels that must travel")
-    parser.add_argument("--out", default="gpu.json", metavar="FILE", help="figures (default gpu.json)")
+    parser.add_argument(
+        "--out", default="runs/gpu/gpu.json", metavar="FILE", help="figures (default runs/gpu/gpu.json)"
+    )
     parser.add_argument("--runs", default="runs/gpu", metavar="DIR", help="run folders (default runs/gpu)")
     parser.add_argument("--minutes", type=float, default=25.0, help="begin nothing new after this (default 25)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -23,11 +23,12 @@ from creditflow.train.journal import read_metrics
 from creditflow.train.settings import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.groups import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
 
-FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow")  # these first, should the time run out
+FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # these first, should the time run out
 CONTROLS = ("gigpo_shuffled", "more_sft")
 
 
@@ -52,7 +53,7 @@ def curves(
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """Named pieces: per seed one warm-up, then one run per scheme and control."""
     credit.register(ShuffledGiGPO)
-    registered = [name for name in credit.names() if name not in FIRST and name not in CONTROLS]
+    registered = [name for name in credit.names() if name not in (*FIRST, *CONTROLS) and not lookup(name).task_fields]
     wanted = list(schemes) or [*FIRST, *CONTROLS, *registered]
     seeds = list(seeds)[:1] if toy else list(seeds)
     pieces: dict[str, Callable[[], dict[str, Any]]] = {}
@@ -103,9 +104,11 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
     }  # fmt: skip
     if toy:
         toy_settings = (
-            "env.options.max_steps=3", "tasks.draw=12", "env.options.generator={height: 6, width: 6, boxes: 1}",
-            "sft.episodes=8", "sft.steps=3", "sft.batch_tokens=200", "rollout.tasks=2", "rollout.group_size=3",
-            "update.iterations=2", "evaluation.limit=2", "evaluation.samples=1", "evaluation.every=1",
+            "env.options.max_steps=6", "tasks.draw=24",
+            "env.options.generator={height: 6, width: 6, boxes: 1, min_length: 2, max_length: 4}",
+            "sft.episodes=60", "sft.steps=60", "sft.batch_tokens=600", "sft.optimiser.lr=3e-3", "rollout.tasks=4",
+            "rollout.group_size=4", "update.iterations=2", "evaluation.limit=2", "evaluation.samples=1",
+            "evaluation.every=1", "evaluation.panel=small-v1:valid",
             "evaluation.final_panel=", "checkpoint.every=1",
         )  # fmt: skip
         data = apply_overrides(data, toy_settings)

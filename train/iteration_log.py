@@ -13,7 +13,7 @@ import torch
 from creditflow.train.engine import Report
 from creditflow.train.update import step_share
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["episode_numbers", "graph_numbers", "iteration_line", "stopwatch"]

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError, MissingExtraError
 from creditflow.train.checkpoint import Progress
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["Journal", "read_metrics"]
 

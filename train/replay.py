@@ -10,7 +10,8 @@ import gymnasium as gym
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
 from creditflow.wrappers.group_env import member_seed
-from creditflow.wrappers.records import Group, Trajectory, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
 
 __all__ = ["member_chance", "replay", "whole"]
 

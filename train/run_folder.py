@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.pretrained import open_tokenizer
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
 from creditflow.train.checkpoint import Progress, load_checkpoint, save_checkpoint
 from creditflow.train.config import plain, write_yaml
 from creditflow.train.failures import DivergedError
 from creditflow.train.settings import TrainConfig
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["begin_folder", "kept_reference", "kept_tokenizer", "save_wreck"]
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.credit.base import Aggregation, Credit
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["Row", "make_rows", "spread", "token_weights"]
 

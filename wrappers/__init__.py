@@ -2,6 +2,7 @@
 
 from creditflow.wrappers.canonical_state import CanonicalState
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
+from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
 from creditflow.wrappers.potentials import Potentials, PotentialStore
@@ -12,6 +13,7 @@ from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read
 __all__ = [
     "CanonicalState",
     "DenseReward",
+    "EntityGraph",
     "Group",
     "GroupEnv",
     "InvalidActions",

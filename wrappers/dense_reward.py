@@ -5,6 +5,11 @@ paid back at the end, so that along every path Σ_t γ^t F_t = −Φ(s_0): no po
 policies stay optimal. What it can change is how fast a critic, a TD method or a step-grouped scheme learns. It changes
 nothing for schemes that see only the sum of rewards (GRPO, RLOO): with γ = 1 the sum moves by −Φ(s_0) for everybody.
 
+Φ is a function of the state ("rewardflow", "graphgpo", "grouptd"; learned from recorded groups), or of the history
+("gdcr": all that the scheme has paid in this episode; known from the task). With γ = 1 and ``terminal="paper"`` the
+latter pays exactly GDCR's r_t. That is no harmless shaping: it raises the return of whoever finds more entities. The
+default pays it back at the end.
+
 Published methods differ: RewardFlow, GDCR and PiCA pay the difference and never pay back (``terminal="paper"``), which
 rewards arriving and changes what is optimal; GraphGPO and RewardFlow use one-step differences as *advantages*, which is
 no shaping at all. Penalties for invalid actions break the invariance as well.
@@ -20,6 +25,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, unknown_name
+from creditflow.wrappers.history_potential import HISTORY, HistoryPotential
 from creditflow.wrappers.potentials import Potentials, PotentialStore
 
 __all__ = ["DenseReward", "require_unshaped"]
@@ -30,7 +36,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Args:
         env: an ``AgentEnv``, possibly wrapped.
-        scheme: where the potential comes from: "rewardflow", "graphgpo" or "grouptd" (see ``PotentialStore``).
+        scheme: where the potential comes from: "rewardflow", "graphgpo" or "grouptd" (see ``PotentialStore``), or
+            "gdcr" (see ``HistoryPotential``; takes no store, and ``unknown`` and ``key`` are idle).
         gamma: γ, the *trainer's* discount; another one breaks the invariance, so there is no default.
         store: shared by all environments of a run, or one fixed version; default a fresh empty store.
         beta: β, the scale of the shaping.
@@ -48,6 +55,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Raises:
         ConfigError: a wrong option.
+        CreditError: at ``reset``, a task without what "gdcr" needs.
     """
 
     def __init__(
@@ -84,10 +92,16 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise unknown_name(name, str(value), known)
         if store is not None and parameters:
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would be idle")
-        if key == "text" and store is None:
-            parameters["key"] = "text"
         self._base: AgentEnv[Any, Any, Any] = base
+        self._history = HistoryPotential(scheme, **parameters) if scheme in HISTORY else None
+        if self._history is not None:
+            if store is not None or (unknown, key) != ("carry", "state"):
+                raise ConfigError(f"{scheme} knows its potential from the task: store, unknown and key would be idle")
+            store = Potentials()
+        elif key == "text" and store is None:
+            parameters["key"] = "text"
         self.store = PotentialStore(scheme, **parameters) if store is None else store
+        self._note = {"thought": "", "response": ""}
         self.gamma, self.beta = float(gamma), float(beta)
         self._terminal, self._truncation, self._unknown, self._key = terminal, truncation, unknown, f"{key}_key"
         self._version = Potentials()
@@ -99,11 +113,18 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """The version of the present episode."""
         return self._version
 
+    def note(self, *, thought: str = "", response: str = "") -> None:
+        """What the agent thought and said; belongs to the next ``step``. ``Recorder.note`` calls it."""
+        self._note = {"thought": thought, "response": response}
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode under the version that was published last."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
         self._potential = 0.0
+        if self._history is not None:
+            self._history.begin(self._base.task.content, str(info["task_id"]))
+        self._note = {"thought": "", "response": ""}
         self._potential = self._of(info)
         self._elapsed = self._base.elapsed_steps
         return obs, self._told(info, float(info.get("raw_reward", 0.0)), 0.0)
@@ -122,6 +143,9 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._elapsed = self._base.elapsed_steps
         before = self._potential
+        if self._history is not None:
+            self._history.step(action, obs, info, **self._note, last=terminated or truncated)
+        self._note = {"thought": "", "response": ""}
         self._potential = self._after(info, terminated, truncated)
         shaping = self.beta * (self.gamma * self._potential - before)
         raw = float(info.get("raw_reward", reward))
@@ -129,7 +153,10 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def get_state(self) -> str:
         """The environment's snapshot together with the potential that the next step will subtract."""
-        return json.dumps({"format": "dense/1", "env": self._base.get_state(), "potential": self._potential})
+        data = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
+        if self._history is not None:
+            data["history"] = self._history.get_state()
+        return json.dumps(data)
 
     def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
         """Restore a snapshot of ``get_state``; what was paid on arrival is what departure subtracts.
@@ -142,7 +169,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         try:
             data = json.loads(snapshot)
-            inner, potential = data["env"], float(data["potential"])
+            inner, potential, history = data["env"], float(data["potential"]), data.get("history")
             if data["format"] != "dense/1":
                 raise DataError(f"a DenseReward snapshot has format 'dense/1', got {data['format']!r:.40}")
         except (TypeError, ValueError, KeyError) as error:
@@ -150,6 +177,9 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise
             raise DataError(f"not a DenseReward snapshot: {snapshot!r:.80}") from error
         obs, info = self._base.set_state(inner)
+        if self._history is not None:
+            self._history.begin(self._base.task.content, str(info["task_id"]))
+            self._history.set_state(history)
         self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
         self._potential, self._elapsed = potential, self._base.elapsed_steps
         return obs, self._told(info, 0.0, 0.0)
@@ -158,7 +188,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if terminated:
             if self._terminal == "zero":
                 return 0.0
-            if not info["success"]:
+            if self._history is not None or not info["success"]:
                 return self._of(info)
             return self._version.goal if self._version.values.get(info["task_id"]) else 0.0
         if truncated and self._terminal == "zero" and self._truncation == "end":
@@ -166,7 +196,9 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._of(info)
 
     def _of(self, info: dict[str, Any]) -> float:
-        """Φ of the state that ``info`` describes."""
+        """Φ of the state that ``info`` describes, or of the history up to it."""
+        if self._history is not None:
+            return self._history.value
         value = self._version.of(info["task_id"], info[self._key])
         if value is not None:
             return value

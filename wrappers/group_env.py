@@ -14,9 +14,11 @@ import gymnasium as gym
 
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.registration import make
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Group, StopReason, Trajectory
+from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.stop_reasons import StopReason
 
 __all__ = ["GroupEnv", "Step", "member_seed"]
 

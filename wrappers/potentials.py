@@ -21,7 +21,7 @@ from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.rewardflow import RewardFlow
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["POTENTIALS", "PotentialStore", "Potentials"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -10,9 +11,16 @@ from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import INFO_TYPES, AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.wrappers.records import NO_VALUES, StopReason, Trajectory, Turn
+from creditflow.wrappers.records import NO_VALUES, Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "whole_thought"]
+
+
+def whole_thought(noted: str, info: Mapping[str, Any]) -> str:
+    """What the agent noted, and what the environment found around the call in its action (``info["thought"]``)."""
+    around = info.get("thought", "")
+    return noted if around in noted else around if noted in around else f"{noted}\n{around}"
 
 
 class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -50,6 +58,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._known: dict[str, float] = {}
         self._note = {"thought": "", "response": ""}
         self._stop: StopReason | None = None
+        self._listener: Callable[..., None] | None = (
+            env.get_wrapper_attr("note") if env.has_wrapper_attr("note") else None
+        )
 
     def name_next(self, **names: Any) -> None:
         """Name the episode that the next ``reset`` begins.
@@ -63,7 +74,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._names = names
 
     def note(self, *, thought: str = "", response: str = "") -> None:
-        """What the agent thought and said; belongs to the next ``step``."""
+        """What the agent thought and said; belongs to the next ``step``. Passed on to a wrapper that listens."""
+        if self._listener is not None:
+            self._listener(thought=thought, response=response)
         self._note = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -120,7 +133,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
                 observation=self._observation if self._texts and isinstance(self._observation, str) else "",
-                thought=self._note["thought"] if self._texts else "",
+                thought=whole_thought(self._note["thought"], info) if self._texts else "",
                 response=self._note["response"] if self._texts else "",
                 text_key=before["text_key"],
                 invalid_reason=info["invalid_reason"],

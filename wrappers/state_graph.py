@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name
-from creditflow.wrappers.records import FAILED, GOAL, OPEN, TRUNCATED, Group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["KIND_NAMES", "Edges", "GraphStatistics", "StateGraph", "shortest_distances"]
 

@@ -8,13 +8,13 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.entity_matching import EntityMatcher
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.evidence import UNKNOWN, Reader, goal_bits, goals, grounded_calls
 from creditflow.envs.wikisearch.grading import Grade, Grader, Judge
-from creditflow.envs.wikisearch.matching import mentioned
 from creditflow.envs.wikisearch.neutral import one_line
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
 from creditflow.envs.wikisearch.questions import Question, question_task
@@ -135,6 +135,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def _start(self, task: Task) -> None:
         self._clear()
         self._question = Question.from_json(task.content)
+        self._matcher = EntityMatcher((entity.name, *entity.aliases) for entity in self._question.entities)
         self._reader: Reader = self.library.reader(self._question)
         self._names.update(self._reader.asked(self._question))
         self._content = self.dialect.question(self._question.text)
@@ -265,12 +266,11 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _extra_info(self) -> dict[str, Any]:
         question = self._asked()
-        entities = [(entity.name, entity.aliases) for entity in question.entities]
-        text = "\n".join(passage.contents for passage in self._fresh)
+        text = "\n".join(self._short(passage).contents for passage in self._fresh)
         return {
             "queries": self._queries,
             "doc_ids": tuple(passage.id for passage in self._fresh),
-            "entities": mentioned(entities, text) if text else (),
+            "entities": tuple(question.entities[number].name for number in self._matcher.found(text)),
             "message": self._message,
             "thought": self._thought,
             "answer": self._answer or "",

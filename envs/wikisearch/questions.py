@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from creditflow.envs.entity_matching import phrase_tokens
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
-from creditflow.envs.wikisearch.matching import phrase_tokens
+from creditflow.envs.virtual_answer import virtual_answer
 
 __all__ = [
     "ANSWER_RULES",
@@ -175,20 +176,11 @@ def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
 
 
 def with_virtual_answer(question: Question) -> Question:
-    """The question with its answer as a node, if it is none yet.
-
-    Yes/no and many comparison answers are no entity of the graph. The rule: a new node named by the first answer,
-    linked by the relation "answer" from every *leaf*, that is every object that is no subject: the values that are
-    compared. Without edges the node stands alone.
-    """
+    """The question with its answer as a node, if it is none yet (see ``virtual_answer``), by the relation "answer"."""
     if question.answer_node:
         return question
     names = {entity.name for entity in question.entities}
-    answer = question.answers[0] or "answer"
-    while answer in names:
-        answer = f"{answer} (answer)"
-    subjects = {subject for subject, _, _ in question.edges}
-    leaves = list(dict.fromkeys(obj for _, _, obj in question.edges if obj not in subjects))
+    answer, leaves = virtual_answer(names, ((s, o) for s, _, o in question.edges), question.answers)
     return replace(
         question,
         entities=(*question.entities, Entity(answer, tuple(question.answers[1:]))),

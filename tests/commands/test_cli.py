@@ -132,7 +132,7 @@ def test_credit_sets_parameters(log, tmp_path):
         (["rollout", "--env-set", "colour=red", "--out", "-"], 2, "colour"),
         (["rollout", "--invalid-actions", "ignore", "--limit", "1", "--out", "-"], 2, "invalid-action policy"),
         (["play", "--task", "sokoban1:0"], 3, "sokoban1:0"),
-        (["bench", "--schemes", "gpro", "--out", "x"], 2, "did you mean 'grpo'"),
+        (["bench", "--schemes", "grp0", "--out", "x"], 2, "did you mean 'grpo'"),
         (["bench", "--envs", ",", "--out", "x"], 2, "at least one suite"),
         (["bench", "--envs", "sokoban@nowhere", "--out", "x"], 3, "does not exist"),
     ],

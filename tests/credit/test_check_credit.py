@@ -214,6 +214,15 @@ def reward_to_go(group):
     return Credit.of(group, outcome=np.zeros(len(group)), rewards=returns, step=returns)
 
 
+def against_the_outcome(group):
+    outcome = group.arrays.score - 0.5
+    return Credit.of(group, outcome=outcome, step=-2.0 * outcome[group.arrays.trajectory])
+
+
+def share_of_entities(group):
+    return Credit.of(group, outcome=np.ones(len(group)) / len(group.task["entities"]))
+
+
 BROKEN = {
     "permutation": turn_numbers,
     "one_member_zero": raw_return,
@@ -225,6 +234,8 @@ BROKEN = {
     "stopping_time": length,
     "telescoping": reward_to_go,
     "monotone": good,
+    "keeps_sign": against_the_outcome,
+    "unnamed_entity": share_of_entities,
 }
 
 

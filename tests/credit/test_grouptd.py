@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import CreditError
-from creditflow.wrappers.credit.check import check_credit, random_group
+from creditflow.wrappers.credit.check import check_credit
 from creditflow.wrappers.credit.grouptd import VARIANTS, GroupTD
+from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 SETTINGS = [{}, {"kappa": 0.0}, {"prior": "none"}, {"prior": "share"}, {"form": "stationary"}, {"leave_one_out": True}]

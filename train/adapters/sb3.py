@@ -20,14 +20,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import load_panel
 from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.jsonl import atomic_writer
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.potentials import PotentialStore
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["VARIANTS", "Learned", "PlayTasks", "learn_ppo"]
 

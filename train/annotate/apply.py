@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from creditflow.train.annotate.base import AnnotationError, Annotator, Notes
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["annotate"]
 

@@ -17,7 +17,7 @@ from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, b
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.forks import fork_values
 from creditflow.train.replay import member_chance, whole
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["ForksAnnotator", "make"]
 

@@ -22,7 +22,8 @@ from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.replay import whole
-from creditflow.wrappers.records import Group, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Turn
 
 __all__ = ["JudgeAnnotator", "make"]
 

@@ -15,8 +15,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["annotate_log"]
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.records import OPEN, TRUNCATED, Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.stop_reasons import OPEN, TRUNCATED
 
 __all__ = ["Audit", "Keys", "Sight", "audit"]
 

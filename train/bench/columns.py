@@ -15,7 +15,7 @@ from creditflow.train.bench.controls import Column, Judge, flipped, oracle_adv, 
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.grouptd import VARIANTS
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["CONTROLS", "CURVE_COLUMNS", "OFFLINE_COLUMNS", "SCHEMES", "SchemeColumn", "make_columns"]
 

@@ -48,7 +48,7 @@ def learn(name: str, scheme: Scheme, suite: Suite, preset: Preset, *, seed: int,
         seed: of the rollouts; equal seeds give every scheme the same first iteration.
         kl: divergence of each update, in nats per visited turn.
     """
-    env = GroupEnv(suite.env, size=preset.group_size, texts=False, **suite.settings)
+    env = GroupEnv(suite.env, size=preset.group_size, texts=bool(scheme.texts), **suite.settings)
     # tasks share no state, so one agent per task keeps each task's step size its own
     agents = [TabularAgent(guidance=suite.guidance, step_size=kl) for _ in suite.tasks]
     success = np.empty((preset.iterations + 1, len(suite.tasks)))

@@ -16,7 +16,7 @@ from creditflow.train.bench.controls import Judge, Located
 from creditflow.train.bench.exact import success
 from creditflow.train.bench.steps import step_sizes
 from creditflow.wrappers.credit import Credit
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = [
     "BiasVariance",

@@ -8,10 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import MissingExtraError
 from creditflow.train.bench.run import SuiteResult
 from creditflow.train.bench.tables import CAPTIONS, suite_table
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["write_report"]
 

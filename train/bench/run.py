@@ -19,6 +19,7 @@ import numpy as np
 import creditflow
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
+from creditflow.envs.atomic import atomic_writer
 from creditflow.train.bench.learning import Curve, learn
 from creditflow.train.bench.scoring import Score, log_statistics, score_log
 from creditflow.train.bench.statistics import Estimate, bootstrap
@@ -27,7 +28,8 @@ from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.jsonl import atomic_writer, write_jsonl
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import write_jsonl
 
 __all__ = ["BASELINE", "Row", "SuiteResult", "provenance", "run_bench"]
 
@@ -103,6 +105,7 @@ def _run_suite(
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
     expert = GroupEnv(suite.env, size=1, texts=False, **suite.settings)
     solved = [g.trajectories[0].success for g in play_groups(expert, ExpertAgent(), suite.tasks)]
+    schemes = {name: scheme for name, scheme in schemes.items() if _defined(name, scheme, suite, groups)}
     scores = score_log(schemes, groups)
     jobs = [(name, scheme, suite, preset, seed + s) for name, scheme in schemes.items() for s in range(preset.seeds)]
     curves = list(progress(_learn_all(jobs, workers), f"{suite.name}: learning", len(jobs)))
@@ -113,6 +116,14 @@ def _run_suite(
         expert_success=float(np.mean(solved)),
         rows=tuple(_row(score, curves) for score in scores),
     )
+
+
+def _defined(name: str, scheme: credit.Scheme, suite: Suite, groups: Sequence[Group]) -> bool:
+    """Whether a scheme can score these groups; says why not."""
+    reason = next(filter(None, map(scheme.undefined_on, groups)), "")
+    if reason:
+        print(f"{suite.name}: {name} is left out: {reason}", file=sys.stderr)
+    return not reason
 
 
 def _learn_all(jobs: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Curve]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["Score", "log_statistics", "score_log"]

@@ -13,17 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.wrappers.records import (
-    FAILED,
-    GOAL,
-    TRUNCATED,
-    Group,
-    GroupArrays,
-    StateIndex,
-    StopReason,
-    Trajectory,
-    Turn,
-)
+from creditflow.wrappers.group_arrays import GroupArrays, StateIndex
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
 
 __all__ = ["ArrayGroup", "simulate"]
 

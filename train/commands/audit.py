@@ -14,9 +14,10 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.train.bench.audit import audit
 from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
-from creditflow.wrappers.jsonl import atomic_writer, read_groups
+from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    found = audit(read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=()))
+    found = audit(read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by))
     variant, reason = supported_variant(found)
     advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
     text = json.dumps(_plain(asdict(found) | advice), indent=1, allow_nan=False) if args.json else audit_text(found)

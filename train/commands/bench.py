@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    schemes = [name for name in args.schemes.split(",") if name] or list(credit.names(given=()))
+    schemes = [name for name in args.schemes.split(",") if name] or list(credit.names())
     for name in schemes:
         if name not in credit.names():
             raise unknown_name("credit scheme", name, credit.names())

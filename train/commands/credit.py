@@ -16,11 +16,12 @@ from typing import IO
 
 import numpy as np
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands.options import parse_settings
 from creditflow.wrappers import credit
-from creditflow.wrappers.jsonl import atomic_writer, read_groups
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.input is None:
         raise ConfigError("name a trajectory log to score (or - for standard input), or ask for --explain")
     scheme = credit.make(args.scheme, semantics=args.semantics, **parse_settings(args.set))
-    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=())
+    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=scheme.texts)
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
     seconds = time.perf_counter() - began

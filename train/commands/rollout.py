@@ -25,8 +25,8 @@ from creditflow.train.commands.options import add_env_arguments, bare_env, env_a
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
-from creditflow.wrappers.records import Group
 
 __all__ = ["add_arguments", "run"]
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.predictions import judge_predictions, load_predictions
 from creditflow.train.bench.run import provenance
@@ -23,7 +24,6 @@ from creditflow.train.bench.study import PRESETS, cells_of, correlations, run_ce
 from creditflow.train.bench.study_plots import plot_bias_variance, plot_curves
 from creditflow.train.bench.study_tables import study_text
 from creditflow.train.progress import progress
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["add_arguments", "run"]
 

@@ -10,12 +10,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.commands.options import positive
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit
-from creditflow.wrappers.jsonl import atomic_writer, read_groups
+from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 

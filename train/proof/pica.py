@@ -164,7 +164,10 @@ def _turns(groups: Sequence[Group], annotator: Any, lexical: Lexical) -> Turns:
 
     marks = _marks(groups)
     rated = annotate(groups, annotator)
-    rises, overlaps, pivots, parts = [], [], [], []
+    rises: list[float] = []
+    overlaps: list[float] = []
+    pivots: list[bool] = []
+    parts: list[NDArray[np.int64]] = []
     for group in rated:
         first = len(pivots)
         for member in group.trajectories:

@@ -9,7 +9,7 @@ import numpy as np
 
 from creditflow.train.viewer.layout import layered_layout
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import KIND_NAMES, StateGraph
 
 __all__ = ["view_data"]

@@ -14,8 +14,10 @@ creditflow.envs.errors.ConfigError: unknown parameter of graphgpo 'distance'; di
 from creditflow.wrappers.credit.actor_critic import MTPPO, PPOGAE
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.check import CheckReport, check_credit
+from creditflow.wrappers.credit.egrpo import EGRPO
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.gae import gae, whiten
+from creditflow.wrappers.credit.gdcr import GDCR
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
@@ -27,15 +29,19 @@ from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.sapo import SAPO
 from creditflow.wrappers.credit.tips import TIPS
 
 __all__ = [
+    "EGRPO",
+    "GDCR",
     "GRPO",
     "IGPO",
     "MTPPO",
     "PPOGAE",
     "PRM",
     "RLOO",
+    "SAPO",
     "TIPS",
     "Aggregation",
     "CheckReport",

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
 
@@ -171,6 +171,8 @@ class Scheme(ABC):
         requires: names of turn values (annotations) the scheme reads, by default; ``needs`` says it for these
             parameters.
         requires_tokens: names of token values it reads.
+        task_fields: what it reads of a group's task payload.
+        texts: long texts of turns that it reads, of "observation", "thought", "response".
         declares: properties that the paper preset has; ``promises`` says which hold for these parameters.
     """
 
@@ -179,6 +181,8 @@ class Scheme(ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     requires: ClassVar[tuple[str, ...]] = ()
     requires_tokens: ClassVar[tuple[str, ...]] = ()
+    task_fields: ClassVar[tuple[str, ...]] = ()
+    texts: ClassVar[tuple[str, ...]] = ()
     declares: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -206,6 +210,18 @@ class Scheme(ABC):
             for name, value in ours.items()
         )
         return self.declares if same else frozenset()
+
+    def undefined_on(self, group: Group) -> str:
+        """Why the scheme cannot score a group; "" if it can.
+
+        ``assign`` raises a ``CreditError`` with this reason; a benchmark leaves the scheme out and says so.
+        """
+        missing = [name for name in self.task_fields if name not in group.task]
+        if missing:
+            return f"its task has no {', '.join(map(repr, missing))}"
+        first = next(iter(group.turns), None)
+        untold = [name for name in self.needs if first is not None and name not in first.values]
+        return f"its turns have no annotation {', '.join(map(repr, untold))}" if untold else ""
 
     @abstractmethod
     def assign(self, group: Group) -> Credit:

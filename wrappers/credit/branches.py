@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["share_prefixes"]
 

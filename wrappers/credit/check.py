@@ -7,7 +7,7 @@ counterexample found, which says more about a scheme than a list of features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.records import Group, Tokens, Trajectory, Turn
+from creditflow.wrappers.credit.random_group import random_group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.state_graph import StateGraph
 
-__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit", "random_group"]
+__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit"]
 
 Property = Callable[[Scheme, np.random.Generator], str]
 
@@ -59,109 +61,20 @@ class CheckReport:
         return "\n".join(lines)
 
 
-# -- random groups ------------------------------------------------------------------------------------------------------
-def random_group(
-    rng: np.random.Generator,
-    *,
-    size: int | None = None,
-    outcome: float | None = None,
-    unit_costs: bool = True,
-    dense: bool = False,
-    values: Sequence[str] = (),
-    token_values: Sequence[str] = (),
-) -> Group:
-    """Rollouts of a random walk on a small random graph.
-
-    Args:
-        rng: source of randomness.
-        size: number of trajectories; default 2 to 6.
-        outcome: probability of success of each; default drawn.
-        unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
-        dense: every turn has a reward; else only a final 1 for success.
-        values: annotations of the turns, functions of the state, in (0, 1) for names that begin with "value.", else in
-            (−1, 0); with their ".next".
-        token_values: annotations of tokens, which the trajectories then have.
-    """
-    n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
-    moves = rng.integers(0, n_states, (n_states, n_actions))
-    price = np.ones((n_states, n_actions)) if unit_costs else rng.choice([1.0, 2.0, 3.5], (n_states, n_actions))
-    chance = float(rng.random()) if outcome is None else outcome
-    members = []
-    for i in range(int(rng.integers(2, 7)) if size is None else size):
-        state, turns = 0, []
-        success = bool(rng.random() < chance)
-        length = int(rng.integers(1, 8))
-        for t in range(length):
-            action, last = int(rng.integers(n_actions)), t == length - 1
-            after = "goal" if last and success else f"s{moves[state, action]}"
-            reward = float(success and last) + (float(rng.choice([-0.1, 0.0, 0.5])) if dense else 0.0)
-            turns.append(
-                Turn(
-                    f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
-                    effective=after != f"s{state}", cost=float(price[state, action]),
-                )
-            )  # fmt: skip
-            state = int(moves[state, action])
-        reason = "success" if success else str(rng.choice(["failed", "env_limit"]))
-        members.append(
-            Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
-            )
-        )  # fmt: skip
-    if values or token_values:
-        members = _annotated(members, values, token_values, np.random.default_rng(int(rng.integers(2**63))))
-    return Group(tuple(members))
-
-
-def _annotated(
-    members: Sequence[Trajectory], values: Sequence[str], token_values: Sequence[str], rng: np.random.Generator
-) -> list[Trajectory]:
-    keys = sorted({key for m in members for turn in m.turns for key in (turn.state_key, turn.next_state_key)})
-    of = {name: dict(zip(keys, (_sign(name) * rng.random(len(keys))).tolist(), strict=True)) for name in values}
-    out = []
-    for m in members:
-        turns = tuple(
-            replace(
-                turn,
-                values={name: table[turn.state_key] for name, table in of.items()}
-                | {f"{name}.next": table[turn.next_state_key] for name, table in of.items()},
-            )
-            for turn in m.turns
-        )
-        out.append(replace(m, turns=turns, tokens=_tokens(len(turns), token_values, rng) if token_values else None))
-    return out
-
-
-def _sign(name: str) -> float:
-    return 1.0 if name.startswith("value.") else -1.0
-
-
-def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:
-    """Tokens of an episode: one to three that are read, one to three that are written, in every turn."""
-    read, wrote = rng.integers(1, 4, turns), rng.integers(1, 4, turns)
-    mask = np.repeat(np.tile([False, True], turns), np.stack([read, wrote], 1).reshape(-1))
-    numbers = {name: rng.random(len(mask) + 1).astype(np.float32) for name in names}
-    return Tokens(
-        ids=np.arange(len(mask), dtype=np.int32),
-        mask=mask,
-        logprobs=np.zeros(len(mask), np.float32),
-        turn_offsets=np.concatenate([[0], np.cumsum(read + wrote)]).astype(np.int32),
-        values=numbers,
-    )
-
-
 def _draw(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Group:
     """A random group with the annotations that the scheme needs."""
     return random_group(rng, values=scheme.needs, token_values=scheme.requires_tokens, **options)
 
 
+# -- changed groups -----------------------------------------------------------------------------------------------------
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
     """The group with ``change(turn, is_last)`` applied to every turn."""
     return Group(
         tuple(
             replace(m, turns=tuple(change(turn, t == len(m.turns) - 1) for t, turn in enumerate(m.turns)))
             for m in group.trajectories
-        )
+        ),
+        group.task,
     )
 
 
@@ -184,7 +97,7 @@ def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     """The order of the rollouts does not matter."""
     group = _draw(scheme, rng, dense=True)
     order = rng.permutation(len(group))
-    shuffled = Group(tuple(group.trajectories[i] for i in order))
+    shuffled = Group(tuple(group.trajectories[i] for i in order), group.task)
     before, after = scheme.assign(group).advantages, scheme.assign(shuffled).advantages
     return _compare(shuffled, np.concatenate(after), np.concatenate([before[i] for i in order]))
 
@@ -197,11 +110,13 @@ def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """Equal rollouts get exactly nothing."""
-    one = _draw(scheme, rng, size=1, dense=True).trajectories[0]
+    alone = _draw(scheme, rng, size=1, dense=True)
+    one = alone.trajectories[0]
     plain = replace(one, turns=tuple(replace(turn, parsed=True) for turn in one.turns))
     # distinct states, so that no state is compared with itself at another time
     walk = _unrolled(plain)
-    group = Group(tuple(replace(walk, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6)))))
+    members = tuple(replace(walk, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6))))
+    group = Group(members, alone.task)
     got = scheme.assign(group).flat_advantages
     return "" if (got == 0.0).all() else _describe(group, got, 0.0)
 
@@ -271,6 +186,23 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     return ""
 
 
+def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
+    """No step part turns the sign of a trajectory's outcome."""
+    group = _draw(scheme, rng, dense=True)
+    scored = scheme.assign(group)
+    outcome = scored.outcome_advantages[group.arrays.trajectory]
+    turned = scored.flat_advantages * np.sign(outcome) < -1e-9 * np.abs(outcome)
+    return _describe(group, scored.flat_advantages[turned], outcome[turned]) if turned.any() else ""
+
+
+def unnamed_entity(scheme: Scheme, rng: np.random.Generator) -> str:
+    """An entity of the task that no text names changes nothing."""
+    group = _draw(scheme, rng)
+    task = {**group.task, "entities": [*group.task["entities"], "never named"]}
+    more = Group(group.trajectories, task)
+    return _compare(more, scheme.assign(more).flat_advantages, scheme.assign(group).flat_advantages)
+
+
 def _unrolled(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every state made distinct."""
     n = len(trajectory.turns)
@@ -282,7 +214,7 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
 
 
 _ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)
-PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone)}
+PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity)}
 
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
@@ -293,9 +225,9 @@ def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
     first = group.trajectories[0]
     start = first.turns[0].state_key
     unmoved = Trajectory("unmoved", first.group_id, first.task_id, (), False, 0.0, "env_error", start)
-    _check_one(scheme, Group((*group.trajectories, unmoved)))
-    _check_one(scheme, Group((first,)))
-    groups = [group, Group((unmoved,)), Group((first,))]
+    _check_one(scheme, Group((*group.trajectories, unmoved), group.task))
+    _check_one(scheme, Group((first,), group.task))
+    groups = [group, Group((unmoved,), group.task), Group((first,), group.task)]
     batch = scheme.assign_batch(groups)
     if [len(credit.flat_advantages) for credit in batch] != [len(g.turns) for g in groups]:
         raise SchemeContractError(f"{scheme.name}: assign_batch must return one Credit per group, in order")

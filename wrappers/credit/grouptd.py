@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
-from creditflow.wrappers.records import FAILED, GOAL, OPEN, TRUNCATED, Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import shortest_distances
+from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["VARIANTS", "GroupTD"]
 

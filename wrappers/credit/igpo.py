@@ -12,7 +12,7 @@ from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import Credit, Scheme, require_range
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.outcome import outcome_scores
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["IGPO"]
 

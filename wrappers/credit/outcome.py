@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import Scheme, require_range
-from creditflow.wrappers.credit.normalise import Scale, normalise
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.credit.normalise import Scale, Spread, normalise
+from creditflow.wrappers.groups import Group
 
 __all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "invalid_turns", "outcome_scores"]
 
@@ -41,6 +41,7 @@ class OutcomeScheme(Scheme):
             episodes weigh more); "first_turns" (released option: the first turn stands for the trajectory, with its
             own penalty).
         outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
+        outcome_spread: the standard deviation of a "sample" (n − 1) or of a "population" (n).
         std_eps: added to every standard deviation.
         outcome_single: a lone sample gets 0 ("zero") or keeps its score ("raw").
         invalid_penalty: ρ ≥ 0, for invalid turns.
@@ -54,6 +55,7 @@ class OutcomeScheme(Scheme):
     outcome: Literal["return", "success", "score"] = "return"
     stats_over: Literal["trajectories", "turns", "first_turns"] = "trajectories"
     outcome_scale: Scale = "std"
+    outcome_spread: Spread = "sample"
     std_eps: float = 0.0
     outcome_single: Literal["zero", "raw"] = "zero"
     invalid_penalty: float = 0.0
@@ -79,19 +81,25 @@ class OutcomeScheme(Scheme):
         return np.where(invalid_turns(group, self.invalid), rho, 0.0)
 
     def outcome_part(
-        self, group: Group, *, leave_one_out: bool = False
+        self, group: Group, *, scores: NDArray[np.float64] | None = None, leave_one_out: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Normalised scores of trajectories (G,), and what each turn's own penalty adds to its trajectory's (N,).
 
         With statistics over trajectories, a group of equal outcomes has no deviation in which a penalty could be
         measured: it then counts as it is.
+
+        Args:
+            group: to score.
+            scores: float64 (G,), of the trajectories, where a scheme has its own; default by ``outcome``.
+            leave_one_out: against the mean of the others.
         """
         arrays = group.arrays
-        scores = outcome_scores(group, self.outcome)
+        own = scores is not None
+        scores = outcome_scores(group, self.outcome) if scores is None else scores
         penalties = self.score_penalties(group)
         rows = scores[arrays.trajectory] - penalties
         sizes = np.abs(scores)
-        if self.outcome == "return":
+        if self.outcome == "return" and not own:
             sizes = np.bincount(arrays.trajectory, np.abs(arrays.reward), minlength=arrays.size)
         sample = np.zeros(arrays.size + len(rows), np.bool_)
         if self.stats_over == "trajectories":
@@ -108,6 +116,7 @@ class OutcomeScheme(Scheme):
             1,
             scale="none" if leave_one_out else self.outcome_scale,
             std_eps=self.std_eps,
+            spread=self.outcome_spread,
             single=self.outcome_single,
             sample=sample,
             magnitude=np.concatenate([sizes, sizes[arrays.trajectory] + penalties]),

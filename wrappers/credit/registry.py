@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from creditflow.envs.errors import ConfigError, unknown_name
 from creditflow.wrappers.credit.actor_critic import MTPPO, PPOGAE
 from creditflow.wrappers.credit.base import Scheme, Semantics
+from creditflow.wrappers.credit.egrpo import EGRPO
+from creditflow.wrappers.credit.gdcr import GDCR
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
@@ -19,6 +21,7 @@ from creditflow.wrappers.credit.pica import PiCA
 from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.sapo import SAPO
 from creditflow.wrappers.credit.tips import TIPS
 
 __all__ = ["explain", "make", "names", "register"]
@@ -26,7 +29,23 @@ __all__ = ["explain", "make", "names", "register"]
 S = TypeVar("S", bound=type[Scheme])
 _SCHEMES: dict[str, type[Scheme]] = {
     scheme.name: scheme
-    for scheme in (GRPO, RLOO, GiGPO, GraphGPO, RewardFlow, GroupTD, PPOGAE, MTPPO, PRM, TIPS, IGPO, PiCA)
+    for scheme in (
+        GRPO,
+        RLOO,
+        GiGPO,
+        GraphGPO,
+        RewardFlow,
+        GroupTD,
+        GDCR,
+        SAPO,
+        EGRPO,
+        PPOGAE,
+        MTPPO,
+        PRM,
+        TIPS,
+        IGPO,
+        PiCA,
+    )
 }
 
 
@@ -67,9 +86,16 @@ def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
     """Registered names, sorted.
 
     Args:
-        given: only schemes that need no other annotations than these; () for those that need none.
+        given: only schemes that need no other annotations and fields of the task than these; () for those that need
+            none.
     """
-    return tuple(sorted(n for n, scheme in _SCHEMES.items() if given is None or set(scheme.requires) <= set(given)))
+    return tuple(
+        sorted(
+            name
+            for name, scheme in _SCHEMES.items()
+            if given is None or {*scheme.requires, *scheme.task_fields} <= set(given)
+        )
+    )
 
 
 def lookup(name: str) -> type[Scheme]:
@@ -127,6 +153,7 @@ def explain(name: str) -> str:
         f"Source: {scheme.source}",
         f"Declared properties: {', '.join(sorted(scheme.declares)) or 'none'}",
         f"Annotations needed: {', '.join(scheme.requires) or 'none'}",
+        f"Fields of the task needed: {', '.join(scheme.task_fields) or 'none'}",
         table,
     ]
     return "\n\n".join(parts)

@@ -14,7 +14,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
 from creditflow.wrappers.credit.rewardflow_release import released_rewards
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
 __all__ = ["RewardFlow"]

@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["released_rewards"]
 

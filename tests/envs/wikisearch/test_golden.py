@@ -9,7 +9,6 @@ from shared_data import shared_files
 from creditflow.envs.wikisearch.calls import first_block, project_rewardflow, truncate_turn
 from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
 from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.matching import exact_substring, normalised_phrase
 from creditflow.envs.wikisearch.released import (
     check_format,
     ends_with_answer,
@@ -105,9 +104,3 @@ def test_the_protocol_is_spoken_as_published(case: Any, tolerance: float) -> Non
         dialect = DIALECTS["pica" if kind.startswith("pica") else "search_r1"]
         assert isinstance(dialect, SearchR1)
         assert released_step(dialect, given) == wanted
-
-
-@pytest.mark.parametrize(("case", "tolerance"), cases("entity_matching"))
-def test_entities_match_by_the_stated_rules(case: Any, tolerance: float) -> None:
-    rule = {"exact_substring": exact_substring, "normalised_phrase": normalised_phrase}[case["kind"]]
-    assert rule(case["input"]["entity"], case["input"]["text"]) is case["expected"]

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow.envs.entity_matching import Lexicon, normalised_phrase, phrase_tokens
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.grading import Grader
-from creditflow.envs.wikisearch.matching import Lexicon, mentioned, normalised_phrase, phrase_tokens
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, sub_match, token_f1
 
@@ -86,7 +86,3 @@ def test_scripts_without_spaces_match_inside_sentences(entity: str, text: str) -
 def test_the_longest_name_wins_and_mentions_do_not_overlap() -> None:
     lexicon = Lexicon({"York": "York", "New York": "New York", "New York Times": "Times"})
     assert lexicon.mentions("The New York Times of York, New York") == ("Times", "York", "New York")
-
-
-def test_an_alias_counts_as_its_entity() -> None:
-    assert mentioned([("Ann", ()), ("London", ("Londinium",))], "annual report of LONDINIUM") == ("London",)

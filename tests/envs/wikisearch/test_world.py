@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from creditflow.envs.entity_matching import normalised_phrase
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.corpus import corpus_digest
-from creditflow.envs.wikisearch.matching import normalised_phrase
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.world.articles import article, passages
 from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question

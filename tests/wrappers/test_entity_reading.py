@@ -1,0 +1,64 @@
+"""What counts as a thought, and what as shown, in the forms that models and environments write."""
+
+import pytest
+
+from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.entity_reading import EntityReader, thought_text, without_echo
+from creditflow.wrappers.trajectory import Turn
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ("<think>A</think><search>B</search>", "A"),
+        ("A <search> B </search> C", "A C"),
+        ("A <tool_call>{\"name\": \"B\"}</tool_call>", "A"),
+        ("A <tool_response>B</tool_response> C <answer>D</answer>", "A C"),
+        ("<think>A</think><action>search: B</action>", "A"),
+        ("A\nsearch: B\nC", "A C"),
+        ("A\nanswer: B", "A"),
+        ("A <search>B", "A"),
+        ("A < B and B > C", "A < B and B > C"),
+        ("A <information>B</information> <information>C</information> D", "A D"),
+    ],
+)  # fmt: skip
+def test_the_wide_thought_is_all_text_outside_calls_results_and_answers(response: str, expected: str) -> None:
+    assert " ".join(thought_text("", response, "ignored").split()) == expected
+
+
+def test_a_thought_from_another_channel_is_joined_to_the_response() -> None:
+    assert thought_text("apart", "said", "").split() == ["apart", "said"]
+    assert thought_text("said", "said", "") == "said"
+
+
+def test_without_a_response_the_recorded_thought_counts_or_else_the_action_around_its_call() -> None:
+    assert thought_text("A", "", "B") == "A"
+    assert thought_text("", "", "A <search>B</search>").split() == ["A"]
+    assert thought_text("", "", "search: B").split() == []
+
+
+def test_the_recorded_thought_alone_can_be_asked_for() -> None:
+    assert thought_text("A", "B", "C", "recorded") == "A"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Results for: Nolan\nnothing", "nothing"),
+        ("2 passages for 'Nolan'\n\n1. [Nolan]\nborn", "\n1. [Nolan]\nborn"),
+        ("Doc 1(Title: Nolan) Christopher Nolan is a director from London\n", "same"),
+        ("no echo", "same"),
+    ],
+)
+def test_the_first_heading_that_repeats_a_query_is_not_read(text: str, expected: str) -> None:
+    assert without_echo(text, ["Nolan"]) == (text if expected == "same" else expected)
+
+
+def test_what_a_turn_showed_is_the_next_observation_and_at_the_end_what_was_recorded() -> None:
+    graph = EntityGraph.from_task({"entities": ["A1", "B1", "C1"]})
+    turns = (
+        Turn("0", "a", "1", observation="A1 the question", entities=("C1",)),
+        Turn("1", "a", "2", observation="now B1", entities=("A1", "of another graph")),
+    )
+    assert EntityReader(graph).shown(turns) == [(1,), (0,)]
+    assert EntityReader(graph, observations="entities").shown(turns) == [(2,), (0,)]

@@ -1,0 +1,138 @@
+"""GDCR online: what ``DenseReward`` pays is what the scheme finds in the recorded trajectory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import creditflow
+from creditflow import credit
+from creditflow.agents import NoisyExpert
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.rollout import play_group
+from creditflow.wrappers import DenseReward, Group, GroupEnv, PotentialStore, Recorder
+from creditflow.wrappers.credit import CreditError
+
+WORLD = {"articles": 300, "questions": 20, "seed": 7}
+
+
+def wiki(**settings: Any) -> Any:
+    return creditflow.make("wikisearch", world=WORLD, **settings)
+
+
+def shaped(gamma: float = 1.0, terminal: Any = "paper", settings: Any = None, **parameters: Any) -> DenseReward:
+    return DenseReward(wiki(**(settings or {})), "gdcr", gamma=gamma, terminal=terminal, **parameters)
+
+
+class Watched(DenseReward):
+    """Keeps what it paid."""
+
+    def step(self, action: Any) -> Any:
+        outcome = super().step(action)
+        self.paid = [*getattr(self, "paid", []), outcome[4]["shaping"]]
+        return outcome
+
+
+class Thinking(NoisyExpert):
+    """Notes the names it has read, so that citations happen."""
+
+    def act(self, views: Any) -> Any:
+        return [
+            replace(decision, thought=f"I have read: {view.observation}")
+            for decision, view in zip(super().act(views), views, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
+@pytest.mark.parametrize(
+    "options", [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True, "max_cited": 1, "pays": "cite"}]
+)
+def test_online_rewards_are_the_step_rewards_of_the_recorded_trajectory(dialect: str, options: Any) -> None:
+    env = GroupEnv(
+        lambda: Watched(wiki(dialect=dialect, max_steps=4), "gdcr", gamma=1.0, terminal="paper", **options), size=4
+    )
+    tasks = env.members[0].base.tasks
+    some, cited = 0.0, 0.0
+    for task_id in tasks.task_ids()[:4]:
+        for member in env.members:
+            member.env.env.paid = []  # type: ignore[attr-defined]  # Recorder, InvalidActions, Watched
+        group = play_group(env, Thinking(0.5), tasks.get(task_id))
+        scored = credit.make("gdcr", **options).assign(group)
+        for member, rewards in zip(env.members, scored.step_rewards, strict=True):
+            assert member.env.env.paid == pytest.approx(rewards.tolist(), abs=1e-12)  # type: ignore[attr-defined]  # as above
+        some += sum(rewards.sum() for rewards in scored.step_rewards)
+        cited += scored.diagnostics["cite_reward"].sum()
+    assert some > 0.0
+    assert cited > 0.0
+
+
+def test_thoughts_around_the_call_are_read_online_and_recorded() -> None:
+    env = Recorder(shaped(settings={"dialect": "search_r1"}))
+    _, info = env.reset(seed=3)
+    names = [entity["name"] for entity in env.base.task.content["entities"]]
+    total = 0.0
+    for name in (names[0], names[0], names[-1]):
+        *_, info = env.step(f"<think>About {', '.join(names)}</think> <search>{name}</search>")
+        total += info["shaping"]
+    env.stop("env_error")
+    group = Group((env.trajectory,), dict(env.base.task.content))
+    scored = credit.make("gdcr").assign(group)
+    assert env.trajectory.turns[1].thought.strip() == f"About {', '.join(names)}"
+    assert scored.diagnostics["cite_reward"].sum() > 0.0
+    # the text after the turn at which a rollout is stopped is not in the log; what the environment recorded is
+    assert total == pytest.approx(scored.flat_step_rewards.sum())
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_paid_back_at_the_end_the_discounted_sum_does_not_depend_on_the_path(gamma: float) -> None:
+    env = shaped(gamma=gamma, terminal="zero")
+    for seed in range(6):
+        _, info = env.reset(seed=5)
+        rng, total, t, done = np.random.default_rng(seed), 0.0, 0, False
+        while not done:
+            actions = info["admissible_actions"]
+            _, _, terminated, truncated, info = env.step(actions[int(rng.integers(len(actions)))])
+            total += gamma**t * info["shaping"]
+            t, done = t + 1, terminated or truncated
+        assert total == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_snapshot_holds_what_was_seen_and_cited() -> None:
+    env = shaped()
+    _, _ = env.reset(seed=3)
+    first = env.unwrapped.task.content["entities"][0]["name"]  # type: ignore[attr-defined]  # AgentEnv
+    env.step(f"search: {first}")
+    snapshot = env.get_state()
+    *_, info = env.step(f"I know {first}\nsearch: {first}")
+    again = shaped()
+    again.reset(seed=4)
+    again.set_state(snapshot)
+    *_, other = again.step(f"I know {first}\nsearch: {first}")
+    assert other["shaping"] == info["shaping"] > 0.0
+    data = json.loads(snapshot)
+    del data["history"]
+    with pytest.raises(DataError, match="no history"):
+        again.set_state(json.dumps(data))
+
+
+def test_a_task_without_an_entity_graph_is_refused_at_reset() -> None:
+    env = DenseReward(creditflow.make("sokoban", level="#####\n#@$.#\n#####"), "gdcr", gamma=1.0)
+    with pytest.raises(CreditError, match=r"gdcr is not defined on task .*: its task has no 'entities'"):
+        env.reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"store": PotentialStore("rewardflow")}, "would be idle"),
+        ({"unknown": "zero"}, "would be idle"),
+        ({"decays": 2.0}, "did you mean 'decay'"),
+    ],
+)
+def test_options_of_learned_potentials_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DenseReward(wiki(), "gdcr", gamma=1.0, **options)

@@ -1,0 +1,127 @@
+"""E-GRPO: a wrong rollout is worth the share of the question's entities that its thoughts name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.entity_matching import MatchRule
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.entity import EntityScheme
+from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.entity_reading import EntityProgress, EntityReader, whole_turns
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Turn
+from creditflow.wrappers.stop_reasons import StopReason
+
+__all__ = ["EGRPO"]
+
+_LIMITS: dict[str, frozenset[StopReason]] = {
+    "any_limit": frozenset({"token_limit", "tool_limit", "env_limit", "env_error"}),
+    "token_or_tool": frozenset({"token_limit", "tool_limit", "env_error"}),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EGRPO(EntityScheme):
+    """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.
+
+    γ_i is the share of the question's m entities whose full phrase occurs in a *thought* of rollout i (eqs. 1 to 5);
+    what was merely shown, searched for or answered does not count, and the maximum is over the whole group. Format errors
+    score 0. Overlength rollouts score 0, count in mean and deviation, and stay out of the loss; so does a rollout that
+    the environment broke off. The same number goes to every turn. With ``outcome`` "score" or "return", α's term is
+    added to that number instead of to 0.
+
+    The paper normalises away α where nobody is correct: there 0.3 · γ is as loud as a correct answer. It also gives the
+    best wrong rollout all of α, even for one entity of many, and pays for guessed names. Those are the repairs below.
+
+    Attributes:
+        match_weight: α in [0, 1]; the paper uses 0.3. 0 is GRPO.
+        scope: where entities are looked for: "thoughts" (paper), or the whole "trajectory" with its calls, answers and
+            observations (the paper's control).
+        aliases: look for other written forms too.
+        overlength: what ends a rollout for its length: "any_limit", or "token_or_tool" only, so that reaching the
+            environment's turn limit counts as wrong.
+        rate: γ relative to the "group"'s best (paper), or "absolute" (ours).
+        require_seen: ours: an entity counts only if an earlier observation showed it, as in ``gdcr``.
+        max_named: ours: one thought adds at most so many entities (against lists of guesses); 0 for no limit.
+        all_wrong: a group without a correct rollout: "std" (paper), "centre" only subtracts the mean, so that α counts,
+            "zero" learns nothing from it (both ours).
+    """
+
+    name = "egrpo"
+    source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6; no released code"
+    task_fields = ("entities",)
+    texts = ("observation", "thought", "response")
+    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"})
+
+    match_weight: float = 0.3
+    rule: MatchRule = "exact_substring"
+    scope: Literal["thoughts", "trajectory"] = "thoughts"
+    aliases: bool = False
+    overlength: Literal["any_limit", "token_or_tool"] = "any_limit"
+    rate: Literal["group", "absolute"] = "group"
+    require_seen: bool = False
+    max_named: int = 0
+    all_wrong: Literal["std", "centre", "zero"] = "std"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "match_weight", 0.0, 1.0)
+        require_range(self, "max_named", 0, np.inf)
+
+    @property
+    def reads_observations(self) -> bool:
+        """Whether what was shown matters under these parameters."""
+        return self.require_seen or self.scope == "trajectory"
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        arrays = group.arrays
+        graph = self.read_graph(group.task, f"group {group.group_id!r}", self.undefined_on(group))
+        matched = self._matched(group, graph)
+        gamma = matched / max(len(graph), 1)
+        best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
+        gamma_hat = gamma / best if best > 0.0 else np.zeros_like(gamma)
+        over = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
+        broken = over | np.array([member.stop_reason == "format" for member in group.trajectories])
+        base = self.well_formed_scores(group)
+        rewards = np.where(broken, 0.0, np.where(arrays.success, base, base + self.match_weight * gamma_hat))
+        scorer = self
+        if self.all_wrong == "centre" and not arrays.success.any():
+            scorer = replace(self, outcome_scale="none")
+        outcome, turn_part = scorer.outcome_part(group, scores=rewards)
+        if self.all_wrong == "zero" and not arrays.success.any():
+            outcome = np.zeros_like(outcome)
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part - self.advantage_penalties(group),
+            loss_mask=~over[arrays.trajectory],
+            diagnostics={"gamma": gamma, "gamma_hat": gamma_hat, "reward": rewards, "overlength": over},
+        )
+
+    def _matched(self, group: Group, graph: EntityGraph) -> NDArray[np.float64]:
+        """float64 (G,): how many entities each rollout named."""
+        reader = self.reader(graph, aliases=self.aliases)
+        members = {member.trajectory_id: member for member in group.trajectories}
+        return np.array([self._count(whole_turns(m, members), reader) for m in group.trajectories], np.float64)
+
+    def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
+        whole = self.scope == "trajectory"
+        shown = reader.shown(turns) if self.reads_observations else [()] * len(turns)
+        progress, named = EntityProgress(), set[int]()
+        for turn, seen in zip(turns, shown, strict=True):
+            text = "\n".join((turn.thought, turn.response or turn.action)) if whole else reader.thought(turn)
+            mentioned = reader.matcher.found(text)
+            if whole:
+                mentioned = (*mentioned, *seen)
+            if self.require_seen:
+                mentioned, _ = progress.step(mentioned, seen)
+            fresh = [number for number in dict.fromkeys(mentioned) if number not in named]
+            named.update(fresh[: self.max_named] if self.max_named else fresh)
+        return len(named)

@@ -1,0 +1,203 @@
+"""GDCR: a turn is worth the entities it finds and cites, each by its distance to the answer in the task's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.entity_matching import phrase_tokens
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.entity import EntityScheme
+from creditflow.wrappers.credit.normalise import Spread, normalise
+from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.entity_reading import EntityProgress, whole_turns
+from creditflow.wrappers.groups import Group
+
+__all__ = ["GDCR", "Found", "Tally"]
+
+
+class Found(NamedTuple):
+    """What one turn earned, and with which entities."""
+
+    cite: float
+    retrieve: float
+    cited: tuple[int, ...]
+    retrieved: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GDCR(EntityScheme):
+    """r_t = Σ_{v ∈ ΔC_t} c(v) + Σ_{v ∈ ΔO_t} c(v) with c(v) = k^(−d(v)); A_t = A_o + λ A_g(t).
+
+    d is the number of edges between an entity and the answer. In each turn the thought comes first: ΔC_t are the
+    entities it names that an *earlier* observation showed and no thought has cited; then the observation: ΔO_t are
+    those that no observation showed before (eqs. 6 to 12). So a name that was guessed, or copied from the question, earns
+    nothing and uses nothing up; nothing is retrieved and cited in one turn; an entity pays at most twice. Queries and
+    answers are no thoughts. A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13); A_o is the
+    outcome in standard deviations of the group.
+
+    ``gdcr`` adds the step part as it is; ``sapo`` scales it by |A_o|. The paper's appendices are not public: λ, the
+    rule of matching, edge directions, unreachable entities and the kind of deviation are our choices.
+
+    Attributes:
+        step_weight: λ.
+        step_clip: A_g is clipped to ± this.
+        step_spread: the standard deviation over a trajectory's turns; a single turn has none and gets 0.
+        decay: k > 1; the paper uses 2.
+        directed: paths go from subject to object only.
+        unreachable: entities without a path to the answer are worth "zero", or as if one edge beyond the "far+1".
+        answer: where the task's answer is no entity (yes, no, comparisons): "required" is an error, "virtual" makes a
+            node of it, linked from the values that are compared, "zero" gives the group no step credit.
+        pays: "both" stages, or only one of them: "cite", "retrieve".
+        exclude_query_entities: ours: what the question names pays nothing.
+        max_cited: ours: if a thought newly cites more entities than this, they share the pay of so many (against
+            lists of everything seen); 0 for no limit.
+        words_per_citation: ours: a thought with fewer words than this for each entity it newly cites is paid in
+            proportion (against copied titles, which are nothing but names); 0 for none.
+    """
+
+    name = "gdcr"
+    source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13; no released code"
+    task_fields = ("entities", "edges", "answer_node")
+    texts = ("observation", "thought", "response")
+    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})
+
+    step_weight: float = 0.5
+    step_clip: float = 1.0
+    step_spread: Spread = "population"
+    decay: float = 2.0
+    directed: bool = False
+    unreachable: Literal["zero", "far+1"] = "zero"
+    answer: Literal["required", "virtual", "zero"] = "required"
+    pays: Literal["both", "cite", "retrieve"] = "both"
+    exclude_query_entities: bool = False
+    max_cited: int = 0
+    words_per_citation: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "step_weight", 0.0, np.inf)
+        require_range(self, "step_clip", 0.0, np.inf, above=True)
+        require_range(self, "decay", 1.0, np.inf, above=True)
+        require_range(self, "max_cited", 0, np.inf)
+        require_range(self, "words_per_citation", 0.0, np.inf)
+
+    def lacks(self, task: Mapping[str, Any]) -> str:
+        """What a task's payload lacks for this scheme; "" if nothing."""
+        if reason := super().lacks(task):
+            return reason
+        if self.answer == "required" and not task["answer_node"]:
+            return (
+                "its answer is no entity of its graph: set answer='virtual' or answer='zero', or play questions that "
+                "have one (WikiSearch: answers='skip')"
+            )
+        return ""
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        arrays = group.arrays
+        outcome, turn_part = self.outcome_part(group, scores=self.well_formed_scores(group))
+        graph = self.graph_of(group.task, f"group {group.group_id!r}", self.undefined_on(group))
+        found = self._read(group, graph)
+        rewards = np.array([turn.cite + turn.retrieve for turn in found], np.float64)
+        compared = normalise(rewards, arrays.trajectory, arrays.size, std_eps=self.std_eps, spread=self.step_spread)
+        clipped = np.clip(compared, -self.step_clip, self.step_clip)
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part
+            + self.step_weight * self.gate(outcome)[arrays.trajectory] * clipped
+            - self.advantage_penalties(group),
+            rewards=rewards,
+            aggregation="trajectory_mean",
+            diagnostics={"step_advantage": clipped, **self._diagnostics(group, graph, found)},
+        )
+
+    def graph_of(self, task: Mapping[str, Any], where: str, reason: str) -> EntityGraph:
+        """The task's graph, with the answer as ``answer`` has it (see ``read_graph``)."""
+        return self.read_graph(task, where, reason, virtual=self.answer == "virtual")
+
+    def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (G,): what a trajectory's step part is multiplied by."""
+        return np.ones_like(outcome)
+
+    def worth(self, graph: EntityGraph) -> NDArray[np.float64]:
+        """float64 (V,): c of each entity."""
+        worth = graph.contributions(self.decay, directed=self.directed, unreachable=self.unreachable)
+        if self.exclude_query_entities:
+            worth[list(graph.matcher(self.rule).found(graph.question))] = 0.0
+        return worth
+
+    def _read(self, group: Group, graph: EntityGraph) -> list[Found]:
+        """What each of the group's turns earned."""
+        reader = self.reader(graph)
+        members = {member.trajectory_id: member for member in group.trajectories}
+        worth = self.worth(graph)
+        found: list[Found] = []
+        for member in group.trajectories:
+            turns = whole_turns(member, members)
+            tally = Tally(self, worth)
+            steps = []
+            for turn, shown in zip(turns, reader.shown(turns), strict=True):
+                thought = reader.thought(turn)
+                steps.append(tally.step(reader.matcher.found(thought), shown, thought))
+            found += steps[len(turns) - len(member.turns) :]
+        return found
+
+    def _diagnostics(self, group: Group, graph: EntityGraph, found: Sequence[Found]) -> Mapping[str, Any]:
+        """The paper's d_t and d_best (eqs. 16, 17; inf where nothing was found), and the parts of the reward."""
+        distance = graph.distances(directed=self.directed)
+        nearest = [min((float(distance[v]) for v in turn.cited + turn.retrieved), default=np.inf) for turn in found]
+        best: list[float] = []
+        for span in group.arrays.split(np.array(nearest, np.float64)):
+            best += accumulate(span.tolist(), min)
+        return {
+            "cite_reward": np.array([turn.cite for turn in found], np.float64),
+            "retrieve_reward": np.array([turn.retrieve for turn in found], np.float64),
+            "cited": [tuple(graph.names[v] for v in turn.cited) for turn in found],
+            "retrieved": [tuple(graph.names[v] for v in turn.retrieved) for turn in found],
+            "distance": np.array(nearest, np.float64),
+            "best_distance": np.array(best, np.float64),
+            "entity_distance": distance,
+            "graph": graph,
+        }
+
+
+class Tally:
+    """What one trajectory has earned.
+
+    Args:
+        scheme: how it is paid.
+        worth: float64 (V,), c of each entity.
+
+    Attributes:
+        progress: what has been seen and cited.
+    """
+
+    def __init__(self, scheme: GDCR, worth: NDArray[np.float64]) -> None:
+        self._scheme, self._worth = scheme, worth.tolist()
+        self.progress = EntityProgress()
+
+    def step(self, named: Sequence[int], shown: Sequence[int], thought: str) -> Found:
+        """Take one turn.
+
+        Args:
+            named: entities in its thought.
+            shown: entities in its observation.
+            thought: its text, whose words are counted if the scheme asks for words.
+        """
+        scheme = self._scheme
+        cited, retrieved = self.progress.step(named, shown)
+        cite = sum(self._worth[v] for v in cited) if scheme.pays != "retrieve" else 0.0
+        retrieve = sum(self._worth[v] for v in retrieved) if scheme.pays != "cite" else 0.0
+        if cited and scheme.max_cited:
+            cite *= min(1.0, scheme.max_cited / len(cited))
+        if cited and scheme.words_per_citation:
+            cite *= min(1.0, len(phrase_tokens(thought)) / (scheme.words_per_citation * len(cited)))
+        return Found(cite, retrieve, cited, retrieved)

@@ -1,0 +1,39 @@
+"""SAPO: GDCR's step part as large as the trajectory's own outcome advantage, so that it can never turn its sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.gdcr import GDCR
+
+__all__ = ["SAPO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAPO(GDCR):
+    """A_t = A_o + λ |A_o| A_g(t): the outcome decides the sign, the graph says which turns (eq. 14).
+
+    Where all outcomes of a group are equal A_o is 0 and so is everything: unlike ``egrpo``, SAPO learns nothing from a
+    group that failed altogether. (TRL has a loss of the same name, which is another thing.)
+    """
+
+    name = "sapo"
+    source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15; no released code"
+    declares = frozenset(
+        {
+            "all_fail_zero", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",
+            "unnamed_entity",
+        }
+    )  # fmt: skip
+
+    @property
+    def promises(self) -> frozenset[str]:
+        """With λ above 1 the step part may turn the sign."""
+        return super().promises - ({"keeps_sign"} if self.step_weight * self.step_clip > 1.0 else set())
+
+    def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:
+        """|A_o|."""
+        return np.abs(outcome)

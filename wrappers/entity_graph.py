@@ -1,0 +1,176 @@
+"""``EntityGraph``: the entities behind a question, how they are related, and how far each is from the answer.
+
+It comes with the task, in the payload of a ``Group``, and is for credit only: no agent is shown it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.entity_matching import EntityMatcher, MatchRule, phrase_tokens
+from creditflow.envs.errors import DataError
+from creditflow.envs.virtual_answer import virtual_answer
+
+__all__ = ["EntityGraph"]
+
+# every text has them: as written forms of an answer they would name it everywhere
+_SAYS_NOTHING = frozenset({("yes",), ("no",)})
+
+
+@dataclass(frozen=True, eq=False)
+class EntityGraph:
+    """V entities, E relations, one answer.
+
+    Attributes:
+        names: V distinct names.
+        aliases: V tuples of other written forms.
+        edges: int32 (E, 2), subject and object of each relation.
+        answer: the answer's number; −1 if it is no node.
+        question: the question's text.
+    """
+
+    names: tuple[str, ...]
+    aliases: tuple[tuple[str, ...], ...]
+    edges: NDArray[np.int32]
+    answer: int = -1
+    question: str = ""
+
+    @classmethod
+    def from_task(cls, task: Mapping[str, Any], *, virtual: bool = False) -> EntityGraph:
+        """The graph of a task's payload.
+
+        >>> graph = EntityGraph.from_task(
+        ...     {
+        ...         "entities": ["Inception", {"name": "Christopher Nolan", "aliases": ["Nolan"]}, "London"],
+        ...         "edges": [
+        ...             ["Inception", "director", "Christopher Nolan"],
+        ...             ["Christopher Nolan", "born in", "London"],
+        ...         ],
+        ...         "answer_node": "London",
+        ...     }
+        ... )
+        >>> graph.distances().tolist()
+        [2.0, 1.0, 0.0]
+
+        Args:
+            task: ``entities`` (names, or objects with ``name`` and ``aliases``); optional ``edges`` (subject, relation,
+                object), ``answer_node``, ``answers`` and ``text`` (the question).
+            virtual: an answer that is no node becomes one (see ``virtual_answer``).
+
+        Raises:
+            DataError: what is malformed.
+        """
+        rows = [_entity(row) for row in _listed(task, "entities")]
+        names = [name for name, _ in rows]
+        number = {name: i for i, name in enumerate(names)}
+        if len(number) != len(names):
+            raise DataError("entity graph: an entity's name occurs twice")
+        pairs = [_edge(row, number) for row in _listed(task, "edges")]
+        answer = task.get("answer_node") or ""
+        if answer and answer not in number:
+            raise DataError(f"entity graph: answer_node {answer!r:.60} is not among the {len(names)} entities")
+        aliases = [forms for _, forms in rows]
+        if virtual and not answer:
+            answers = [str(given) for given in _listed(task, "answers")]
+            answer, leaves = virtual_answer(number, ((names[s], names[o]) for s, o in pairs), answers)
+            pairs += [(number[leaf], len(names)) for leaf in leaves]
+            number[answer] = len(names)
+            names.append(answer)
+            aliases.append(tuple(answers[1:]))
+        return cls(
+            names=tuple(names),
+            aliases=tuple(aliases),
+            edges=np.array(pairs, np.int32).reshape(-1, 2),
+            answer=number[answer] if answer else -1,
+            question=str(task.get("text", "")),
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Number of each name."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    def matcher(self, rule: MatchRule = "normalised", *, aliases: bool = True) -> EntityMatcher:
+        """Finds the entities in texts. A form that is just "yes" or "no" is never looked for."""
+        forms = (
+            [form for form in (name, *others) if phrase_tokens(form) not in _SAYS_NOTHING]
+            for name, others in zip(self.names, self.aliases if aliases else ((),) * len(self), strict=True)
+        )
+        return EntityMatcher(forms, rule)
+
+    def distances(self, *, directed: bool = False) -> NDArray[np.float64]:
+        """float64 (V,): edges on a shortest path from each entity to the answer; inf if there is none.
+
+        Args:
+            directed: walk from subject to object only.
+        """
+        near: list[list[int]] = [[] for _ in self.names]
+        for subject, obj in self.edges.tolist():
+            near[obj].append(subject)
+            if not directed:
+                near[subject].append(obj)
+        distance = np.full(len(self), np.inf)
+        queue = deque[int]()
+        if self.answer >= 0:
+            distance[self.answer] = 0.0
+            queue.append(self.answer)
+        while queue:
+            at = queue.popleft()
+            for other in near[at]:
+                if np.isinf(distance[other]):
+                    distance[other] = distance[at] + 1.0
+                    queue.append(other)
+        return distance
+
+    def contributions(
+        self, decay: float = 2.0, *, directed: bool = False, unreachable: Literal["zero", "far+1"] = "zero"
+    ) -> NDArray[np.float64]:
+        """float64 (V,): c(v) = decay^(−d(v)) (GDCR eq. 5).
+
+        Args:
+            decay: k > 1.
+            directed: see ``distances``.
+            unreachable: an entity without a path to the answer is worth nothing ("zero"), or as if it lay one edge
+                beyond the farthest that has one ("far+1").
+        """
+        distance = self.distances(directed=directed)
+        finite = np.isfinite(distance)
+        if unreachable == "far+1" and finite.any():
+            distance = np.where(finite, distance, distance[finite].max() + 1.0)
+        with np.errstate(under="ignore"):
+            worth: NDArray[np.float64] = decay**-distance
+        return worth
+
+
+def _listed(task: Mapping[str, Any], key: str) -> list[Any]:
+    value = task.get(key, [])
+    if not isinstance(value, list | tuple):
+        raise DataError(f"entity graph: {key} must be a list, got {value!r:.60}")
+    return list(value)
+
+
+def _entity(row: Any) -> tuple[str, tuple[str, ...]]:
+    name, aliases = (row.get("name"), row.get("aliases", ())) if isinstance(row, Mapping) else (row, ())
+    if (
+        not isinstance(name, str)
+        or not isinstance(aliases, list | tuple)
+        or not all(isinstance(a, str) for a in aliases)
+    ):
+        raise DataError(f"entity graph: an entity is a name, or an object with name and aliases, got {row!r:.80}")
+    return name, tuple(aliases)
+
+
+def _edge(row: Any, number: Mapping[str, int]) -> tuple[int, int]:
+    if not isinstance(row, list | tuple) or len(row) != 3 or row[0] not in number or row[2] not in number:
+        raise DataError(f"entity graph: an edge is (subject, relation, object) between entities, got {row!r:.80}")
+    return number[row[0]], number[row[2]]

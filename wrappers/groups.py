@@ -1,0 +1,204 @@
+"""Groups: the rollouts of one task, the unit that credit schemes see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import TrajectoryError, unknown_name
+from creditflow.wrappers.branches import prefix
+from creditflow.wrappers.group_arrays import GroupArrays, StateIndex, frozen, number_keys
+from creditflow.wrappers.records import Trajectory, Turn, exact_sum
+
+__all__ = ["Group", "bucket_trajectories", "group_trajectories"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trajectories of one task: the unit that schemes see.
+
+    Attributes:
+        trajectories: at least one, all of one group, task and trial.
+        task: the task's payload (question, answers, evidence graph, …), if a scheme needs it.
+
+    Raises:
+        TrajectoryError: members of different groups, tasks or trials; repeated ids; a branch without its parent.
+    """
+
+    trajectories: tuple[Trajectory, ...]
+    task: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trajectories", tuple(self.trajectories))
+        if not self.trajectories:
+            raise TrajectoryError("a group needs at least one trajectory")
+        first = self.trajectories[0]
+        for other in self.trajectories:
+            if (other.group_id, other.task_id) != (first.group_id, first.task_id):
+                raise TrajectoryError(
+                    f"a group holds rollouts of one task: {first.trajectory_id!r} has group {first.group_id!r}, task "
+                    f"{first.task_id!r}; {other.trajectory_id!r} has {other.group_id!r}, {other.task_id!r}"
+                )
+            if other.trial != first.trial:
+                raise TrajectoryError(
+                    f"group {first.group_id!r} mixes trial {first.trial} and trial {other.trial}: attempts that learn "
+                    "from earlier ones are not independent samples; make one group per trial"
+                )
+        ids = {trajectory.trajectory_id for trajectory in self.trajectories}
+        if len(ids) != len(self.trajectories):
+            raise TrajectoryError(f"group {first.group_id!r}: a trajectory_id occurs twice")
+        if any(trajectory.parent for trajectory in self.trajectories):
+            by_id = {trajectory.trajectory_id: trajectory for trajectory in self.trajectories}
+            for other in self.trajectories:
+                prefix(other, by_id)
+
+    @property
+    def group_id(self) -> str:
+        """Id of the group."""
+        return self.trajectories[0].group_id
+
+    @property
+    def task_id(self) -> str:
+        """Id of the task."""
+        return self.trajectories[0].task_id
+
+    def __len__(self) -> int:
+        return len(self.trajectories)
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """All N turns in order."""
+        return tuple(turn for trajectory in self.trajectories for turn in trajectory.turns)
+
+    @cached_property
+    def arrays(self) -> GroupArrays:
+        """The group as arrays, computed once."""
+        turns = self.turns
+        lengths = [len(trajectory.turns) for trajectory in self.trajectories]
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        n = len(turns)
+        states = number_keys([t.state_key for t in turns], [t.next_state_key for t in turns])
+        actions = number_keys([t.action_key or t.action for t in turns], [])
+        parsed = np.fromiter((t.parsed for t in turns), np.bool_, n)
+        admissible = np.fromiter((t.admissible for t in turns), np.bool_, n)
+        last = np.zeros(n, np.bool_)
+        last[offsets[1:][np.asarray(lengths) > 0] - 1] = True
+        members = self.trajectories
+        return GroupArrays(
+            states=states,
+            actions=actions.keys,
+            action=actions.state,
+            reward=frozen(np.fromiter((t.reward for t in turns), np.float64, n)),
+            cost=frozen(np.fromiter((t.cost for t in turns), np.float64, n)),
+            parsed=frozen(parsed),
+            valid=frozen(parsed & admissible),
+            effective=frozen(np.fromiter((t.effective for t in turns), np.bool_, n)),
+            trajectory=frozen(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)),
+            last=frozen(last),
+            offsets=frozen(offsets),
+            end=frozen(np.fromiter((m.end for m in members), np.int8, len(members))),
+            success=frozen(np.fromiter((m.success for m in members), np.bool_, len(members))),
+            score=frozen(np.fromiter((m.score for m in members), np.float64, len(members))),
+            returns=frozen(self._returns()),
+        )
+
+    @cached_property
+    def first_turns(self) -> NDArray[np.int64]:
+        """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
+        return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
+
+    def prefix(self, index: int) -> tuple[Turn, ...]:
+        """The turns before a branch's own first one, which its ancestors store; () for a trajectory that is no branch."""
+        member = self.trajectories[index]
+        return tuple(prefix(member, {other.trajectory_id: other for other in self.trajectories}))
+
+    def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
+        """The states by their true key, or by what a text-only method would have seen.
+
+        Raises:
+            TrajectoryError: ``key="text"`` but the log has no text keys.
+            ConfigError: ``key`` is something else.
+        """
+        if key not in ("state", "text"):
+            raise unknown_name("value of key", str(key), ["state", "text"])
+        return self.arrays.states if key == "state" else self._text_states
+
+    @cached_property
+    def _text_states(self) -> StateIndex:
+        before, after = [], []
+        for trajectory in self.trajectories:
+            keys = [turn.text_key for turn in trajectory.turns]
+            if not all(keys) or (keys and not trajectory.final_text_key):
+                raise TrajectoryError(
+                    f"trajectory {trajectory.trajectory_id!r} has turns without text_key: key='text' needs the text "
+                    "keys, record them with Recorder or use key='state'"
+                )
+            before += keys
+            after += [*keys[1:], trajectory.final_text_key][: len(keys)]
+        return number_keys(before, after)
+
+    def _returns(self) -> NDArray[np.float64]:
+        by_id = {trajectory.trajectory_id: trajectory for trajectory in self.trajectories}
+        totals = np.empty(len(self.trajectories))
+        for i, trajectory in enumerate(self.trajectories):
+            whole = [*prefix(trajectory, by_id), *trajectory.turns] if trajectory.parent else trajectory.turns
+            totals[i] = exact_sum([turn.reward for turn in whole], trajectory.trajectory_id)
+        return totals
+
+
+def group_trajectories(
+    trajectories: Iterable[Trajectory],
+    by: Literal["group", "task"] = "group",
+    tasks: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Group]:
+    """Collect trajectories into groups, in order of first appearance.
+
+    Args:
+        trajectories: in any order.
+        by: "group" (their ``group_id``) or "task": all rollouts of a task form one group, whatever their group ids.
+        tasks: payloads by task id.
+    """
+    groups = []
+    for members in bucket_trajectories(trajectories, by):
+        unified = members if by == "group" else _regroup(members)
+        groups.append(Group(tuple(unified), (tasks or {}).get(members[0].task_id, {})))
+    return groups
+
+
+def bucket_trajectories(
+    trajectories: Iterable[Trajectory], by: Literal["group", "task"] = "group"
+) -> list[list[Trajectory]]:
+    """Trajectories that belong together, in order of first appearance; trials stay apart.
+
+    Raises:
+        ConfigError: ``by`` is something else.
+    """
+    if by not in ("group", "task"):
+        raise unknown_name("value of by", str(by), ["group", "task"])
+    buckets: dict[tuple[str, int], list[Trajectory]] = {}
+    for trajectory in trajectories:
+        name = trajectory.task_id if by == "task" else trajectory.group_id
+        buckets.setdefault((name, trajectory.trial), []).append(trajectory)
+    return list(buckets.values())
+
+
+def _regroup(members: list[Trajectory]) -> list[Trajectory]:
+    """Members of several groups of one task, under the task's id; ids stay unique."""
+    ids = {m.trajectory_id for m in members}
+    if len(ids) == len(members):
+        return [replace(m, group_id=m.task_id) for m in members]
+    return [
+        replace(
+            m,
+            group_id=m.task_id,
+            trajectory_id=f"{m.group_id}/{m.trajectory_id}",
+            parent=f"{m.group_id}/{m.parent}" if m.parent else "",
+        )
+        for m in members
+    ]

@@ -1,0 +1,206 @@
+"""One line of a log and one trajectory: format 1 in both directions.
+
+Nothing is executed; every value of a line is type-checked and depth is capped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import numpy as np
+
+from creditflow.envs.errors import TrajectoryError, unknown_name
+from creditflow.wrappers import jsonl_values as checked
+from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.tokens import Tokens
+
+__all__ = ["FORMAT_VERSION", "LONG_TEXTS", "decode_line", "encode_line"]
+
+FORMAT_VERSION = 1
+MAX_DEPTH = 32  # of a task's payload; records themselves are 4 deep
+
+KEY_FIELDS = frozenset({"state_key", "next_state_key", "action", "text_key", "action_key", "invalid_reason"})
+LONG_TEXTS = frozenset({"observation", "thought", "response"})
+
+
+def _tokens(value: Any) -> Tokens | None:
+    return None if value is None else Tokens(**_decode(value, "tokens", _TOKENS, _TOKENS_REQUIRED, ()))
+
+
+_BY_ANNOTATION: dict[str, Callable[[Any], Any]] = {
+    "str": checked.text,
+    "StopReason": checked.text,
+    "bool": checked.flag,
+    "int": checked.integer,
+    "float": checked.number,
+    "tuple[str, ...]": checked.texts,
+    "Mapping[str, float]": checked.values,
+    "Mapping[str, str]": checked.named_texts,
+    "Tokens | None": _tokens,
+}
+
+
+def _decoders(kind: type) -> dict[str, Callable[[Any], Any]]:
+    return {
+        f.name: checked.key if f.name in KEY_FIELDS else _BY_ANNOTATION[str(f.type)]
+        for f in fields(kind)
+        if f.name != "turns"
+    }
+
+
+_TURN, _TRAJECTORY = _decoders(Turn), _decoders(Trajectory)
+_TOKENS: dict[str, Callable[[Any], Any]] = {
+    "ids": checked.ints,
+    "mask": checked.bits,
+    "logprobs": checked.logprobs,
+    "turn_offsets": checked.ints,
+    "prompts": checked.prompts,
+    "policy_version": checked.text,
+    "values": checked.token_values,
+}
+_TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """Default of each field; MISSING if it has none."""
+    return {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(kind)}
+
+
+_TURN_DEFAULTS, _TRAJECTORY_DEFAULTS = _defaults(Turn), _defaults(Trajectory)
+_TURN_REQUIRED = {name for name, default in _TURN_DEFAULTS.items() if default is MISSING}
+_TRAJECTORY_REQUIRED = {name for name, default in _TRAJECTORY_DEFAULTS.items() if default is MISSING} - {"turns"}
+
+
+def _decode(
+    data: Any,
+    what: str,
+    decoders: Mapping[str, Callable[[Any], Any]],
+    required: Collection[str],
+    skip: Collection[str],
+) -> dict[str, Any]:
+    if type(data) is not dict:
+        raise TrajectoryError(f"{what}: expected an object, got {type(data).__name__}")
+    out: dict[str, Any] = {}
+    for name, value in data.items():
+        decode = decoders.get(name)
+        if decode is None:
+            raise TrajectoryError(f"{what}: {unknown_name('field', name[:60], decoders)}")
+        if name in skip:
+            continue
+        try:
+            out[name] = decode(value)
+        except TypeError as error:
+            raise TrajectoryError(f"{what}: {name} must be {error}, got {_shown(value)}") from None
+    missing = [name for name in required if name not in out]
+    if missing:
+        raise TrajectoryError(f"{what}: missing {', '.join(sorted(missing))}")
+    return out
+
+
+def _shown(value: Any) -> str:
+    """A short form of any value, however long or deep."""
+    return reprlib.repr(value)
+
+
+def _check_payload(task: Any) -> Mapping[str, Any] | None:
+    """A task's payload as it came, if it is an object of finite numbers, not too deep."""
+    if task is None:
+        return None
+    if type(task) is not dict:
+        raise TrajectoryError(f"task must be an object, got {_shown(task)}")
+    level: list[Any] = [task]
+    for _ in range(MAX_DEPTH):
+        if any(type(item) is float and not math.isfinite(item) for item in level):
+            raise TrajectoryError("task holds a number that is not finite")
+        level = [x for item in level if type(item) is dict for x in item.values()] + [
+            x for item in level if type(item) is list for x in item
+        ]
+        if not level:
+            return task
+    raise TrajectoryError(f"task is nested deeper than {MAX_DEPTH} levels")
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number that logs may hold")
+
+
+def decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[str, Any] | None]:
+    """The trajectory of a line, and the task's payload if the line carries one.
+
+    Args:
+        line: JSON text.
+        skip: long texts of turns to leave out.
+
+    Raises:
+        TrajectoryError: what is wrong with the line.
+    """
+    try:
+        data = json.loads(line, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise TrajectoryError("nested too deeply") from None
+    except ValueError as error:
+        raise TrajectoryError(f"not JSON: {error}") from None
+    if type(data) is not dict:
+        raise TrajectoryError(f"expected an object, got {type(data).__name__}")
+    version = data.pop("format_version", None)
+    if version != FORMAT_VERSION or type(version) is not int:
+        raise TrajectoryError(
+            f"format_version is {_shown(version)}, this reader knows {FORMAT_VERSION}; is this a creditflow trajectory log?"
+        )
+    task, turns = _check_payload(data.pop("task", None)), data.pop("turns", None)
+    if type(turns) is not list:
+        raise TrajectoryError(f"turns must be a list, got {_shown(turns)}")
+    decoded = tuple(Turn(**_decode(turn, f"turn {t}", _TURN, _TURN_REQUIRED, skip)) for t, turn in enumerate(turns))
+    rest = _decode(data, "trajectory", _TRAJECTORY, _TRAJECTORY_REQUIRED, skip)
+    return Trajectory(turns=decoded, **rest), task
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _encode_turn(turn: Turn) -> dict[str, Any]:
+    return {
+        name: _plain(value)
+        for name, default in _TURN_DEFAULTS.items()
+        if (value := getattr(turn, name)) is not default and value != default
+    }
+
+
+def encode_line(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
+    """The line of a trajectory, without newline; ``task`` is written into it if given.
+
+    Raises:
+        TrajectoryError: a value that JSON cannot hold.
+    """
+    data: dict[str, Any] = {"format_version": FORMAT_VERSION}
+    for name, default in _TRAJECTORY_DEFAULTS.items():
+        if name in ("turns", "tokens"):
+            continue
+        value = getattr(trajectory, name)
+        if default is MISSING or value != default:
+            data[name] = _plain(value)
+    if task:
+        data["task"] = _plain(task)
+    data["turns"] = [_encode_turn(turn) for turn in trajectory.turns]
+    if trajectory.tokens is not None:
+        tokens = trajectory.tokens
+        data["tokens"] = {
+            "ids": tokens.ids.tolist(),
+            "mask": tokens.mask.astype(np.int8).tolist(),
+            "logprobs": tokens.logprobs.tolist(),
+            "turn_offsets": tokens.turn_offsets.tolist(),
+            "prompts": [prompt.tolist() for prompt in tokens.prompts],
+            "policy_version": tokens.policy_version,
+        }
+        if tokens.values:
+            data["tokens"]["values"] = {name: numbers.tolist() for name, numbers in tokens.values.items()}
+    try:
+        return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError) as error:
+        raise TrajectoryError(f"trajectory {trajectory.trajectory_id!r} cannot be written: {error}") from None

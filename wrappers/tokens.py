@@ -1,0 +1,71 @@
+"""The tokens that a language model sampled, beside the trajectory they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import TrajectoryError
+
+__all__ = ["Tokens"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """The sampled tokens of a trajectory, as sampled, never re-encoded.
+
+    Attributes:
+        ids: int32 (L,), every token of the append-only history; with a windowed history, the model's tokens only.
+        mask: bool (L,), True where the model sampled the token.
+        logprobs: float32 (L,), the sampler's log-probability, 0 where ``mask`` is False.
+        turn_offsets: int32 (T+1,); turn t owns positions ``turn_offsets[t]:turn_offsets[t+1]``.
+        prompts: per turn the int32 prompt ids, when history is windowed; else ().
+        policy_version: of the sampler.
+        values: per name float32 (L+1,), a number for the history before each token and after the last, written by
+            annotators; meaningful where ``mask`` is True, and at the end.
+
+    A branch's ids begin with its parent's tokens up to the fork, masked out: ``turn_offsets[0]`` is their number.
+    """
+
+    ids: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+    logprobs: NDArray[np.float32]
+    turn_offsets: NDArray[np.int32]
+    prompts: tuple[NDArray[np.int32], ...] = ()
+    policy_version: str = ""
+    values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if len(self.mask) != n or len(self.logprobs) != n:
+            raise TrajectoryError(
+                f"tokens: ids, mask and logprobs must have one length, got {n}, {len(self.mask)}, {len(self.logprobs)}"
+            )
+        steps = np.diff(self.turn_offsets)
+        if not len(self.turn_offsets) or self.turn_offsets[0] < 0 or self.turn_offsets[-1] > n or (steps < 0).any():
+            raise TrajectoryError(f"tokens: turn_offsets must rise within 0..{n}, got {list(self.turn_offsets)[:8]}…")
+        for name, values in self.values.items():
+            if values.shape != (n + 1,):
+                raise TrajectoryError(
+                    f"tokens: values {name!r} of {n} tokens must be {n + 1} numbers, got {len(values)}"
+                )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokens):
+            return NotImplemented
+        return (
+            self.policy_version == other.policy_version
+            and len(self.prompts) == len(other.prompts)
+            and all(np.array_equal(a, b) for a, b in zip(self.prompts, other.prompts, strict=True))
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("ids", "mask", "logprobs", "turn_offsets")
+            )
+            and self.values.keys() == other.values.keys()
+            and all(np.array_equal(self.values[name], other.values[name]) for name in self.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays are not hashable
