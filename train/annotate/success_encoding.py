@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.wrappers.records import Group, Turn
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Turn
 
 __all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig"]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.entity_matching import normalised_phrase
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.grading import Judge
-from creditflow.envs.wikisearch.matching import normalised_phrase
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
-from creditflow.wrappers.jsonl import atomic_writer
 from creditflow.wrappers.records import Trajectory, Turn
 
 __all__ = [

@@ -12,10 +12,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.pretrained import open_pretrained
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig
 from creditflow.train.config import read_dataclass
-from creditflow.wrappers.jsonl import atomic_writer
 
 __all__ = ["SuccessFile", "SuccessModel", "open_success", "save_success"]
 

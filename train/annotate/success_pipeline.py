@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.annotate.success_labels import JudgeLabeller, Labeller, Labels, RuleLabeller
-from creditflow.wrappers.jsonl import atomic_writer
-from creditflow.wrappers.records import Group, Trajectory
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["Labelled", "judge_labeller", "label_log", "write_audit"]
 

@@ -35,8 +35,8 @@ from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser, set_learning_rate
 from creditflow.train.precision import autocast
 from creditflow.train.scratch import build_model, build_tokenizer
+from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups
-from creditflow.wrappers.records import Group
 
 __all__ = ["Sample", "SuccessTrainer", "evaluate_success", "labelled_samples"]
 

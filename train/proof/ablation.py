@@ -20,7 +20,7 @@ from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["ARMS", "Arm", "run_arm"]
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.wikisearch.matching import phrase_tokens
+from creditflow.envs.entity_matching import phrase_tokens
 from creditflow.wrappers.records import Trajectory
 
 __all__ = ["FEATURES", "Lexical", "overlap_features"]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.pretrained import require_torch
+from creditflow.envs.atomic import atomic_writer
 from creditflow.train.annotate.success_labels import write_labels
 from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error
 from creditflow.train.annotate.success_pipeline import label_log
@@ -41,8 +42,8 @@ from creditflow.train.proof.world import (
     questions,
     rollouts,
 )
-from creditflow.wrappers.jsonl import atomic_writer, write_jsonl
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import write_jsonl
 
 __all__ = ["Sizes", "main", "prove"]
 

@@ -16,7 +16,7 @@ from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.commands.options import bare_env
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.records import Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["HELD_RELATIONS", "HELD_TEMPLATES", "WorldSize", "env_options", "held_out", "questions", "rollouts"]
 

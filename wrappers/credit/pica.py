@@ -12,7 +12,7 @@ from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
 from creditflow.wrappers.credit.gae import gae
 from creditflow.wrappers.credit.outcome import outcome_scores
-from creditflow.wrappers.records import GOAL, Group
+from creditflow.wrappers.groups import Group
 
 __all__ = ["PiCA"]
 
@@ -160,7 +160,7 @@ class PiCA(Scheme):
             )
         before, after = (np.log(np.maximum(numbers, np.exp(self.log_floor))) for numbers in (start, success))
         if self.final != "model":
-            ended = (arrays.end == GOAL)[arrays.trajectory[arrays.last]]
+            ended = arrays.success[arrays.trajectory[arrays.last]]
             after[arrays.last] = 0.0 if self.final == "neutral" else np.where(ended, 0.0, self.log_floor)
         return before, after
 
