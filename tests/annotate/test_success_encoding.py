@@ -70,19 +70,20 @@ def test_responses_and_cut_observations_are_options():
     assert bytes(encoder.encode(turns(("Question", "a")), "t").ids.tolist()).decode() == "Qu\n<a>\n"
 
 
-def test_a_branch_is_read_with_the_turns_it_shares_at_its_own_places():
+def test_a_branch_is_read_with_the_turns_it_shares():
     root = Trajectory("root", "g", "k", tuple(turns(("Q", "a"), ("R", "b"))), False, 0.0, "failed", "s2")
     own = (Turn("s1", "c", "x", observation="R"),)
     branch = Trajectory("branch", "g", "k", own, False, 0.0, "failed", "x", parent="root", fork_turn=1)
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode_member(Group((root, branch)), 1)
-    assert [text_until(encoded, place) for place in encoded.places] == ["QaR", "QaRc"]
+    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "QaR", "QaRc"]
+    assert encoded.shared == 1
 
 
 def test_the_digest_tells_templates_apart():
     digests = {
         Encoder(Bytes(roles), config).digest
         for roles in ((), ROLES)
-        for config in (TextConfig(), TextConfig(read="action"), TextConfig(observation_tokens=9))
+        for config in (TextConfig(), TextConfig(read="action"), TextConfig(names="symbols"))
     }
     assert len(digests) == 6
 

@@ -17,8 +17,9 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig
 from creditflow.train.config import read_dataclass
 
-__all__ = ["SuccessFile", "SuccessModel", "open_success", "save_success"]
+__all__ = ["Head", "SuccessFile", "SuccessModel", "open_success", "save_success"]
 
+Head = Literal["level", "change"]
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
 FORMAT_VERSION: Final = 1
@@ -29,11 +30,12 @@ class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where
 
     Args:
         backbone: a causal language model of ``transformers``.
+        head: whether its numbers are the "level" z itself, or each place's "change" of it, so that z is their sum.
     """
 
-    def __init__(self, backbone: Any) -> None:
+    def __init__(self, backbone: Any, head: Head = "level") -> None:
         super().__init__()
-        self.backbone = backbone
+        self.backbone, self.head = backbone, head
         parameter = next(backbone.parameters())
         self.score = torch.nn.Linear(backbone.config.hidden_size, 1, bias=False, device=parameter.device)
         torch.nn.init.zeros_(self.score.weight)  # the untrained model says 1/2 everywhere
@@ -52,17 +54,21 @@ class SuccessFile:
     """What the folder says beside the weights.
 
     Attributes:
-        kind: what the head's number means: "paper", success; "hazard", the first error.
+        kind: what z means: "paper", success; "hazard", the first error.
+        head: "level" or "change", see ``SuccessModel``.
         text: what the model is shown.
         template: version and digest of how texts become ids and places.
         positions: the longest episode it takes.
+        words: that keep their form where names are symbols.
     """
 
     kind: Literal["paper", "hazard"]
+    head: Head
     text: TextConfig
     template_version: int
     template: str
     positions: int
+    words: tuple[str, ...] = ()
 
 
 def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: str, encoder: Encoder) -> None:
@@ -75,8 +81,8 @@ def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: 
     tokenizer.save_pretrained(path)
     save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
     data = {
-        "format_version": FORMAT_VERSION, "kind": kind, "text": asdict(encoder.config),
-        "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions,
+        "format_version": FORMAT_VERSION, "kind": kind, "head": model.head, "text": asdict(encoder.config),
+        "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions, "words": list(encoder.words),
     }  # fmt: skip
     with atomic_writer(path / FILE) as stream:
         stream.write(json.dumps(data, indent=1) + "\n")
@@ -104,13 +110,13 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     except ConfigError as error:
         raise DataError(f"{path}: {error}") from error
     backbone, tokenizer = open_pretrained(str(path), device=device)
-    encoder = Encoder(tokenizer, file.text, file.positions)
+    encoder = Encoder(tokenizer, file.text, file.positions, file.words)
     if file.template_version != TEMPLATE_VERSION or encoder.digest != file.template:
         raise DataError(
             f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
             f"{TEMPLATE_VERSION}/{encoder.digest}: its places would not be where it learned to read; train it anew"
         )
-    model = SuccessModel(backbone)
+    model = SuccessModel(backbone, file.head)
     try:
         weights = load_file(path / HEAD)
         model.score.load_state_dict(weights)

@@ -40,10 +40,11 @@ class PlaceBatch:
 
 
 def read_logits(model: SuccessModel, batch: PlaceBatch, hidden: Any = None) -> Any:
-    """float32 (B, S): the head's numbers, 0 where there is no place."""
+    """float32 (B, S): z at every place; a head that says changes is summed up. Meaningless where there is no place."""
     hidden = model.hidden(batch.ids) if hidden is None else hidden
     flat = model.read(hidden, batch.rows, batch.places)
-    return torch.zeros(batch.there.shape, device=flat.device).masked_scatter(batch.there, flat)
+    numbers = torch.zeros(batch.there.shape, device=flat.device).masked_scatter(batch.there, flat)
+    return numbers.cumsum(1) if model.head == "change" else numbers
 
 
 def predict_success(
@@ -62,8 +63,8 @@ def predict_success(
             batch = PlaceBatch(members, device)
             logits = read_logits(model, batch).double().cpu().numpy()
             for row, i in enumerate(chosen):
-                z = logits[row, : len(members[row].places)]
-                out[asked[i]] = _success(z, kind)
+                one = members[row]
+                out[asked[i]] = _success(logits[row, : len(one.places)], kind)[one.shared :]
     return out
 
 

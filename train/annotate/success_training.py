@@ -7,7 +7,7 @@ uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from creditflow.train.annotate.success_labels import Labels, read_labels
 from creditflow.train.annotate.success_loss import SuccessLossConfig, hazard_loss, paper_loss
 from creditflow.train.annotate.success_metrics import auc, calibration_error
 from creditflow.train.annotate.success_model import SuccessModel, save_success
+from creditflow.train.annotate.success_names import common_words, symbolic
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
 from creditflow.train.batching import plan
@@ -40,8 +41,6 @@ from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["Sample", "SuccessTrainer", "evaluate_success", "labelled_samples"]
 
-TOKENIZER_TEXTS = 20_000
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
@@ -49,7 +48,7 @@ class Sample:
 
     Attributes:
         episode: ids and T + 1 places.
-        pivot, plain: bool (T+1,), marks of the turn that ends at each place; False at place 0.
+        pivot, plain: bool (T+1,), marks of the turn that ends at each place; False at place 0 and at shared ones.
         success: the outcome.
         task_id: what it is about.
     """
@@ -88,7 +87,7 @@ def labelled_samples(
                     raise
                 skipped += 1
                 continue
-            marks = np.array(["", *one.marks])
+            marks = np.array([""] * (episode.shared + 1) + list(one.marks))
             samples.append(Sample(episode, marks == "+", marks == "-", one.success, group.task_id))
     if unused:
         group_id, trajectory_id = sorted(unused)[0]
@@ -127,9 +126,9 @@ class SuccessTrainer:
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
         backbone, tokenizer = self._backbone(groups, found is not None)
-        self.model = SuccessModel(backbone)
+        self.model = SuccessModel(backbone, settings.head)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
-        self.encoder = Encoder(tokenizer, settings.text, positions)
+        self.encoder = Encoder(tokenizer, settings.text, positions, self._words(groups))
         samples, skipped = labelled_samples(
             groups, read_labels(settings.data.labels), self.encoder, skip_long=settings.data.too_long == "skip"
         )
@@ -196,13 +195,27 @@ class SuccessTrainer:
                 )
         self.model.eval()
 
+    def _words(self, groups: Sequence[Group]) -> tuple[str, ...]:
+        text = self.settings.text
+        return common_words(_texts(groups), text.common_words) if text.names == "symbols" else ()
+
+    def _spoken(self, groups: Sequence[Group]) -> Iterator[str]:
+        """What a tokenizer is made of: texts as the model will read them."""
+        common = frozenset(self._words(groups))
+        for group in groups:
+            for member in group.trajectories:
+                written = symbolic(common) if self.settings.text.names == "symbols" else str
+                for turn in member.turns:
+                    yield written(turn.observation)
+                    yield written(turn.action)
+
     def _backbone(self, groups: Sequence[Group], resumed: bool) -> tuple[Any, Any]:
         model = self.settings.model
         if model.path:
             backbone, tokenizer = open_pretrained(model.path, device=str(self.device))
         else:
             kept = self.folder / "tokenizer"
-            tokenizer = open_tokenizer(kept) if resumed else build_tokenizer(_texts(groups), model.scratch)
+            tokenizer = open_tokenizer(kept) if resumed else build_tokenizer(self._spoken(groups), model.scratch)
             backbone = build_model(model.scratch, tokenizer, seed=self.settings.seed, device=self.device)
         if model.gradient_checkpointing:
             backbone.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -284,8 +297,9 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
         return {}
     success = predict_success(model, [sample.episode for sample in samples], kind, batch_tokens=batch_tokens)
     rise = np.concatenate([np.diff(np.log(np.maximum(f, 1e-9)))[:-1] for f in success])
-    pivot = np.concatenate([sample.pivot[1:-1] for sample in samples])
-    marked = pivot | np.concatenate([sample.plain[1:-1] for sample in samples])
+    own = [slice(sample.episode.shared + 1, -1) for sample in samples]
+    pivot = np.concatenate([sample.pivot[at] for sample, at in zip(samples, own, strict=True)])
+    marked = pivot | np.concatenate([sample.plain[at] for sample, at in zip(samples, own, strict=True)])
     f, won = np.concatenate(success), np.repeat([s.success for s in samples], [len(one) for one in success])
     clipped = np.clip(f, 1e-6, 1.0 - 1e-6)
     return {
@@ -295,9 +309,8 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
     }
 
 
-def _texts(groups: Sequence[Group]) -> list[str]:
-    texts = (text for group in groups for turn in group.turns for text in (turn.observation, turn.action))
-    return [text for text, _ in zip(texts, range(TOKENIZER_TEXTS), strict=False)]
+def _texts(groups: Sequence[Group]) -> Iterator[str]:
+    return (text for group in groups for turn in group.turns for text in (turn.observation, turn.action))
 
 
 def _split(samples: Sequence[Sample], share: float, seed: int) -> tuple[list[Sample], list[Sample]]:
@@ -327,7 +340,7 @@ def _renamed(samples: Sequence[Sample], rare: NDArray[np.int32], rng: np.random.
     for sample in samples:
         table = np.arange(max(int(rare.max(initial=0)), int(sample.episode.ids.max())) + 1, dtype=np.int32)
         table[rare] = rng.permutation(rare)
-        out.append(replace(sample, episode=Encoded(table[sample.episode.ids], sample.episode.places)))
+        out.append(replace(sample, episode=replace(sample.episode, ids=table[sample.episode.ids])))
     return out
 
 
