@@ -17,9 +17,8 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig
 from creditflow.train.config import read_dataclass
 
-__all__ = ["Head", "SuccessFile", "SuccessModel", "open_success", "save_success"]
+__all__ = ["SuccessFile", "SuccessModel", "open_success", "save_success"]
 
-Head = Literal["level", "change"]
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
 FORMAT_VERSION: Final = 1
@@ -30,12 +29,11 @@ class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where
 
     Args:
         backbone: a causal language model of ``transformers``.
-        head: whether its numbers are the "level" z itself, or each place's "change" of it, so that z is their sum.
     """
 
-    def __init__(self, backbone: Any, head: Head = "level") -> None:
+    def __init__(self, backbone: Any) -> None:
         super().__init__()
-        self.backbone, self.head = backbone, head
+        self.backbone = backbone
         parameter = next(backbone.parameters())
         self.score = torch.nn.Linear(backbone.config.hidden_size, 1, bias=False, device=parameter.device)
         torch.nn.init.zeros_(self.score.weight)  # the untrained model says 1/2 everywhere
@@ -55,7 +53,6 @@ class SuccessFile:
 
     Attributes:
         kind: what z means: "paper", success; "hazard", the first error.
-        head: "level" or "change", see ``SuccessModel``.
         text: what the model is shown.
         template: version and digest of how texts become ids and places.
         positions: the longest episode it takes.
@@ -63,7 +60,6 @@ class SuccessFile:
     """
 
     kind: Literal["paper", "hazard"]
-    head: Head
     text: TextConfig
     template_version: int
     template: str
@@ -81,7 +77,7 @@ def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: 
     tokenizer.save_pretrained(path)
     save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
     data = {
-        "format_version": FORMAT_VERSION, "kind": kind, "head": model.head, "text": asdict(encoder.config),
+        "format_version": FORMAT_VERSION, "kind": kind, "text": asdict(encoder.config),
         "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions, "words": list(encoder.words),
     }  # fmt: skip
     with atomic_writer(path / FILE) as stream:
@@ -116,7 +112,7 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
             f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
             f"{TEMPLATE_VERSION}/{encoder.digest}: its places would not be where it learned to read; train it anew"
         )
-    model = SuccessModel(backbone, file.head)
+    model = SuccessModel(backbone)
     try:
         weights = load_file(path / HEAD)
         model.score.load_state_dict(weights)

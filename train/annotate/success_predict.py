@@ -40,11 +40,10 @@ class PlaceBatch:
 
 
 def read_logits(model: SuccessModel, batch: PlaceBatch, hidden: Any = None) -> Any:
-    """float32 (B, S): z at every place; a head that says changes is summed up. Meaningless where there is no place."""
+    """float32 (B, S): z at every place; 0 where there is none."""
     hidden = model.hidden(batch.ids) if hidden is None else hidden
     flat = model.read(hidden, batch.rows, batch.places)
-    numbers = torch.zeros(batch.there.shape, device=flat.device).masked_scatter(batch.there, flat)
-    return numbers.cumsum(1) if model.head == "change" else numbers
+    return torch.zeros(batch.there.shape, device=flat.device).masked_scatter(batch.there, flat)
 
 
 def predict_success(

@@ -52,8 +52,6 @@ class SuccessTrainConfig:
             nothing to learn what names are.
         rename_beyond: all but this many of the most frequent tokens are exchanged among themselves, anew for every
             sample and step and alike within it: names become symbols, of which only equality matters. 0 leaves them.
-        head: "level": a place's number is z; "change": it is what the turn adds to z. The sum says the same, but a turn
-            can then be judged by itself, which small models learn far sooner. "paper" losses only.
         loss: see ``SuccessLossConfig``.
     """
 
@@ -68,7 +66,6 @@ class SuccessTrainConfig:
     loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
     language_weight: float = 0.0
     rename_beyond: int = 0
-    head: Literal["level", "change"] = "level"
     steps: int = 1000
     batch: int = 16
     batch_tokens: int = 16384
@@ -77,8 +74,6 @@ class SuccessTrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if self.head == "change" and self.loss.kind == "hazard":
-            raise ConfigError("head: change is for loss.kind paper; a hazard is said turn by turn as it is")
         if min(self.steps, self.batch, self.batch_tokens) < 1 or min(self.language_weight, self.rename_beyond) < 0:
             raise ConfigError(
                 "steps, batch and batch_tokens must be at least 1, language_weight and rename_beyond not negative"

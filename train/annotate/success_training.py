@@ -126,7 +126,7 @@ class SuccessTrainer:
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
         backbone, tokenizer = self._backbone(groups, found is not None)
-        self.model = SuccessModel(backbone, settings.head)
+        self.model = SuccessModel(backbone)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
         self.encoder = Encoder(tokenizer, settings.text, positions, self._words(groups))
         samples, skipped = labelled_samples(
