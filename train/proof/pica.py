@@ -5,7 +5,7 @@ it was never trained on, in a world of its own, log f(t) − log f(t−1) must t
 end of the 95 % interval of its AUC (bootstrap over questions) must exceed 0.7, and so must, above 0, that of its lead
 over a lexical baseline trained on the same turns. Then the calibration error of f, and the three-arm ablation.
 
-  python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--quick]
+  python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--split dev] [--quick]
 """
 
 from __future__ import annotations
@@ -33,15 +33,7 @@ from creditflow.train.annotate.success_pipeline import label_log
 from creditflow.train.config import apply_overrides, load_mapping, read_dataclass
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features
-from creditflow.train.proof.world import (
-    HELD_RELATIONS,
-    HELD_TEMPLATES,
-    WorldSize,
-    env_options,
-    held_out,
-    questions,
-    rollouts,
-)
+from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
 
@@ -59,14 +51,13 @@ class Sizes:
 
     Attributes:
         train_worlds: seeds of the training worlds.
-        train, test: sizes of worlds.
+        train, test: sizes of worlds; many questions with few episodes each, or the model learns them by heart.
         steps: of the success model; 0 keeps the config's.
         questions, group, iterations, seeds: of the ablation.
     """
 
-    train_worlds: tuple[int, ...] = (1, 2, 3)
-    test_world: int = 9
-    train: WorldSize = field(default_factory=lambda: WorldSize(800, 500, 6))
+    train_worlds: tuple[int, ...] = (11, 12, 13, 14, 15, 16, 17, 18)
+    train: WorldSize = field(default_factory=lambda: WorldSize(1500, 1200, 2))
     test: WorldSize = field(default_factory=lambda: WorldSize(800, 400, 4))
     steps: int = 0
     questions: int = 8
@@ -75,7 +66,7 @@ class Sizes:
     seeds: int = 3
 
 
-QUICK: Final = Sizes((1,), 9, WorldSize(400, 60, 2), WorldSize(400, 60, 2), 3, 2, 2, 1, 2)
+QUICK: Final = Sizes((1,), WorldSize(400, 60, 2), WorldSize(400, 60, 2), 3, 2, 2, 1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +78,7 @@ class Turns:
     parts: list[NDArray[np.int64]]
 
 
-def prove(sizes: Sizes, work: Path) -> dict[str, Any]:
+def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
     """Everything; returns what is written as evidence."""
     from creditflow.train.annotate import make_annotator
     from creditflow.train.annotate.success_settings import SuccessTrainConfig
@@ -103,9 +94,9 @@ def prove(sizes: Sizes, work: Path) -> dict[str, Any]:
     train = [
         group
         for seed in sizes.train_worlds
-        for group in rollouts(seed, sizes.train, questions(seed, sizes.train, lambda q: not held_out(q)))
+        for group in rollouts(seed, sizes.train, questions(seed, sizes.train, lambda q: not split.held_out(q)))
     ]
-    test = rollouts(sizes.test_world, sizes.test, questions(sizes.test_world, sizes.test, held_out))
+    test = rollouts(split.world, sizes.test, questions(split.world, sizes.test, split.held_out))
     note("rollouts")
     write_jsonl(work / "train.jsonl", train)
     write_labels(work / "train.labels.jsonl", label_log(train).labels)
@@ -123,7 +114,7 @@ def prove(sizes: Sizes, work: Path) -> dict[str, Any]:
     lexical = Lexical(*_lexical_data(train))
     judged = _turns(test, annotator, lexical)
     result = {
-        "held_out_relations": HELD_RELATIONS, "held_out_templates": HELD_TEMPLATES, "lexical_features": FEATURES,
+        "held_out": asdict(split), "lexical_features": FEATURES,
         "train": {"questions": len(train), "episodes": sum(map(len, train)), "success": _success(train)},
         "test": {"questions": len(test), "episodes": sum(map(len, test)), "success": _success(test),
                  "turns": len(judged.pivot), "pivots": int(judged.pivot.sum())},
@@ -131,7 +122,7 @@ def prove(sizes: Sizes, work: Path) -> dict[str, Any]:
         "calibration_error": _calibration(test, annotator),
     }  # fmt: skip
     note("judging")
-    result["ablation"] = _ablation(sizes, annotator)
+    result["ablation"] = _ablation(sizes, split, annotator)
     note("ablation")
     return result | {"sizes": asdict(sizes), "config": data, "cpu_seconds": spent}
 
@@ -219,10 +210,10 @@ def _calibration(groups: Sequence[Group], annotator: Any) -> float:
     return calibration_error(np.array(chances), np.array(won))
 
 
-def _ablation(sizes: Sizes, annotator: Any) -> dict[str, Any]:
+def _ablation(sizes: Sizes, split: Split, annotator: Any) -> dict[str, Any]:
     """Means over the last quarter of iterations, with intervals over seeds and questions together."""
-    tasks = questions(sizes.test_world, sizes.test, held_out)[: sizes.questions]
-    options = env_options(sizes.test_world, sizes.test)
+    tasks = questions(split.world, sizes.test, split.held_out)[: sizes.questions]
+    options = env_options(split.world, sizes.test)
     late = max(1, sizes.iterations // 4)
     table: dict[str, Any] = {}
     for name in ARMS:
@@ -250,7 +241,8 @@ def _mean(cells: Floats, at: NDArray[np.int64]) -> float:
 
 def _say(result: dict[str, Any]) -> None:
     test = result["test"]
-    print(f"\nheld out: relations {', '.join(HELD_RELATIONS)}; templates {', '.join(HELD_TEMPLATES)}; {test['questions']} "
+    held = result["held_out"]
+    print(f"\nheld out: relations {', '.join(held['relations'])}; templates {', '.join(held['templates'])}; {test['questions']} "
           f"questions, {test['turns']} tool turns, {test['pivots']} of them pivots")  # fmt: skip
     for name, (value, low, high) in result["auc_with_95_percent_interval"].items():
         print(f"  {name:8} {'AUC ' if name != 'lead' else 'over lexical '}{value:.3f}  [{low:.3f}, {high:.3f}]")
@@ -282,6 +274,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--work", metavar="DIR", help="keep logs, labels and the model here (default: a temporary folder)"
     )
+    parser.add_argument("--split", choices=list(SPLITS), default="final", help="dev is what settings were chosen on")
     parser.add_argument("--quick", action="store_true", help="toy sizes: does it run? Its verdict means nothing")
     args = parser.parse_args(argv)
     require_torch()
@@ -289,7 +282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(args.work or temporary)
         work.mkdir(parents=True, exist_ok=True)
-        result = prove(sizes, work)
+        result = prove(sizes, SPLITS[args.split], work)
     _say(result)
     if args.out:
         facts = _facts(sys.argv[1:] if argv is None else argv)

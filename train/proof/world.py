@@ -6,8 +6,9 @@ that the test is about; only articles, which mention all relations, are worded a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from creditflow.agents.scripted import NoisyExpert
@@ -18,10 +19,35 @@ from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.groups import Group
 
-__all__ = ["HELD_RELATIONS", "HELD_TEMPLATES", "WorldSize", "env_options", "held_out", "questions", "rollouts"]
+__all__ = ["SPLITS", "Split", "WorldSize", "env_options", "questions", "rollouts"]
 
-HELD_RELATIONS: Final = ("publisher", "teacher", "twin")
-HELD_TEMPLATES: Final = ("intersection", "temporal")
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What is kept for the test.
+
+    Attributes:
+        relations: no training question stands on any of them.
+        templates: no training question is of these kinds.
+        world: seed of the test world.
+    """
+
+    relations: tuple[str, ...]
+    templates: tuple[str, ...]
+    world: int
+
+    def held_out(self, question: Question) -> bool:
+        """Whether a question has a held-out template or stands on a held-out relation."""
+        return question.kind in self.templates or any(relation in self.relations for _, relation, _ in question.edges)
+
+
+# settings were chosen on "dev"; "final" shares no relation, template or world with it and is what the proof is about
+SPLITS: Final[Mapping[str, Split]] = MappingProxyType(
+    {
+        "dev": Split(("publisher", "teacher", "twin"), ("intersection", "temporal"), 9),
+        "final": Split(("employer", "founder", "setting"), ("comparison",), 40),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +63,6 @@ def env_options(seed: int, size: WorldSize) -> dict[str, Any]:
     """Arguments of ``creditflow/WikiSearch-v0``: short results, so that an episode fits a small model."""
     world = {"articles": size.articles, "questions": size.questions, "seed": seed}
     return {"world": world, "top_k": 1, "max_passage_chars": 300, "max_steps": 8, "metric": "f1"}
-
-
-def held_out(question: Question) -> bool:
-    """Whether a question has a held-out template or stands on a held-out relation."""
-    return question.kind in HELD_TEMPLATES or any(relation in HELD_RELATIONS for _, relation, _ in question.edges)
 
 
 def questions(seed: int, size: WorldSize, wanted: Callable[[Question], bool]) -> list[Task]:
