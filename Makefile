@@ -1,14 +1,14 @@
 # creditflow: everything a fresh machine with Python 3.11+, venv and make needs.
-#   make demo    set up, play, score with every scheme, learn, write runs/demo/report.html
+#   make demo    set up, measure every credit scheme against exact values and controls, write runs/demo/report.html
 #   make test    set up and run the fast tests (no torch)
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, as ratios against peers
-#   make ci      what continuous integration runs
 #   make pica-proof  trains PiCA's success model from nothing; fails unless it finds pivots on held-out questions
 #   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
+#   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
-SUITES := sokoban$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
+SUITES := sokoban,grids$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
 
 .PHONY: demo test check bench ci slow gpu pica-proof clean
 
@@ -35,7 +35,7 @@ gpu:
 	PYTHONPATH=src $$python -m creditflow.train.gpu $(ARGS)
 
 ci:
-	@bash .ci/run
+	@bash .ci/run $(TIERS)
 
 clean:
 	rm -rf .venv .venv-* build dist runs src/creditflow.egg-info

@@ -14,7 +14,7 @@ __all__ = ["atomic_writer"]
 
 
 @contextlib.contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+def atomic_writer(path: str | os.PathLike[str], *, encoding: str = "ascii") -> Iterator[IO[str]]:
     """A text stream whose file appears under its name only when the block ends without error (gzip for ``.gz``)."""
     path = Path(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -27,7 +27,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
                 if path.suffix == ".gz"
                 else raw
             )
-            with io.TextIOWrapper(packed, encoding="ascii", newline="\n") as stream:
+            with io.TextIOWrapper(packed, encoding=encoding, newline="\n") as stream:
                 yield stream
                 stream.flush()
             if not raw.closed:

@@ -209,6 +209,10 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """Flat, environment-specific info keys, each of one type."""
         return {}
 
+    def documents(self) -> dict[str, dict[str, str]]:
+        """The texts that this episode's ``doc_ids`` name and those that support its answer: id to title and text."""
+        return {}
+
     @abstractmethod
     def get_state(self) -> str:
         """An immutable, JSON-able, self-contained snapshot of the episode, step count included."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "panel_names",
     "parse_panel",
     "parse_panel_spec",
+    "write_panel",
 ]
 
 PANEL_FORMAT = 1
@@ -178,6 +181,21 @@ def parse_panel(text: str, name: str) -> Panel:
     if len({row.task_id for row in rows}) != len(rows):
         raise DataError(f"panel {name}: a task_id occurs twice")
     return Panel(name, rows)
+
+
+def write_panel(path: str | Path, rows: Iterable[PanelRow], *, spaces: bool = False) -> None:
+    """Write a panel, one row a line.
+
+    Args:
+        path: of the file.
+        rows: in published order.
+        spaces: after commas and colons; part of the file's published bytes.
+    """
+    comma, colon = (", ", ": ") if spaces else (",", ":")
+    fields = ("task_id", "split", "locator", "strata")
+    lines = (json.dumps({name: getattr(row, name) for name in fields}, separators=(comma, colon)) for row in rows)
+    with atomic_writer(path) as out:
+        out.write(f'{{"format_version"{colon}{PANEL_FORMAT}{comma}"rows"{colon}[\n' + ",\n".join(lines) + "\n]}\n")
 
 
 def parse_panel_spec(env: str, spec: str) -> tuple[PanelRow, ...]:

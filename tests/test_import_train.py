@@ -15,6 +15,8 @@ MODULES = (
     "creditflow.agents.pretrained",
     "creditflow.agents.language_model",
     "creditflow.agents.chat",
+    "creditflow.agents.sentence_embedder",
+    "creditflow.train.commands.merge",
     "creditflow.train.commands.train",
     "creditflow.train.commands.eval",
     "creditflow.train.commands.annotate",

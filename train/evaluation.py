@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from creditflow.agents.base import Agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.envs.wikisearch.rewards import Reward
 from creditflow.train.engine import Arena
+from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.groups import Group
 
 __all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "wilson_interval"]
@@ -66,6 +68,7 @@ class Evaluation:
         samples: episodes per task.
         turns, invalid_share: mean turns per sampled (else greedy) episode; share of invalid turns.
         errors: episodes ended by an environment error.
+        rewards: mean reward of the sampled (else greedy) episodes' transcripts, by name.
     """
 
     task_ids: tuple[str, ...]
@@ -75,6 +78,7 @@ class Evaluation:
     turns: float
     invalid_share: float
     errors: int
+    rewards: Mapping[str, float] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
         """Plain numbers for logs and tables."""
@@ -88,6 +92,7 @@ class Evaluation:
             "turns": self.turns,
             "invalid_share": self.invalid_share,
             "env_errors": self.errors,
+            **{f"reward.{name}": value for name, value in self.rewards.items()},
         }
         if self.samples:
             share = self.sampled / self.samples
@@ -108,6 +113,7 @@ class Evaluation:
                 f", sampled {s['sampled']:.3f} [{s['sampled_low']:.3f}, {s['sampled_high']:.3f}]"
                 f" (n={self.samples}), pass@{self.samples} {pass_at_k(self.sampled, self.samples, self.samples).mean():.3f}"
             )
+        text += "".join(f", {name} {value:.3f}" for name, value in self.rewards.items())
         return text + f", invalid {s['invalid_share']:.3f}"
 
 
@@ -120,6 +126,7 @@ def evaluate(
     samples: int,
     seed: int,
     wave: int = 256,
+    rewards: Mapping[str, Reward] | None = None,
 ) -> Evaluation:
     """Play every task once with ``greedy`` and ``samples`` times with ``sampled``.
 
@@ -130,6 +137,7 @@ def evaluate(
         samples: 0 leaves sampling out.
         seed: of the sampled episodes; equal seeds give equal draws to every policy.
         wave: episodes at a time.
+        rewards: grade transcripts too, by name; needs questions, and an arena that keeps texts.
     """
     if not tasks:
         raise ConfigError("there is no task to evaluate on")
@@ -145,6 +153,10 @@ def evaluate(
         turns=len(turns) / len(judged),
         invalid_share=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in judged),
+        rewards={
+            name: float(np.mean([reward(transcript_of(group.trajectories[0], group.task)) for group in judged]))
+            for name, reward in (rewards or {}).items()
+        },
     )
 
 

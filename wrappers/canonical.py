@@ -1,4 +1,4 @@
-"""When two states count as one: greedy text similarity, and the state texts that the papers' code compares.
+"""When two states count as one in the papers' code: greedy text similarity, and the state texts it compares.
 
 A canonicalisation gives each of K state keys the number of the key that represents it; the state graph and the step
 groups take it as ``labels``.
@@ -35,14 +35,17 @@ def greedy_similarity(keys: Sequence[str], order: Iterable[int], threshold: floa
     if not 0.0 < threshold < 1.0:
         raise ConfigError(f"a similarity threshold lies in (0, 1), got {threshold!r}")
     labels = np.arange(len(keys), dtype=np.int32)
-    founders: list[int] = []
+    founders: dict[int, SequenceMatcher[str]] = {}
     for i in dict.fromkeys(order):
-        for founder in founders:
-            if SequenceMatcher(None, keys[i], keys[founder]).ratio() >= threshold:
+        for founder, matcher in founders.items():
+            matcher.set_seq1(keys[i])
+            # the quick ratios are upper bounds: they skip work, never a match
+            ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+            if all(ratio() >= threshold for ratio in ratios):
                 labels[i] = founder
                 break
         else:
-            founders.append(i)
+            founders[i] = SequenceMatcher(None, "", keys[i])
     return labels
 
 

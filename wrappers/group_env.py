@@ -198,11 +198,16 @@ class GroupEnv:
         """All members as a ``Group``, once everybody has finished.
 
         Args:
-            task: payload for the schemes; default: the task's content.
+            task: payload for the schemes; default: the task's content and, as "documents", the texts of what the members
+                read.
 
         Raises:
             EpisodeError: some are still running.
         """
         if self._running:
             raise EpisodeError(f"members {list(self._running)} are still running")
-        return Group(self.trajectories(), self.members[0].base.task.content if task is None else task)
+        if task is None:
+            task = self.members[0].base.task.content
+            read = {name: text for member in self.members for name, text in member.base.documents().items()}
+            task = {**task, "documents": read} if read else task
+        return Group(self.trajectories(), task)

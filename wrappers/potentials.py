@@ -56,7 +56,7 @@ class PotentialStore:
         **parameters: of the scheme.
 
     Raises:
-        ConfigError: a scheme without potential, a wrong parameter, or ``keep`` < 1.
+        ConfigError: a scheme without potential, a wrong parameter, merged states, or ``keep`` < 1.
     """
 
     def __init__(self, scheme: str, *, keep: int = 8, **parameters: Any) -> None:
@@ -67,7 +67,13 @@ class PotentialStore:
         if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":
             raise ConfigError("a potential is a function of the state alone: grouptd needs form='stationary'")
         self.keep = keep
-        self._potential, self._goal = POTENTIALS[scheme](make(scheme, **parameters))
+        made = make(scheme, **parameters)
+        if getattr(made, "merge", "none") != "none":
+            raise ConfigError(
+                f"a potential is looked up by the key of a state that may be new: {scheme} cannot merge similar ones "
+                "there; use merge='none', and CanonicalState to make keys of texts that mean the same"
+            )
+        self._potential, self._goal = POTENTIALS[scheme](made)
         self._pending: list[Group] = []
         self._groups: dict[str, list[Group]] = {}
         self._current = Potentials()

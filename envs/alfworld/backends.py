@@ -53,10 +53,11 @@ class NativeBackend:
 
     world: World
     past: tuple[str, ...] = ()
+    _menu: Menu | None = None  # of the world as it is now: a step asks for it several times
 
     def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the native engine needs the parsed game alone
         """Begin a game."""
-        self.world = World(game)
+        self.world, self._menu = World(game), None
 
     def intro(self) -> str:
         """The introduction."""
@@ -64,18 +65,23 @@ class NativeBackend:
 
     def menu(self) -> Menu:
         """The admissible commands."""
-        return menu(self.world)
+        if self._menu is None:
+            self._menu = menu(self.world)
+        return self._menu
 
     def do(self, command: str) -> tuple[str, bool]:
         """Send a command."""
-        op = menu(self.world).ops.get(command.strip())
-        return (NOTHING_HAPPENS, False) if op is None else act(self.world, op)
+        op = self.menu().ops.get(command.strip())
+        if op is None:
+            return NOTHING_HAPPENS, False
+        self._menu = None
+        return act(self.world, op)
 
     def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - a world says it all
         """Come to a state."""
         if world.game is not self.world.game:
             raise DataError("the state belongs to another game")
-        self.world = world
+        self.world, self._menu = world, None
 
 
 def make_backend(name: str) -> Backend:

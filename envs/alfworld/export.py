@@ -6,7 +6,6 @@ Such a file carries a PDDL domain and a grammar; both are our own (see ``pddl_te
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.grammar_text import grammar_text
 from creditflow.envs.alfworld.pddl_text import domain_text, problem_text
+from creditflow.envs.atomic import atomic_writer
 
 __all__ = ["export_game", "game_fields", "traj_data"]
 
@@ -69,6 +69,5 @@ def export_game(game: Game, folder: str | Path, split: str, walkthrough: Sequenc
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(data), encoding="utf-8")
-    temporary.replace(path)
+    with atomic_writer(path) as out:
+        out.write(json.dumps(data))

@@ -150,16 +150,16 @@ class Game:
         """The commands that are admissible at a location whatever the state: walks elsewhere, inventory, look, help."""
         ops = self._walks.get(place)
         if ops is None:
-            ops = {
-                f"go to {name}": Op("go", -1, r)
-                for r, (home, name) in enumerate(zip(self.home, self.receptacle_names, strict=True))
-                if home not in (-1, place)
-            }
-            ops.update(
-                {verb: Op(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help}
-            )
-            self._walks[place] = ops = {command: ops[command] for command in sorted(ops)}
+            here = set(self.at_location[place])
+            ops = self._walks[place] = {command: op for command, op in self._anywhere.items() if op.place not in here}
         return ops
+
+    @cached_property
+    def _anywhere(self) -> dict[str, Op]:
+        """Walks to everything that stands somewhere, inventory, look, help; sorted."""
+        ops = {f"go to {name}": Op("go", -1, r) for r, name in enumerate(self.receptacle_names) if self.home[r] != -1}
+        ops |= {verb: Op(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help}
+        return {command: ops[command] for command in sorted(ops)}
 
     @cached_property
     def content_text(self) -> str:

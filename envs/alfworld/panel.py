@@ -11,9 +11,8 @@ Playing it needs the games themselves; an id that does not match names the chang
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +25,9 @@ from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.sources import build_task
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.tasks import PANEL_FORMAT, PanelRow, Task
+from creditflow.envs.tasks import PanelRow, Task
 
-__all__ = ["released_rows", "standard_rows", "write_panel"]
+__all__ = ["released_rows", "standard_rows"]
 
 PER_TYPE: Final = {"train": 40, "valid_seen": 20, "valid_unseen": 20}
 PANEL_SPLITS: Final = dict(zip(SPLITS, ("train", "valid", "test"), strict=True))
@@ -82,15 +81,3 @@ def _strata(task: Task, room: str) -> dict[str, Any]:
     answer = ALFWorldOracle().world_distance(World(Game(task.content)))
     strata = {"task_type": task.content["goal"][0], "steps": int(answer.distance)}
     return {**strata, "room": room} if room else strata
-
-
-def write_panel(rows: Iterable[PanelRow], path: Path) -> None:
-    """Write a panel, one row a line."""
-    lines = [
-        json.dumps({"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata})
-        for row in rows
-    ]
-    text = f'{{"format_version": {PANEL_FORMAT}, "rows": [\n' + ",\n".join(lines) + "\n]}\n"
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="ascii")
-    temporary.replace(path)

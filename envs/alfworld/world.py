@@ -143,7 +143,9 @@ class World:
 
 
 def _changes(now: list[int], start: tuple[int, ...]) -> list[tuple[int, int]]:
-    return [(i, mask) for i, (mask, first) in enumerate(zip(now, start, strict=True)) if mask != first]
+    if tuple(now) == start:
+        return []
+    return [(i, mask) for i, mask in enumerate(now) if mask != start[i]]
 
 
 def _number(value: Any, low: int, high: int) -> int:

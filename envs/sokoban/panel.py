@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +14,9 @@ import numpy as np
 from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
 from creditflow.envs.sokoban.levels import Level, level_task
 from creditflow.envs.sokoban.oracle import dead_share, level_oracle
-from creditflow.envs.tasks import PANEL_FORMAT, PanelRow
+from creditflow.envs.tasks import PanelRow
 
-__all__ = ["DEAD_BOUNDS", "LENGTH_RANGES", "level_strata", "panel_rows", "stratum_rows", "write_panel"]
+__all__ = ["DEAD_BOUNDS", "LENGTH_RANGES", "level_strata", "panel_rows", "stratum_rows"]
 
 SEED: Final = 20_261_121
 # (least moves, most moves, (side, boxes) of the levels taken in turn)
@@ -83,19 +81,3 @@ def panel_rows() -> Iterator[PanelRow]:
     for split in dict.fromkeys(SPLITS):
         for place in range(PER_STRATUM):
             yield from (rows[place][1] for rows in strata if rows[place][1].split == split)
-
-
-def write_panel(path: str | Path, rows: Iterable[PanelRow] | None = None) -> None:
-    """Write a panel, one row a line; default: make this one."""
-    lines = [
-        json.dumps(
-            {"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata},
-            separators=(",", ":"),
-        )
-        for row in (panel_rows() if rows is None else rows)
-    ]
-    text = f'{{"format_version":{PANEL_FORMAT},"rows":[\n' + ",\n".join(lines) + "\n]}\n"
-    path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="ascii", newline="\n")
-    temporary.replace(path)

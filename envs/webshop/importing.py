@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,15 +19,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from creditflow.envs.bm25.index import ranks_of
+from creditflow.envs.bm25.stored import IndexWriter
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.webshop.bm25 import ranks_of
+from creditflow.envs.sealed_folder import new_folder, seal, write_blob
 from creditflow.envs.webshop.goals import attribute_weight, price_cap, usable_human_entries
-from creditflow.envs.webshop.index_build import IndexWriter, write_blob
 from creditflow.envs.webshop.mersenne import Mersenne
 from creditflow.envs.webshop.products import LoadReport, Product, read_products, wanted_attributes
 from creditflow.envs.webshop.records import stream_items, stream_records
 from creditflow.envs.webshop.stock import ShopFiles, find_files
-from creditflow.envs.webshop.store import FORMAT, HEADER, checksum, pack_product, seal
+from creditflow.envs.webshop.store import FORMAT, pack_product
 from creditflow.envs.webshop.stored_goals import shuffled_numbers
 
 __all__ = ["ImportReport", "import_webshop"]
@@ -211,12 +211,8 @@ def import_webshop(
     out = Path(out)
     if out.exists():
         raise ConfigError(f"{out} exists already; remove it or name another folder")
-    temporary = out.with_name(f"{out.name}.tmp")
-    if temporary.exists():
-        shutil.rmtree(temporary)
-    temporary.mkdir(parents=True)
     report = LoadReport()
-    try:
+    with new_folder(out) as temporary:
         human = usable_human_entries(stream_items(files.human), report, strict=strict) if files.human else {}
         with closing(_Builder(temporary, _Entries(files.attributes), human, seed)) as builder:
             for product in read_products(stream_records(files.items), builder.entries, report, strict=strict):
@@ -226,30 +222,21 @@ def import_webshop(
             if not builder.asins:
                 raise DataError(f"{files.items}: holds no product ({report})")
             goals = builder.finish()
-        size = _write_header(temporary, builder, goals, report, seed)
-        temporary.replace(out)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        size = _seal(temporary, builder, goals, report, seed)
     notes = _notes(files, goals, report, builder)
     return ImportReport(out, report.products, goals, dict(report.skipped), notes, size)
 
 
-def _write_header(folder: Path, builder: _Builder, goals: dict[str, int], report: LoadReport, seed: int) -> int:
-    names = sorted(path.name for path in folder.iterdir())
-    files = {name: {"bytes": (folder / name).stat().st_size, "blake2b": checksum(folder / name)} for name in names}
-    header = {
-        "format": FORMAT,
+def _seal(folder: Path, builder: _Builder, goals: dict[str, int], report: LoadReport, seed: int) -> int:
+    facts = {
         "products": report.products,
         "asin_bytes": max(len(asin.encode("utf-8", "surrogatepass")) for asin in builder.asins),
         "digest": builder.digest.hexdigest(),
         "seed": seed,
         "goals": goals,
         "skipped": dict(report.skipped),
-        "files": files,
     }
-    (folder / HEADER).write_text(seal(header), encoding="ascii")
-    return sum((folder / name).stat().st_size for name in names)
+    return seal(folder, FORMAT, facts)
 
 
 def _notes(files: ShopFiles, goals: dict[str, int], report: LoadReport, builder: _Builder) -> tuple[str, ...]:

@@ -5,16 +5,14 @@ All goals of the embedded shop, in three splits that share no product; rows name
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from creditflow.envs.tasks import PANEL_FORMAT, PanelRow
+from creditflow.envs.tasks import PanelRow
 from creditflow.envs.webshop.embedded import embedded_stock
 from creditflow.envs.webshop.tasks import GoalTasks
 
-__all__ = ["panel_rows", "write_panel"]
+__all__ = ["panel_rows"]
 
 SPLITS: Final = ("train", "train", "train", "valid", "train", "train", "test")  # by product, modulo 7
 
@@ -38,19 +36,3 @@ def panel_rows() -> Iterator[PanelRow]:
         rows.append(PanelRow(tasks.task(number).task_id, split, {"goal": number}, strata))
     for split in dict.fromkeys(SPLITS):
         yield from (row for row in rows if row.split == split)
-
-
-def write_panel(path: str | Path) -> None:
-    """Make the panel and write it: one row a line."""
-    lines = [
-        json.dumps(
-            {"task_id": row.task_id, "split": row.split, "locator": row.locator, "strata": row.strata},
-            separators=(",", ":"),
-        )
-        for row in panel_rows()
-    ]
-    text = f'{{"format_version":{PANEL_FORMAT},"rows":[\n' + ",\n".join(lines) + "\n]}\n"
-    path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="ascii", newline="\n")
-    temporary.replace(path)

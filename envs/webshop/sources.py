@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.sealed_folder import is_sealed
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.envs.webshop.catalogue import Catalogue
 from creditflow.envs.webshop.embedded import embedded_stock
@@ -17,7 +18,6 @@ from creditflow.envs.webshop.goals import Goal
 from creditflow.envs.webshop.presets import Preset
 from creditflow.envs.webshop.reward import attributes_met, option_met
 from creditflow.envs.webshop.stock import Stock, load_stock
-from creditflow.envs.webshop.store import is_store
 from creditflow.envs.webshop.stored_goals import open_store
 from creditflow.envs.webshop.tasks import GoalTasks
 
@@ -52,7 +52,7 @@ def _panel_goals(spec: str) -> tuple[int, ...]:
 @lru_cache(maxsize=4)
 def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
     """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
-    if is_store(path):
+    if is_sealed(path):
         if num_products is not None:
             raise ConfigError("num_products does not go with a store; import fewer products instead")
         return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)

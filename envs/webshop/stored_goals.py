@@ -12,12 +12,14 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.bm25.stored import stored_index
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.webshop.catalogue import Catalogue
 from creditflow.envs.webshop.goals import Goal, human_goal, synthetic_goal
 from creditflow.envs.webshop.mersenne import Mersenne
 from creditflow.envs.webshop.stock import Stock
-from creditflow.envs.webshop.store import StoredProducts, StoreFiles, stored_index
+from creditflow.envs.webshop.store import StoredProducts, open_files
 
 __all__ = ["StoredGoals", "open_store"]
 
@@ -32,7 +34,7 @@ class StoredGoals(Sequence[Goal]):
         goal_seed: orders them.
     """
 
-    def __init__(self, files: StoreFiles, products: StoredProducts, kind: str, goal_seed: int) -> None:
+    def __init__(self, files: SealedFolder, products: StoredProducts, kind: str, goal_seed: int) -> None:
         self._products, self._human = products, kind == "human"
         self._rows = files.array(f"{kind}_rows.i4", "<i4")
         self._caps = files.array(f"{kind}_caps.f8", "<f8")
@@ -71,9 +73,9 @@ def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
     return tuple(reversed(values))
 
 
-def _order(files: StoreFiles, kind: str, goal_seed: int, count: int) -> NDArray[np.int32]:
+def _order(files: SealedFolder, kind: str, goal_seed: int, count: int) -> NDArray[np.int32]:
     name = f"{kind}_order_{goal_seed}.i4"
-    if name in files.header["files"]:
+    if name in files:
         return files.array(name, "<i4")
     return shuffled_numbers(count, goal_seed)
 
@@ -98,7 +100,7 @@ def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, see
         DataError: the store is damaged, or holds no such goals.
         ConfigError: its prices were drawn with another seed.
     """
-    files = StoreFiles(path)
+    files = open_files(path)
     if seed is not None and files.header["seed"] != seed:
         raise ConfigError(
             f"{path}: prices were drawn with seed {files.header['seed']}, not {seed}; import the data with --seed {seed}"
@@ -106,4 +108,7 @@ def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, see
     if goals not in files.header["goals"]:
         raise DataError(f"{path}: holds no {goals} goals, only {', '.join(files.header['goals']) or 'none'}")
     products = StoredProducts(files)
-    return Stock(Catalogue(products, stored_index(files)), StoredGoals(files, products, goals, goal_seed))
+    return Stock(
+        Catalogue(products, stored_index(files, files.array("asin_ranks.i4", "<i4"))),
+        StoredGoals(files, products, goals, goal_seed),
+    )

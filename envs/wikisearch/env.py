@@ -297,6 +297,14 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             raise EpisodeError("there is no task yet: call reset() first")
         return self._question
 
+    def documents(self) -> dict[str, dict[str, str]]:
+        """Passages seen, and the golden ones where the corpus is at hand (a server is not asked for them)."""
+        found = dict(self._evidence)
+        local = self.library.local
+        if local is not None:
+            found |= {p.id: p for name in self._asked().supporting for p in local.named(name)}
+        return {passage.id: {"title": passage.title, "text": passage.text} for passage in found.values()}
+
     # -- snapshots and oracle -----------------------------------------------------------------------------------------
     def get_state(self) -> str:
         """The snapshot of the present state (see ``snapshot``)."""

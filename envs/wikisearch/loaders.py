@@ -6,7 +6,6 @@ answers), "native" (our own). "auto" tells them apart by their keys, row by row.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.wikisearch.json_rows import json_rows
 from creditflow.envs.wikisearch.questions import (
     ANSWER_RULES,
     Entity,
@@ -25,7 +25,6 @@ from creditflow.envs.wikisearch.questions import (
 
 __all__ = ["FORMATS", "read_question", "read_questions"]
 
-MAX_BYTES: Final = 2 * 2**30
 Row = Mapping[str, Any]
 Triples = Sequence[tuple[str, str, str]]
 
@@ -48,7 +47,7 @@ def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none
     if answers not in ANSWER_RULES:
         raise unknown_name("rule for answers", answers, ANSWER_RULES)
     found = []
-    for number, row in enumerate(_rows(Path(path)), 1):
+    for number, row in enumerate(json_rows(Path(path), "question file"), 1):
         try:
             question = read_question(row, form, fallback_id=str(number))
         except (DataError, ConfigError) as error:
@@ -60,23 +59,6 @@ def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none
     if not found:
         raise DataError(f"{path} holds no questions" + (" with an answer node" if answers == "skip" else ""))
     return found
-
-
-def _rows(path: Path) -> Iterable[Any]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            text = file.read(MAX_BYTES + 1)
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as a question file: {error}") from error
-    if len(text) > MAX_BYTES:
-        raise DataError(f"{path}: larger than {MAX_BYTES} characters")
-    try:
-        if text.lstrip().startswith("["):
-            return list(json.loads(text))
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: neither JSON lines nor a JSON list: {error}") from error
 
 
 def read_question(row: Any, form: str = "auto", *, fallback_id: str = "") -> Question:

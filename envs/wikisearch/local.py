@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from creditflow.envs.bm25.analyser import analyse
+from creditflow.envs.bm25.index import BM25, build_index
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.bm25 import BM25, analyse, build_bm25
+from creditflow.envs.sealed_folder import HEADER, is_sealed
 from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, read_passages
 from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.retrieval import Hit, Passage
-from creditflow.envs.wikisearch.store import is_store, open_store
+from creditflow.envs.wikisearch.store import open_store
 
 __all__ = ["LocalRetriever", "index_passages", "open_corpus"]
 
@@ -38,12 +40,12 @@ class LocalRetriever:
                 Hit(self.corpus.passage(row), score)
                 for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
             ]
-            for rows, scores in (self.index.search(query, k) for query in queries)
+            for rows, scores in (self.index.search(query.lower(), k) for query in queries)
         ]  # fmt: skip
 
     def rows(self, query: str, k: int) -> tuple[int, ...]:
         """Rows of the best ``k`` passages for a query."""
-        return tuple(self.index.search(query, k)[0].tolist())
+        return tuple(self.index.search(query.lower(), k)[0].tolist())
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:
         """The passages of each page."""
@@ -58,10 +60,17 @@ class LocalRetriever:
         rows = self.corpus.page_rows(page)
         if len(rows) <= self.page_passages:
             return rows
-        wanted = set(analyse(goal))
-        fit = [len(wanted & set(analyse(self.corpus.passage(row).text))) for row in rows]
+        wanted = set(analyse(goal.lower()))
+        fit = [len(wanted & set(analyse(self.corpus.passage(row).text.lower()))) for row in rows]
         best = sorted(range(len(rows)), key=lambda i: (-fit[i], i))[: self.page_passages]
         return tuple(rows[i] for i in sorted(best))
+
+    def named(self, name: str) -> tuple[Passage, ...]:
+        """The passage with this id, else all passages of the page with this id or title; () if there is none."""
+        row = self.corpus.row(name)
+        page = self.corpus.find_page(name) if row is None else None
+        rows = (row,) if row is not None else self.corpus.page_rows(page) if page is not None else ()
+        return tuple(self.corpus.passage(row) for row in rows)
 
     def listed_title(self, page: str) -> str:
         """The title that a listed visit opens this page by; "" if visits of it are not listed.
@@ -88,8 +97,8 @@ class LocalRetriever:
 
 def index_passages(passages: MemoryCorpus) -> LocalRetriever:
     """An engine over passages in memory."""
-    contents = (passage.contents for passage in passages.passages)
-    return LocalRetriever(passages, build_bm25(contents, [passage.id for passage in passages.passages]))
+    contents = (passage.contents.lower() for passage in passages.passages)
+    return LocalRetriever(passages, build_index(contents, [passage.id for passage in passages.passages]))
 
 
 @lru_cache(maxsize=4)
@@ -99,10 +108,10 @@ def open_corpus(path: str) -> LocalRetriever:
     Raises:
         DataError: the file or folder is missing or malformed.
     """
-    if is_store(path):
+    if is_sealed(path):
         return LocalRetriever(*open_store(path))
     if Path(path).is_dir():
-        raise DataError(f"{path} is a folder but no index: expected meta.json in it")
+        raise DataError(f"{path} is a folder but no index: expected {HEADER} in it")
     corpus = MemoryCorpus(read_passages(path))
     if not len(corpus):
         raise DataError(f"{path} holds no passages")

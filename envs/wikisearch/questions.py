@@ -107,11 +107,13 @@ class Question:
 
     @classmethod
     def from_json(cls, data: Any) -> Question:
-        """A question from ``to_json``'s form.
+        """A question from ``to_json``'s form, or from the payload of a recorded group.
 
         Raises:
             DataError: what is malformed.
         """
+        if isinstance(data, Mapping):  # a log's payload also holds the texts of its documents
+            data = {key: value for key, value in data.items() if key != "documents"}
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
             raise DataError(f"a question is a JSON object with version {VERSION}, got {str(data)[:60]!r}")
         keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")}

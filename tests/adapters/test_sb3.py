@@ -39,6 +39,7 @@ def test_windows_hold_the_episodes_that_ended_in_them():
     np.testing.assert_allclose(windowed([run], 10, 2), [[0.5, 1.0]])
 
 
+@pytest.mark.sb3
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_ppo_runs_on_every_variant(variant):

@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
-from creditflow.train.bench.predictions import judge_predictions, load_predictions
-from creditflow.train.bench.sanity import broken_rules
-from creditflow.train.bench.study import correlations
-from creditflow.train.bench.study_tables import study_text
+from creditflow.train.bench.predictions import load_predictions
+from creditflow.train.bench.run import predictions_of, read_results
+from creditflow.train.bench.sanity import require_sane
+from creditflow.train.bench.summary import correlations
+from creditflow.train.bench.text import document_text
 
-FOLDER = Path(__file__).parent.parent / "evidence" / "study"
-STUDIES = sorted(FOLDER.glob("*.json.gz"))
+FOLDER = Path(__file__).parent.parent / "evidence" / "bench"
+RUNS = sorted(FOLDER.glob("*.json.gz"))
 
 
-@pytest.fixture(params=STUDIES, ids=lambda path: path.name.removesuffix(".json.gz"))
-def study(request):
-    return json.loads(gzip.decompress(request.param.read_bytes()))
+@pytest.fixture(params=RUNS, ids=lambda path: path.name.removesuffix(".json.gz"))
+def run(request):
+    return read_results(request.param)
 
 
 def test_there_is_evidence():
-    assert {path.name for path in STUDIES} >= {"full.json.gz", "long.json.gz", "sokoban.json.gz"}
+    assert "full.json.gz" in {path.name for path in RUNS}
 
 
-def test_predictions_were_not_changed_after_the_run(study):
-    statements = [(p["id"], p["statement"]) for p in study["predictions"]]
+def test_the_full_run_judged_the_predictions_as_they_were_written():
+    full = read_results(FOLDER / "full.json.gz")
+    statements = [(p["id"], p["statement"]) for p in full["predictions"]["judged"]]
     assert statements == [(p["id"], p["statement"]) for p in load_predictions()["predictions"]]
+    assert None not in {p["hit"] for p in full["predictions"]["judged"]}
 
 
-def test_verdicts_and_correlations_follow_from_the_cells(study):
-    assert [(p["id"], p["hit"]) for p in judge_predictions(study["cells"])] == [
-        (p["id"], p["hit"]) for p in study["predictions"]
-    ]
-    assert correlations(study["cells"]) == study["correlations"]
+def test_verdicts_and_correlations_follow_from_the_cells(run):
+    if run["predictions"]:
+        assert predictions_of(run["suites"]) == run["predictions"]
+    for suite in run["suites"]:
+        assert correlations(suite["cells"]) == suite["correlations"]
 
 
-def test_controls_are_sane(study):
-    assert broken_rules(study["cells"]) == []
+def test_controls_are_sane(run):
+    require_sane(run)
 
 
-def test_the_command_and_the_commit_are_told(study):
-    assert study["provenance"]["command"].startswith("creditflow study --preset")
-    assert len(study["provenance"]["commit"]) >= 7
+def test_the_command_and_the_commit_are_told(run):
+    assert run["provenance"]["command"].startswith("creditflow bench --preset")
+    assert len(run["provenance"]["commit"]) >= 7
+    assert not run["provenance"]["commit"].endswith("dirty")
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_the_tables_beside_it_are_its_own(path):
-    text = study_text(json.loads(gzip.decompress(path.read_bytes())))
-    shown = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-    assert path.with_name(path.name.replace(".json.gz", ".txt")).read_text(encoding="utf-8") == shown
+    text = document_text(read_results(path)) + "\n"
+    assert path.with_name(path.name.replace(".json.gz", ".txt")).read_text(encoding="utf-8") == text

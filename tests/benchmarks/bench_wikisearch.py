@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import creditflow
-from creditflow.envs.wikisearch.bm25 import analyse, build_bm25
+from creditflow.envs.bm25.analyser import analyse
+from creditflow.envs.bm25.index import build_index
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.loaders import read_questions
 from creditflow.envs.wikisearch.world.articles import passages
@@ -37,7 +38,7 @@ class PlainBM25:
     """The peer: postings in dictionaries, scores in a dictionary."""
 
     def __init__(self, documents: Sequence[str]) -> None:
-        counted = [Counter(analyse(document)) for document in documents]
+        counted = [Counter(analyse(document.lower())) for document in documents]
         lengths = [counts.total() for counts in counted]
         average = sum(lengths) / len(lengths)
         self.postings: dict[str, list[tuple[int, float]]] = {}
@@ -49,7 +50,7 @@ class PlainBM25:
 
     def search(self, query: str, k: int) -> list[int]:
         scores: dict[int, float] = {}
-        for term in analyse(query):
+        for term in analyse(query.lower()):
             for row, weight in self.postings.get(term, ()):
                 scores[row] = scores.get(row, 0.0) + self.idf[term] * weight
         return sorted(scores, key=lambda row: (-scores[row], row))[:k]
@@ -69,14 +70,14 @@ def rate(run: Callable[[str], object], queries: Sequence[str], seconds: float) -
 def bench_bm25(documents: Sequence[str], queries: Sequence[str], seconds: float) -> None:
     """Index time and queries a second, ours and the peer's."""
     start = time.perf_counter()
-    index = build_bm25(documents, [f"{i:08}" for i in range(len(documents))])
+    index = build_index((document.lower() for document in documents), [f"{i:08}" for i in range(len(documents))])
     built = time.perf_counter() - start
     start = time.perf_counter()
     peer = PlainBM25(documents)
     peer_built = time.perf_counter() - start
-    ours = rate(lambda query: index.search(query, 10), queries, seconds)
+    ours = rate(lambda query: index.search(query.lower(), 10), queries, seconds)
     theirs = rate(lambda query: peer.search(query, 10), queries, seconds)
-    words = sum(len(analyse(query)) for query in queries) / len(queries)
+    words = sum(len(analyse(query.lower())) for query in queries) / len(queries)
     print(f"bm25: {len(documents)} passages, {len(queries)} queries of {words:.1f} terms, top 10")
     print(f"  index  {built:6.2f} s   plain Python {peer_built:6.2f} s   ratio {peer_built / built:.2f}")
     print(f"  search {ours:6.0f} /s  plain Python {theirs:6.0f} /s  ratio {ours / theirs:.2f}")

@@ -134,6 +134,11 @@ def test_credit_sets_parameters(log, tmp_path):
         (["play", "--task", "sokoban1:0"], 3, "sokoban1:0"),
         (["bench", "--schemes", "grp0", "--out", "x"], 2, "did you mean 'grpo'"),
         (["bench", "--envs", ",", "--out", "x"], 2, "at least one suite"),
+        (["bench", "--envs", "grid", "--out", "x"], 2, "did you mean 'grids'"),
+        (["bench", "--envs", "sokoban,sokobn", "--out", "x"], 2, "did you mean 'sokoban'"),
+        (["bench", "--envs", "grids@x", "--out", "x"], 3, "does not exist"),
+        (["bench"], 2, "--out DIR"),
+        (["bench", "--show", "no-such-file"], 3, "no-such-file"),
         (["bench", "--envs", "sokoban@nowhere", "--out", "x"], 3, "does not exist"),
     ],
 )  # fmt: skip

@@ -110,6 +110,10 @@ outcome_single     zero          raw              zero | raw
 invalid_penalty    0.0           0.1              float
 invalid            invalid       unparsed         invalid | unparsed
 penalty_at         score         score            score | advantage
+key                state         text             state | text
+merge              none          none             none | hash
+merge_threshold    0.9           0.9              float
+merge_text         key           key              key | observation
 distance_discount  0.1           0.1              float"""
     assert table in text
 

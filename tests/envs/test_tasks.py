@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_data import ROOT
 
 import creditflow
 from creditflow.envs import ENVIRONMENTS, RowTasks, Task, content_id, load_panel, panel_names
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
-from creditflow.envs.tasks import PanelRow, draw_index, parse_panel, parse_panel_spec
+from creditflow.envs.tasks import PanelRow, draw_index, parse_panel, parse_panel_spec, write_panel
 
 ROW = {"task_id": "demo1:a", "split": "train", "locator": {"x": 1}, "strata": {}}
 
@@ -36,6 +37,13 @@ def test_a_panel_is_read_in_order():
     assert [row.task_id for row in panel.rows] == ["demo1:a", "demo1:b"]
     assert [row.task_id for row in panel.split("test")] == ["demo1:b"]
     assert panel.split("all") == panel.rows
+
+
+@pytest.mark.parametrize(("env", "name"), [(env, name) for env in ENVIRONMENTS for name in panel_names(env)])
+def test_a_published_panel_is_written_again_byte_for_byte(env, name, tmp_path):
+    write_panel(tmp_path / "panel.json", load_panel(env, name).rows, spaces=env == "alfworld")
+    published = ROOT / "assets" / "panels" / env / f"{name}.json"
+    assert (tmp_path / "panel.json").read_bytes() == published.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", type=int, default=8, help="levels (default 8)")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
     args = parser.parse_args(argv)
-    from creditflow.train.bench.run import provenance
+    from creditflow.train.bench.provenance import provenance
 
     tasks, out = example_tasks(args.tasks), Path(args.out)
     out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The columns of the study's tables: every scheme with the settings it is compared under, and the controls."""
+"""The columns of the tables: every scheme with the settings it is compared under, and the controls."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import MappingProxyType
@@ -11,13 +11,30 @@ from typing import Any, Literal
 import numpy as np
 
 from creditflow.envs.errors import unknown_name
-from creditflow.train.bench.controls import Column, Judge, flipped, oracle_adv, oracle_progress, shuffled
+from creditflow.train.bench.controls import (
+    Column,
+    Judge,
+    flipped,
+    oracle_adv,
+    oracle_progress,
+    recorded_progress,
+    shuffled,
+)
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.grouptd import VARIANTS
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.groups import Group
 
-__all__ = ["CONTROLS", "CURVE_COLUMNS", "OFFLINE_COLUMNS", "SCHEMES", "SchemeColumn", "make_columns"]
+__all__ = [
+    "NAMED",
+    "SchemeColumn",
+    "make_columns",
+    "played_column",
+    "reads_texts",
+    "scheme_column",
+    "scheme_columns",
+    "settings_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +51,19 @@ class SchemeColumn:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     step_only: bool = False
 
-    def bind(self, horizon: int, key: Literal["state", "text"]) -> Column:
-        """The column for tasks with this turn limit, comparing states by this key."""
+    def made(self, horizon: int, key: Literal["state", "text"]) -> credit.Scheme:
+        """The scheme for tasks with this turn limit, comparing states by this key."""
         known = {f.name for f in fields(lookup(self.scheme))}
         given = dict(self.parameters)
         if "key" in known:
             given["key"] = key
         if "horizon" in known:
             given.setdefault("horizon", horizon)
-        scheme = credit.make(self.scheme, **given)
+        return credit.make(self.scheme, **given)
+
+    def bind(self, horizon: int, key: Literal["state", "text"]) -> Column:
+        """The column for tasks with this turn limit, comparing states by this key."""
+        scheme = self.made(horizon, key)
         if not self.step_only:
             return scheme.assign
 
@@ -58,7 +79,7 @@ class SchemeColumn:
         return assign
 
 
-SCHEMES: Mapping[str, SchemeColumn] = MappingProxyType(
+NAMED: Mapping[str, SchemeColumn] = MappingProxyType(
     {
         "grpo": SchemeColumn("grpo"),
         "rloo": SchemeColumn("rloo"),
@@ -72,39 +93,47 @@ SCHEMES: Mapping[str, SchemeColumn] = MappingProxyType(
         "grouptd_free": SchemeColumn("grouptd", {"horizon": 0}),
     }
 )
-CONTROLS = (
-    "oracle_adv",
-    "oracle_progress",
-    "shuffled(oracle_adv)",
-    "flipped(oracle_adv)",
-    "shuffled(grouptd)",
-    "shuffled(graphgpo)",
-)
-OFFLINE_COLUMNS = (*(name for name in SCHEMES if name != "leave_one_out"), *CONTROLS)
-CURVE_COLUMNS = (
-    "grpo",
-    "gigpo",
-    "gigpo_mean",
-    "graphgpo",
-    "rewardflow_raw",
-    "evaluation",
-    "grouptd",
-    "grouptd_8",
-    "grouptd_det",
-    "grouptd_outcome",
-    "oracle_adv",
-    "oracle_progress",
-    "shuffled(grouptd)",
-)
+
+
+def scheme_columns(variants: bool) -> tuple[str, ...]:
+    """Columns that are compared when nobody names any: every registered scheme, and the named variants if asked."""
+    named = [name for name in NAMED if name != "leave_one_out"] if variants else []
+    return tuple(dict.fromkeys([*named, *credit.names()]))
+
+
+def scheme_column(name: str) -> SchemeColumn:
+    """A column by name: one of ``NAMED``, else the registered scheme as its paper has it.
+
+    Raises:
+        ConfigError: neither; suggests the near name.
+    """
+    if name in NAMED:
+        return NAMED[name]
+    if name in credit.names():
+        return SchemeColumn(name)
+    raise unknown_name("credit scheme", name, {*NAMED, *credit.names()})
+
+
+def settings_of(names: Sequence[str]) -> dict[str, str]:
+    """How columns differ from their paper's preset, in words; only those that do."""
+    told = {}
+    for name in names:
+        column = scheme_column(name)
+        parts = [f"{key.rstrip('_')}={value}" for key, value in column.parameters.items()]
+        if column.step_only:
+            parts.append("step part alone")
+        if parts:
+            told[name] = f"{column.scheme} with {', '.join(parts)}"
+    return told
 
 
 def make_columns(
     names: Sequence[str], judge: Judge, rng: np.random.Generator, *, key: Literal["state", "text"] = "state"
 ) -> dict[str, Column]:
-    """Columns by name: a key of ``SCHEMES``, an oracle, or ``shuffled(X)`` or ``flipped(X)`` of one.
+    """Columns by name.
 
     Args:
-        names: in order.
+        names: of schemes, of oracles, or ``shuffled(X)`` or ``flipped(X)`` of one.
         judge: of the policy that made the rollouts.
         rng: of the shuffling.
         key: what schemes take for equal states.
@@ -113,23 +142,50 @@ def make_columns(
         ConfigError: an unknown name.
     """
 
-    def make(name: str) -> Column:
-        if name in SCHEMES:
-            return _bound(name, judge.mdp.horizon, key)
-        if name == "oracle_adv":
-            return oracle_adv(judge)
-        if name == "oracle_progress":
-            return oracle_progress(judge)
-        if name.startswith("shuffled(") and name.endswith(")"):
-            return shuffled(make(name[9:-1]), rng)
-        if name.startswith("flipped(") and name.endswith(")"):
-            return flipped(make(name[8:-1]))
-        raise unknown_name("column", name, [*SCHEMES, "oracle_adv", "oracle_progress", "shuffled(X)", "flipped(X)"])
+    def plain(name: str) -> Column:
+        oracle = ORACLES.get(name)
+        return oracle(judge) if oracle else _bound(name, judge.mdp.horizon, key)
 
-    return {name: make(name) for name in names}
+    return {name: _with_spoilt(name, plain, rng) for name in names}
+
+
+def played_column(name: str, horizon: int, rng: np.random.Generator) -> Column:
+    """A column on rollouts that an environment recorded: exact advantages are unknown, distances are in the log.
+
+    Args:
+        name: of a scheme, ``oracle_progress``, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        horizon: the turn limit.
+        rng: of the shuffling.
+    """
+
+    def plain(name: str) -> Column:
+        return recorded_progress if name == "oracle_progress" else _bound(name, horizon, "state")
+
+    return _with_spoilt(name, plain, rng)
+
+
+def reads_texts(name: str, horizon: int) -> bool:
+    """Whether a column, or what it spoils, reads texts of turns: then rollouts have to keep them."""
+    for spoilt in ("shuffled(", "flipped("):
+        if name.startswith(spoilt):
+            return reads_texts(name[len(spoilt) : -1], horizon)
+    return name not in ORACLES and bool(scheme_column(name).made(horizon, "state").texts)
+
+
+ORACLES: Mapping[str, Callable[[Judge], Column]] = MappingProxyType(
+    {"oracle_adv": oracle_adv, "oracle_progress": oracle_progress}
+)
+
+
+def _with_spoilt(name: str, plain: Callable[[str], Column], rng: np.random.Generator) -> Column:
+    if name.startswith("shuffled(") and name.endswith(")"):
+        return shuffled(_with_spoilt(name[9:-1], plain, rng), rng)
+    if name.startswith("flipped(") and name.endswith(")"):
+        return flipped(_with_spoilt(name[8:-1], plain, rng))
+    return plain(name)
 
 
 @lru_cache(maxsize=256)
 def _bound(name: str, horizon: int, key: Literal["state", "text"]) -> Column:
     """Schemes are checked when they are made; a learning curve would make thousands."""
-    return SCHEMES[name].bind(horizon, key)
+    return scheme_column(name).bind(horizon, key)

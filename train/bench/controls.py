@@ -17,10 +17,10 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.exact import Exact, evaluate, natural_direction, policy_gradient, visit_shares
 from creditflow.train.bench.mdp import FiniteMDP
 from creditflow.train.bench.simulate import ArrayGroup
-from creditflow.wrappers.credit import Credit
+from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.groups import Group
 
-__all__ = ["Column", "Judge", "Located", "flipped", "oracle_adv", "oracle_progress", "shuffled"]
+__all__ = ["Column", "Judge", "Located", "flipped", "oracle_adv", "oracle_progress", "recorded_progress", "shuffled"]
 
 Floats = NDArray[np.float64]
 Column = Callable[[Group], Credit]  # a scheme's ``assign``, or a control
@@ -130,6 +130,23 @@ def oracle_progress(judge: Judge) -> Column:
         return _credit(group, known[state] - known[after])
 
     return assign
+
+
+def recorded_progress(group: Group) -> Credit:
+    """d(s) − d(s′) from the distances that ``Recorder(oracle=True)`` wrote; dead states as in ``oracle_progress``.
+
+    Raises:
+        CreditError: the log has no such distances.
+    """
+    try:
+        pairs = [(turn.values["distance.oracle"], turn.values["distance.oracle.next"]) for turn in group.turns]
+    except KeyError as error:
+        raise CreditError(
+            f"group {group.group_id!r}: a turn lacks {error}, which Recorder(oracle=True) writes"
+        ) from None
+    distance = np.array(pairs).reshape(-1, 2)
+    known = np.where(distance < 0.0, distance.max(initial=0.0) + 1.0, distance)
+    return _credit(group, known[:, 0] - known[:, 1])
 
 
 def shuffled(column: Column, rng: np.random.Generator) -> Column:

@@ -6,9 +6,9 @@ policy that became quick gets more updates out of the same turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,9 @@ from creditflow.train.bench.metrics import sampled_gradient
 from creditflow.train.bench.policies import softmax
 from creditflow.train.bench.simulate import simulate
 from creditflow.train.bench.steps import step_sizes
+from creditflow.wrappers.credit import CreditError
 
-__all__ = ["ExactCurve", "learn_exactly"]
+__all__ = ["ExactCurve", "Learned", "learn_exactly"]
 
 MOST_UPDATES = 6  # times the planned number: quick policies update more often, up to here
 POINTS = 12  # of the curve that is kept
@@ -45,6 +46,18 @@ class ExactCurve:
     updates: int
 
 
+class Learned(NamedTuple):
+    """All columns on one task.
+
+    Attributes:
+        curves: by column.
+        undefined: why a column is missing, by name.
+    """
+
+    curves: Mapping[str, ExactCurve]
+    undefined: Mapping[str, str]
+
+
 def learn_exactly(
     mdp: FiniteMDP,
     logits: NDArray[np.float64],
@@ -55,8 +68,8 @@ def learn_exactly(
     updates: int,
     kl: float,
     key: Literal["state", "text"] = "state",
-) -> dict[str, ExactCurve]:
-    """Learn under every column.
+) -> Learned:
+    """Learn under every column; a scheme that meets a group it cannot score is left out.
 
     Args:
         mdp, logits: the task and the first policy.
@@ -72,6 +85,7 @@ def learn_exactly(
     rate = np.full(len(names), float(success(mdp, softmax(logits))))
     spent = np.zeros(len(names))
     history: list[list[tuple[float, float]]] = [[(0.0, rate[0])] for _ in names]
+    undefined: dict[str, str] = {}
     for _ in range(MOST_UPDATES * updates):
         active = np.flatnonzero(spent < budget)
         if not len(active):
@@ -85,9 +99,15 @@ def learn_exactly(
             judge = Judge(mdp, policies[i])
             at = judge.locate(group)
             (column,) = make_columns([names[p]], judge, mixing, key=key).values()
-            directions[i] = sampled_gradient(judge, group, column(group), at)
-            weights[i] = np.bincount(at.state, minlength=mdp.size) / len(at.state)
             spent[p] += len(at.state)
+            try:
+                directions[i] = sampled_gradient(judge, group, column(group), at)
+            except CreditError as error:
+                if "oracle" in names[p]:
+                    raise
+                undefined[names[p]] = str(error)
+                directions[i], spent[p] = 0.0, np.inf
+            weights[i] = np.bincount(at.state, minlength=mdp.size) / len(at.state)
         met = np.flatnonzero(weights.any(axis=0))  # elsewhere directions vanish
         sizes = step_sizes(policies[:, met], directions[:, met], weights[:, met], kl)
         tables[active] += sizes[:, None, None] * directions
@@ -95,7 +115,8 @@ def learn_exactly(
         rate[active] = success(mdp, softmax(tables[active]))
         for p in active.tolist():
             history[p].append((spent[p], rate[p]))
-    return {name: _summary(history[p], budget) for p, name in enumerate(names)}
+    found = {name: _summary(history[p], budget) for p, name in enumerate(names) if name not in undefined}
+    return Learned(found, undefined)
 
 
 def _summary(history: list[tuple[float, float]], budget: float) -> ExactCurve:

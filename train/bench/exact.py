@@ -66,15 +66,16 @@ def evaluate(mdp: FiniteMDP, policy: Floats) -> Exact:
 
 def success(mdp: FiniteMDP, policies: Floats) -> Floats:
     """J = V_H(start) of policies (…, S, A); float64 (…)."""
-    value = np.broadcast_to(_first_values(mdp), (*policies.shape[:-2], mdp.size + len(mdp.end_score))).copy()
-    kernel = mdp.chance[:, :, 0] if mdp.deterministic else mdp.chance
-    table = mdp.successor[:, :, 0] if mdp.deterministic else mdp.successor
+    shape = policies.shape[:-2]
+    many = np.ascontiguousarray(np.moveaxis(policies.reshape(-1, *policies.shape[-2:]), 0, -1))  # (S, A, B)
+    value = np.repeat(_first_values(mdp)[:, None], many.shape[2], axis=1)
     for _ in range(mdp.horizon):
-        after = kernel * value[..., table]
-        if not mdp.deterministic:
-            after = after.sum(axis=-1)
-        value[..., : mdp.size] = np.einsum("...sa,...sa->...s", policies, after)
-    start: Floats = value[..., mdp.start]
+        if mdp.deterministic:
+            after = value[mdp.successor[:, :, 0]]
+        else:
+            after = np.einsum("sak,sakb->sab", mdp.chance, value[mdp.successor])
+        value[: mdp.size] = np.einsum("sab,sab->sb", many, after)
+    start: Floats = value[mdp.start].reshape(shape)
     return start
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,10 @@ from creditflow.train.bench.metrics import (
 )
 from creditflow.train.bench.policies import softmax
 from creditflow.train.bench.simulate import simulate
-from creditflow.wrappers.credit import Credit
+from creditflow.wrappers.credit import Credit, CreditError
+from creditflow.wrappers.groups import Group
 
-__all__ = ["KLS", "Measures", "measure"]
+__all__ = ["KLS", "Measured", "Measures", "measure"]
 
 KLS = (0.001, 0.01)
 EFFICIENCY_DISCOUNT = 0.95
@@ -45,7 +46,9 @@ class Measures:
         bias2, variance: M3.
         agree, agree_efficiency: M4 against Q^π and against Q*_γ.
         failed, succeeded: M5, AUROC of centred credit.
+        failed_raw, succeeded_raw: the same of raw credit.
         coverage: share of turns with credit.
+        dead_groups: share of groups without any credit.
     """
 
     cos_mean: float
@@ -58,7 +61,26 @@ class Measures:
     agree_efficiency: float
     failed: float
     succeeded: float
+    failed_raw: float
+    succeeded_raw: float
     coverage: float
+    dead_groups: float
+
+
+class Measured(NamedTuple):
+    """All columns on one task.
+
+    Attributes:
+        columns: measures by column.
+        natural: how much more the natural gradient gains than ∇J at each of ``KLS`` (the true ceiling of M2).
+        base: share of good turns among good and bad ones in failed and in successful rollouts (M5's base rates).
+        undefined: why a column is missing, by name.
+    """
+
+    columns: Mapping[str, Measures]
+    natural: tuple[float, float]
+    base: tuple[float, float]
+    undefined: Mapping[str, str]
 
 
 def measure(
@@ -70,18 +92,13 @@ def measure(
     size: int,
     groups: int,
     key: Literal["state", "text"] = "state",
-) -> tuple[dict[str, Measures], float]:
-    """Measure columns on ``groups`` fresh groups of ``size`` rollouts.
-
-    Returns:
-        Measures by column, and how much more the natural gradient gains than ∇J at KL .01 (the true ceiling of M2).
-    """
+) -> Measured:
+    """Measure columns on ``groups`` fresh groups of ``size`` rollouts."""
     policy = softmax(logits)
     judge = Judge(mdp, policy)
-    columns = make_columns(names, judge, rng, key=key)
     played = [simulate(mdp, policy[None], size, rng, name=f"g{i}")[0] for i in range(groups)]
     where = [judge.locate(group) for group in played]
-    scored: dict[str, list[Credit]] = {name: [column(group) for group in played] for name, column in columns.items()}
+    scored, undefined = _score(make_columns(names, judge, rng, key=key), played)
     gradients = {
         name: np.stack(
             [sampled_gradient(judge, group, c, at) for group, c, at in zip(played, given, where, strict=True)]
@@ -95,6 +112,7 @@ def measure(
     advantage = np.concatenate([judge.advantage[at.left, at.state, at.action] for at in where])
     won = np.concatenate([group.arrays.success[group.arrays.trajectory] for group in played])
     result = {}
+    base = (float("nan"), float("nan"))
     for number, (name, given) in enumerate(scored.items()):
         rows = slice(2 + number * groups, 2 + (number + 1) * groups)
         raw = np.concatenate([c.flat_advantages for c in given])
@@ -102,18 +120,37 @@ def measure(
             [centred_within_states(c.flat_advantages, at.state) for c, at in zip(given, where, strict=True)]
         )
         hidden = hidden_value(advantage, centred, raw, won)
+        base = hidden.failed_base, hidden.succeeded_base
         pointing = direction(gradients[name], judge.gradient)
         spread = bias_variance(gradients[name], judge.gradient)
         small, large = (float(gained[kl][rows].mean() / gained[kl][0]) for kl in KLS)
+        dead = float(np.mean([not c.flat_advantages.any() for c in given]))
         result[name] = Measures(
-            pointing.of_mean, pointing.one_batch, small, large, spread.bias2, spread.variance,
-            agree[name], efficient[name], hidden.failed, hidden.succeeded, coverage(given),
+            pointing.of_mean, pointing.one_batch, small, large, spread.bias2, spread.variance, agree[name],
+            efficient[name], hidden.failed, hidden.succeeded, hidden.failed_raw, hidden.succeeded_raw,
+            coverage(given), dead,
         )  # fmt: skip
-    return result, float(gained[KLS[1]][1] / gained[KLS[1]][0])
+    small, large = (float(gained[kl][1] / gained[kl][0]) for kl in KLS)
+    return Measured(result, (small, large), base, undefined)
+
+
+def _score(
+    columns: Mapping[str, Callable[[Group], Credit]], played: Sequence[Group]
+) -> tuple[dict[str, list[Credit]], dict[str, str]]:
+    """Credit of every column, and why a scheme has none; an oracle that cannot score is a defect and raises."""
+    scored, undefined = dict[str, list[Credit]](), dict[str, str]()
+    for name, column in columns.items():
+        try:
+            scored[name] = [column(group) for group in played]
+        except CreditError as error:
+            if "oracle" in name:
+                raise
+            undefined[name] = str(error)
+    return scored, undefined
 
 
 def _concordances(
-    scored: dict[str, list[Credit]], where: Sequence[Located], values: NDArray[np.float64]
+    scored: Mapping[str, Sequence[Credit]], where: Sequence[Located], values: NDArray[np.float64]
 ) -> dict[str, float]:
     """M4 of every column over the first groups."""
     sums = {name: Concordance(0.0, 0.0) for name in scored}

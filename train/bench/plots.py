@@ -1,60 +1,191 @@
-"""Plots of a benchmark as PNG files."""
+"""A document as pictures: bias against variance, exact learning curves, and learning through an environment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from creditflow.envs.errors import MissingExtraError
-from creditflow.train.bench.run import BASELINE, SuiteResult
+from creditflow.train.bench.statistics import Estimate
+from creditflow.train.bench.summary import Summary, baseline
+from creditflow.wrappers import credit
 
-__all__ = ["COLOURS", "plot_learning"]
+__all__ = ["COLOURS", "Plot", "plot_document", "require_plots"]
 
 # Okabe and Ito's palette: distinguishable with any colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DASHES = ("-", "--", "-.", (0, (1, 1)))  # curves that coincide stay visible
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+SPOILT = "#999999"
+CellRow = Mapping[str, Any]
 
 
-def plot_learning(result: SuiteResult, path: Path) -> None:
-    """Learning curves, and each area against the baseline's with its interval.
+class Plot(NamedTuple):
+    """One picture.
+
+    Attributes:
+        suite: name.
+        path: PNG file.
+        caption: what it shows, in a sentence.
+    """
+
+    suite: str
+    path: Path
+    caption: str
+
+
+def require_plots() -> None:
+    """Check that pictures can be made, before work is done.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401 - only whether it is there
     except ImportError as error:
         raise MissingExtraError("matplotlib", "bench") from error
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+
+
+def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
+    """Draw every suite into ``folder``."""
+    require_plots()
+    folder.mkdir(parents=True, exist_ok=True)
+    plots = []
+    for number, suite in enumerate(document["suites"]):
+        if "cells" in suite:
+            plots.append(_bias_variance(suite, folder / f"bias-variance-{number}.png"))
+            if any(cell["curves"] for cell in suite["cells"]):
+                plots.append(_curves(suite, folder / f"curves-{number}.png"))
+        else:
+            plots.append(_learning(suite, folder / f"learning-{number}.png"))
+    return plots
+
+
+def _look(suite: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, dash and marker of what is drawn: registered schemes, oracles, and one shuffled control."""
+    schemes = [n for n in suite["schemes"] if n in credit.names() and n in names] or [
+        n for n in suite["schemes"] if n in names
+    ]
+    look: dict[str, dict[str, Any]] = {}
+    for i, name in enumerate(schemes):
+        turn = i + i // len(COLOURS)
+        look[name] = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[turn % 4], "marker": MARKERS[turn % 8]}
+    reference = next((n[8:-1] for n in suite["controls"] if n.startswith("flipped(") and "oracle" not in n), "")
+    for name, dash, mark in (
+        ("oracle_adv", ":", "*"),
+        ("oracle_progress", ":", "+"),
+        (f"shuffled({reference})", "--", "x"),
+    ):
+        if name in names:
+            look[name] = {"color": SPOILT if "(" in name else "#444444", "linestyle": dash, "marker": mark}
+    return look
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, width_ratios=[3, 2])
-    names: Sequence[str] = [row.score.scheme for row in result.rows]
-    for i, row in enumerate(result.rows):
-        colour = COLOURS[i % len(COLOURS)]
-        left.plot(row.curve, label=row.score.scheme, color=colour, linewidth=1.8, linestyle=DASHES[i % len(DASHES)])
-        gain = row.gain
-        right.errorbar(
-            gain.mean,
-            i,
-            xerr=[[gain.mean - gain.low], [gain.high - gain.mean]],
-            fmt="o",
-            color=colour,
-            capsize=4,
-        )
-    right.axvline(0.0, color="#888888", linewidth=1.0)
-    left.axhline(result.expert_success, color="#888888", linestyle=":", linewidth=1.2, label="expert")
-    left.set(
-        xlabel="policy update (equal KL)", ylabel="success on the learned tasks", ylim=(0, 1.03), title=result.name
-    )
-    left.legend(frameon=False, fontsize=9)
-    right.set(
-        xlabel=f"area under the curve minus {BASELINE}'s, 95 % interval", yticks=range(len(names)), yticklabels=names
-    )
-    right.invert_yaxis()
-    for axes in (left, right):
+    return figure
+
+
+def _finish(figure: Any, path: Path) -> None:
+    for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
     temporary = path.with_name(path.name + ".tmp")
     figure.savefig(temporary, format="png", dpi=130)
     temporary.replace(path)
+
+
+def _bias_variance(suite: Mapping[str, Any], path: Path) -> Plot:
+    """One line a column, one point a group size: squared bias (mean) against variance (median), aliased cells apart."""
+    cells: Sequence[CellRow] = [c for c in suite["cells"] if c["offline"]]
+    sides = {
+        "keys tell states apart": [c for c in cells if c["kind"] != "alias"],
+        "aliased text keys": [c for c in cells if c["kind"] == "alias"],
+    }
+    sides = {title: chosen for title, chosen in sides.items() if chosen}
+    look = _look(suite, Summary(cells).columns)
+    figure = _figure(4.2 * len(sides) + 2.2, 4.2)
+    for axes, (title, chosen) in zip(figure.subplots(1, len(sides), squeeze=False)[0], sides.items(), strict=True):
+        for name, style in look.items():
+            points = []
+            for size in sorted({c["size"] for c in chosen}):
+                rows = [c["offline"][name] for c in chosen if c["size"] == size]
+                bias = [row["bias2"] for row in rows if row["bias2"] is not None]
+                spread = [row["variance"] for row in rows if row["variance"] is not None]
+                if bias and spread:
+                    points.append((float(np.mean(bias)), float(np.median(spread))))
+            if points:
+                axes.plot(*zip(*points, strict=True), label=name, **style, markersize=5.5)
+        axes.set(xlabel="squared bias of the direction", ylabel="relative variance", yscale="log", title=title)
+    _legend(figure)
+    _finish(figure, path)
+    sizes = ", ".join(str(g) for g in sorted({c["size"] for c in cells}))
+    return Plot(
+        suite["name"],
+        path,
+        f"Bias against variance of the sampled gradient, one point for each group size ({sizes}; larger groups are lower). "
+        "Lower left is better: bias stays however many rollouts there are, variance does not.",
+    )
+
+
+def _curves(suite: Mapping[str, Any], path: Path) -> Plot:
+    """Mean exact success against the share of the turn budget, one panel for each kind of task."""
+    cells: Sequence[CellRow] = [c for c in suite["cells"] if c["curves"]]
+    kinds = list(dict.fromkeys(c["kind"] for c in cells))
+    look = _look(suite, Summary(cells).learned)
+    figure = _figure(2.9 * len(kinds) + 2.2, 3.6)
+    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0], kinds, strict=True):
+        for name, style in look.items():
+            mean = np.mean([c["curves"][name]["points"] for c in cells if c["kind"] == kind], axis=0)
+            axes.plot(np.linspace(0, 1, len(mean)), mean, label=name, linewidth=1.6, **(style | {"marker": ""}))
+        axes.set(xlabel="share of the turn budget", title=kind)
+    figure.axes[0].set_ylabel("exact success")
+    _legend(figure)
+    _finish(figure, path)
+    return Plot(
+        suite["name"], path, "Exact success while a table policy learns, mean over the cells of each kind of task."
+    )
+
+
+def _learning(suite: Mapping[str, Any], path: Path) -> Plot:
+    """Learning curves, and each area against the baseline's with its interval."""
+    rows = suite["rows"]
+    look = _look(suite, list(rows))
+    figure = _figure(10.5, 4.2)
+    left, right = figure.subplots(1, 2, width_ratios=[3, 2])
+    for i, (name, style) in enumerate(look.items()):
+        left.plot(rows[name]["curve"], label=name, linewidth=1.8, **(style | {"marker": ""}))
+        gain = Estimate(*rows[name]["gain"])
+        right.errorbar(
+            gain.mean,
+            i,
+            xerr=[[gain.mean - gain.low], [gain.high - gain.mean]],
+            fmt="o",
+            color=style["color"],
+            capsize=4,
+        )
+    right.axvline(0.0, color="#888888", linewidth=1.0)
+    left.axhline(suite["expert"], color="#888888", linestyle=":", linewidth=1.2)
+    left.set(xlabel="policy update (equal KL)", ylabel="success on the learned tasks", ylim=(0, 1.03))
+    against = baseline([*suite["schemes"], *suite["controls"]])
+    right.set(xlabel=f"area over {against}, 95 %", yticks=range(len(look)), yticklabels=list(look))
+    right.invert_yaxis()
+    left.legend(frameon=False, fontsize=8)
+    _finish(figure, path)
+    return Plot(
+        suite["name"],
+        path,
+        "Success while a table policy learns through the environment (dotted: the expert), and areas.",
+    )
+
+
+def _legend(figure: Any) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)

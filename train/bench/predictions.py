@@ -1,4 +1,4 @@
-"""Hit or miss: the predictions of ``predictions.json``, judged by rules on a study's cells.
+"""Hit or miss: the predictions of ``predictions.json``, judged by rules on the cells of a full run.
 
 Every rule gives the verdict and what was observed. A prediction whose cells were not run is neither.
 """
@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from creditflow.train.bench.exact_tasks import SOKOBAN_KINDS
 from creditflow.train.bench.sanity import ERRORS, exceptions
-from creditflow.train.bench.study import SOKOBAN_KINDS, correlations, paired
+from creditflow.train.bench.statistics import paired
+from creditflow.train.bench.summary import correlations
 
 __all__ = ["Verdict", "judge_predictions", "load_predictions"]
 

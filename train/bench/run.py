@@ -1,177 +1,245 @@
-"""One benchmark run: suites × schemes → results.json, tables, plots, report.html."""
+"""One benchmark run: suites × columns → one document, from which every table, plot and page is made.
+
+A suite whose states fit tables is measured against exact values (M1 to M5) and learned exactly; any other suite is
+learned through its environment. Either way all columns, controls included, see the same rollouts.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
-import os
-import platform
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import creditflow
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.atomic import atomic_writer
-from creditflow.train.bench.learning import Curve, learn
-from creditflow.train.bench.scoring import Score, log_statistics, score_log
-from creditflow.train.bench.statistics import Estimate, bootstrap
-from creditflow.train.bench.suites import PRESETS, Preset, Suite, open_suite
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.cells import assemble, cells_of, run_task
+from creditflow.train.bench.columns import scheme_column, scheme_columns, settings_of
+from creditflow.train.bench.jobs import Job, Workshop, fingerprint
+from creditflow.train.bench.lineup import Lineup, line_up
+from creditflow.train.bench.played import learn, played_row
+from creditflow.train.bench.predictions import judge_predictions, load_predictions
+from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
+from creditflow.train.bench.provenance import code_digest, provenance
+from creditflow.train.bench.sanity import sanity_rules
+from creditflow.train.bench.scoring import log_statistics, score_cost, sight
+from creditflow.train.bench.suites import Suite, open_suite
+from creditflow.train.bench.summary import BASELINE, correlations
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
-from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
 
-__all__ = ["BASELINE", "Row", "SuiteResult", "provenance", "run_bench"]
+__all__ = ["RESULTS_VERSION", "read_results", "run_bench", "write_results"]
 
-BASELINE = "grpo"
-RESULTS_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a suite's table.
-
-    Attributes:
-        score: the scheme on the recorded log.
-        first, last: mean success before learning and after it.
-        area: mean success over all iterations.
-        gain: area minus the baseline's on the same tasks and seeds.
-        curve: mean success per iteration.
-        turns: environment turns per seed.
-    """
-
-    score: Score
-    first: float
-    last: Estimate
-    area: Estimate
-    gain: Estimate
-    curve: list[float]
-    turns: float
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteResult:
-    """Everything about one suite."""
-
-    name: str
-    tasks: int
-    log: Mapping[str, Any]
-    expert_success: float
-    rows: tuple[Row, ...]
+RESULTS_VERSION = 2
+LOG_SIZE = 8  # rollouts in a group of the recorded log
+WHOLE = {"provenance", "amounts", "suites", "predictions", "sanity"}
+SUITE = {
+    "name",
+    "spec",
+    "kinds",
+    "why",
+    "horizon",
+    "oracle",
+    "settings",
+    "log",
+    "expert",
+    "cost",
+    "schemes",
+    "controls",
+    "undefined",
+}
+PROTOCOL = ("grids", "sokoban")  # suites that the predictions speak of
 
 
 def run_bench(
-    suites: Sequence[str], schemes: Sequence[str], preset_name: str, out: Path, *, seed: int, workers: int
-) -> list[SuiteResult]:
-    """Run and write everything into ``out``; returns what the tables show."""
-    preset = PRESETS[preset_name]
-    made = {name: credit.make(name) for name in schemes}
-    out.mkdir(parents=True, exist_ok=True)
-    began = time.time()
-    results = []
-    for spec in suites:
-        suite = open_suite(spec, preset.tasks)
-        results.append(_run_suite(suite, made, preset, out, seed=seed, workers=workers))
-    facts = provenance(sys.argv[1:], seed) | {"preset": preset_name, "seconds": round(time.time() - began, 1)}
-    document = {
+    specs: Sequence[str],
+    schemes: Sequence[str],
+    preset_name: str,
+    out: Path,
+    *,
+    seed: int,
+    workers: int,
+    command: Sequence[str],
+) -> dict[str, Any]:
+    """Run; writes the recorded logs into ``out`` and keeps finished parts there until ``write_results``.
+
+    Args:
+        specs: of the suites.
+        schemes: names; empty: all, in a full run with their variants.
+        preset_name: amounts.
+        out: folder.
+        seed: of everything.
+        workers: processes.
+        command: arguments as the person typed them.
+
+    Returns:
+        The document: plain JSON.
+    """
+    preset, began = PRESETS[preset_name], time.time()
+    names = tuple(schemes) or scheme_columns(preset.variants)
+    opened = [open_suite(spec, preset, seed) for spec in specs]  # a wrong one is told before any work
+    mark = fingerprint(code_digest(), asdict(preset), names, seed)
+    workshop = Workshop(out / "unfinished", mark, workers)
+    suites = [_run_suite(suite, names, preset, out, seed, workshop) for suite in opened]
+    judged = preset_name == "full" and not schemes
+    document: dict[str, Any] = {
         "results_version": RESULTS_VERSION,
-        "provenance": facts,
-        "preset": asdict(preset),
-        "suites": [asdict(result) for result in results],
+        "provenance": provenance(command, seed)
+        | {"preset": preset_name, "workers": workers, "seconds": round(time.time() - began, 1)},
+        "amounts": asdict(preset),
+        "suites": suites,
+        "predictions": predictions_of(suites) if judged else None,
     }
-    with atomic_writer(out / "results.json") as stream:
-        json.dump(document, stream, indent=1, allow_nan=False)
-    return results
+    document["sanity"] = [rule._asdict() for rule in sanity_rules(document)]
+    write_results(document, out / "results.json")
+    workshop.close()
+    return document
+
+
+def predictions_of(suites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The predictions with their verdicts on these suites."""
+    cells = [cell for suite in suites if suite["spec"] in PROTOCOL for cell in suite["cells"]]
+    return {"written": load_predictions()["written"], "judged": judge_predictions(cells)}
+
+
+def write_results(document: Mapping[str, Any], path: Path) -> None:
+    """Write the document as JSON."""
+    with atomic_writer(path) as stream:
+        json.dump(document, stream, separators=(",", ":"), allow_nan=False)
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """A document that was written before, packed or not.
+
+    Raises:
+        DataError: not the results of a benchmark, or of another version.
+    """
+    packed = path.read_bytes()
+    try:
+        document = json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{path} is not the results of a benchmark: {error}") from error
+    version = document.get("results_version") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or version != RESULTS_VERSION:
+        raise DataError(f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}")
+    lacking = WHOLE - document.keys()
+    for suite in document.get("suites", ()):
+        lacking |= SUITE - suite.keys() if isinstance(suite, dict) else SUITE
+        lacking |= set() if {"cells", "rows"} & set(suite) else {"cells"}
+    if lacking:
+        raise DataError(f"{path}: the results of a benchmark hold {', '.join(sorted(lacking))}, these do not")
+    return document
 
 
 def _run_suite(
-    suite: Suite, schemes: Mapping[str, credit.Scheme], preset: Preset, out: Path, *, seed: int, workers: int
-) -> SuiteResult:
-    env = GroupEnv(suite.env, size=preset.group_size, policy="tabular", **suite.settings)
-    agent = TabularAgent(guidance=suite.guidance)
-    played = play_groups(env, agent, suite.tasks, seed=seed)
-    groups = list(progress(played, f"{suite.name}: rollouts", len(suite.tasks)))
+    suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, workshop: Workshop
+) -> dict[str, Any]:
+    groups = _record(suite, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
-    expert = GroupEnv(suite.env, size=1, texts=False, **suite.settings)
-    solved = [g.trajectories[0].success for g in play_groups(expert, ExpertAgent(), suite.tasks)]
-    schemes = {name: scheme for name, scheme in schemes.items() if _defined(name, scheme, suite, groups)}
-    scores = score_log(schemes, groups)
-    jobs = [(name, scheme, suite, preset, seed + s) for name, scheme in schemes.items() for s in range(preset.seeds)]
-    curves = list(progress(_learn_all(jobs, workers), f"{suite.name}: learning", len(jobs)))
-    return SuiteResult(
-        name=suite.name,
-        tasks=len(suite.tasks),
-        log=log_statistics(groups),
-        expert_success=float(np.mean(solved)),
-        rows=tuple(_row(score, curves) for score in scores),
-    )
+    horizon = max(play.horizon for play in suite.plays)
+    lineup = line_up(names, groups, horizon=horizon, exact=bool(suite.kinds))
+    facts = {
+        "name": suite.name,
+        "spec": suite.spec,
+        "kinds": list(suite.kinds),
+        "why": suite.why,
+        "horizon": horizon,
+        "oracle": all(play.oracle for play in suite.plays),
+        "settings": settings_of(lineup.schemes),
+        "log": log_statistics(groups),
+        "expert": _expert(suite),
+        "cost": {name: score_cost(scheme_column(name).bind(horizon, "state"), groups) for name in lineup.schemes},
+    }
+    if suite.kinds:
+        return facts | _exact(suite, lineup, preset.exact(suite.name), seed, workshop)
+    return facts | _played(suite, lineup, preset.played, groups, seed, workshop)
 
 
-def _defined(name: str, scheme: credit.Scheme, suite: Suite, groups: Sequence[Group]) -> bool:
-    """Whether a scheme can score these groups; says why not."""
-    reason = next(filter(None, map(scheme.undefined_on, groups)), "")
-    if reason:
-        print(f"{suite.name}: {name} is left out: {reason}", file=sys.stderr)
-    return not reason
+def _record(suite: Suite, seed: int) -> list[Group]:
+    """The suite's log: one group a task, played by the first table policy."""
+    groups = list[Group]()
+    for play in suite.plays:
+        env = GroupEnv(play.env, size=LOG_SIZE, oracle=not suite.kinds, policy="tabular", **play.settings)
+        agent = TabularAgent(guidance=play.guidance)
+        groups += progress(play_groups(env, agent, play.tasks, seed=seed), f"{suite.name}: log", len(play.tasks))
+    return groups
 
 
-def _learn_all(jobs: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Curve]:
-    if workers <= 1:
-        yield from map(_learn, jobs)
-        return
-    with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(_learn, jobs)
+def _expert(suite: Suite) -> float:
+    solved = []
+    for play in suite.plays:
+        env = GroupEnv(play.env, size=1, texts=False, **play.settings)
+        solved += [group.trajectories[0].success for group in play_groups(env, ExpertAgent(), play.tasks)]
+    return float(np.mean(solved))
 
 
-def _learn(job: tuple[Any, ...]) -> Curve:
-    name, scheme, suite, preset, seed = job
-    return learn(name, scheme, suite, preset, seed=seed)
-
-
-def _row(score: Score, curves: Sequence[Curve]) -> Row:
-    own = np.stack([curve.success for curve in curves if curve.scheme == score.scheme])
-    base = [curve.success for curve in curves if curve.scheme == BASELINE]
-    area = own.mean(axis=1)
-    gain = area - np.stack(base).mean(axis=1) if base else np.zeros_like(area)
-    return Row(
-        score=score,
-        first=float(own[:, 0].mean()),
-        last=bootstrap(own[:, -1]),
-        area=bootstrap(area),
-        gain=bootstrap(gain),
-        curve=[float(x) for x in own.mean(axis=(0, 2))],
-        turns=float(np.mean([curve.turns for curve in curves if curve.scheme == score.scheme])),
-    )
-
-
-def provenance(arguments: Sequence[str], seed: int) -> dict[str, Any]:
-    """Command, commit, versions and machine kind: what a number needs beside it."""
-    commit = ""
-    source = Path(__file__).resolve().parent
-    try:
-        commit = subprocess.run(  # noqa: S603 - a fixed command
-            ["git", "-C", str(source), "rev-parse", "--short", "HEAD"],  # noqa: S607 - git from the person's own path
-            capture_output=True, text=True, check=True, timeout=10,
-        ).stdout.strip()  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        commit = "unknown"  # an installed wheel has no repository
+def _exact(suite: Suite, lineup: Lineup, work: ExactWork, seed: int, workshop: Workshop) -> dict[str, Any]:
+    cells = cells_of(suite.kinds, work)
+    jobs = {
+        cell: [
+            Job(f"{suite.spec}/{cell}/{n}", run_task, (suite.spec, cell, work, lineup.names, seed, n))
+            for n in range(work.tasks)
+        ]
+        for cell in cells
+    }
+    # tasks of one start lie together: a worker finds the start once
+    found = workshop.run([job for own in jobs.values() for job in own], f"{suite.name}: exact")
+    made = [assemble(cell, [found[job.name] for job in own]) for cell, own in jobs.items()]
+    made = [cell for cell in made if cell["tasks"]]
+    if not made:
+        raise DataError(f"suite {suite.spec!r}: no task can start at a success of {work.successes}")
+    undefined = {name: reason for cell in made for name, reason in cell["undefined"].items()} | dict(lineup.undefined)
     return {
-        "command": "creditflow " + " ".join(arguments),
-        "commit": commit,
-        "creditflow": creditflow.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "cpus": os.cpu_count(),
-        "seed": seed,
+        **_columns(lineup, undefined),
+        "undefined": undefined,
+        "cells": made,
+        "correlations": correlations(made),
+    }
+
+
+def _played(
+    suite: Suite, lineup: Lineup, work: PlayedWork, groups: Sequence[Group], seed: int, workshop: Workshop
+) -> dict[str, Any]:
+    (play,) = suite.plays
+    jobs = {
+        name: [
+            Job(f"{suite.spec}/{name}/{s}", learn, (name, play, work, play.horizon, seed + s))
+            for s in range(work.seeds)
+        ]
+        for name in lineup.names
+    }
+    found = workshop.run([job for own in jobs.values() for job in own], f"{suite.name}: learning")
+    runs = {name: [found[job.name] for job in own] for name, own in jobs.items()}
+    undefined = {name: run["undefined"] for name, own in runs.items() for run in own if "undefined" in run}
+    runs = {name: own for name, own in runs.items() if name not in undefined}
+    if not runs:
+        raise DataError(f"suite {suite.spec!r}: no scheme can score it: {undefined}")
+    base = runs.get(BASELINE) or next(iter(runs.values()))
+    undefined |= dict(lineup.undefined) | {
+        "oracle_adv": "exact advantages are unknown here: " + suite.why,
+    }
+    return {
+        **_columns(lineup, undefined),
+        "undefined": undefined,
+        "tasks": len(play.tasks),
+        "rows": {name: played_row(own, base)._asdict() for name, own in runs.items()},
+        "sight": {name: sight(name, play.horizon, groups) for name in runs},
+    }
+
+
+def _columns(lineup: Lineup, undefined: Mapping[str, str]) -> dict[str, list[str]]:
+    return {
+        "schemes": [name for name in lineup.schemes if name not in undefined],
+        "controls": [name for name in lineup.controls if name not in undefined],
     }

@@ -1,64 +1,35 @@
-"""Score every scheme on the same recorded rollouts: what it sees, and what it costs."""
+"""Score every scheme on the same recorded rollouts: what it costs; and what the log is like."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from creditflow.wrappers.credit.base import Scheme
+from creditflow.train.bench.columns import played_column
+from creditflow.train.bench.controls import Column
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
-__all__ = ["Score", "log_statistics", "score_log"]
+__all__ = ["log_statistics", "score_cost", "sight"]
 
 REPEATS = 3
+SAME = 1e-12  # differences of credit below it are rounding
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One scheme on one log.
-
-    Attributes:
-        scheme: name.
-        seconds_per_thousand_turns: of ``assign_batch`` with the group's arrays built anew; the fastest of three.
-        step_coverage: share of turns with non-zero step credit.
-        coverage: share of turns with any credit.
-        dead_groups: share of groups without any credit.
-    """
-
-    scheme: str
-    seconds_per_thousand_turns: float
-    step_coverage: float
-    coverage: float
-    dead_groups: float
-
-
-def score_log(schemes: Mapping[str, Scheme], groups: Sequence[Group]) -> list[Score]:
-    """Every scheme on the same groups."""
-    return [_score(name, scheme, groups) for name, scheme in schemes.items()]
-
-
-def _score(name: str, scheme: Scheme, groups: Sequence[Group]) -> Score:
+def score_cost(column: Column, groups: Sequence[Group]) -> float:
+    """Milliseconds for a thousand turns, with each group's arrays built anew; the fastest of three."""
     best = float("inf")
     for _ in range(REPEATS):
         fresh = [Group(group.trajectories, group.task) for group in groups]  # arrays are computed once per Group
         began = time.perf_counter()
-        results = scheme.assign_batch(fresh)
+        for group in fresh:
+            column(group)
         best = min(best, time.perf_counter() - began)
-    turns = sum(len(group.turns) for group in groups)
-    step = np.concatenate([result.flat_step_advantages for result in results])
-    whole = [result.flat_advantages for result in results]
-    return Score(
-        scheme=name,
-        seconds_per_thousand_turns=1000.0 * best / max(turns, 1),
-        step_coverage=float((step != 0.0).mean()),
-        coverage=float((np.concatenate(whole) != 0.0).mean()),
-        dead_groups=float(np.mean([not advantages.any() for advantages in whole])),
-    )
+    return 1e6 * best / max(sum(len(group.turns) for group in groups), 1)
 
 
 def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
@@ -72,4 +43,21 @@ def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
         "success": float(np.mean([member.success for member in members])),
         "mixed_groups": float(np.mean([0 < sum(m.success for m in g.trajectories) < len(g) for g in groups])),
         "graph": {name: float(np.mean([graph[name] for graph in graphs])) for name in graphs[0]},
+    }
+
+
+def sight(name: str, horizon: int, groups: Sequence[Group]) -> dict[str, float]:
+    """What a column sees in a log: shares of turns with credit, and of groups without any.
+
+    Returns:
+        "coverage": turns with credit; "told_apart": turns whose credit differs from the mean of their rollout's;
+        "dead_groups": groups without any credit.
+    """
+    column = played_column(name, horizon, np.random.default_rng(0))
+    whole = [column(group) for group in groups]
+    apart = [abs(turns - turns.mean()) > SAME for c in whole for turns in c.advantages if len(turns)]
+    return {
+        "coverage": float((np.concatenate([c.flat_advantages for c in whole]) != 0.0).mean()),
+        "told_apart": float(np.concatenate(apart).mean()),
+        "dead_groups": float(np.mean([not c.flat_advantages.any() for c in whole])),
     }

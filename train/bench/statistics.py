@@ -1,28 +1,96 @@
-"""Intervals: bootstrap over tasks and seeds, paired where two schemes played the same ones."""
+"""Intervals: bootstrap over tasks (and seeds), paired where two schemes played the same ones."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Estimate", "bootstrap"]
+__all__ = ["DRAWS", "Estimate", "TaskBootstrap", "bootstrap", "paired"]
+
+DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its 95 % interval."""
+    """A mean with its 95 % interval; the interval is nan where there are too few tasks for one."""
 
     mean: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return self.text()
+
+    def text(self, digits: int = 3, sign: Literal["", "+"] = "") -> str:
+        """Mean and interval with so many digits; "+" shows the sign of positive numbers too."""
+        mean, low, high = (f"{round(x, digits) + 0.0:{sign}.{digits}f}" for x in (self.mean, self.low, self.high))
+        return f"{mean} [{low}, {high}]" if math.isfinite(self.low) else mean
 
 
-def bootstrap(values: NDArray[np.float64], *, draws: int = 2000, seed: int = 0) -> Estimate:
+def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Mean of a − b over tasks and its standard error (inf for one task)."""
+    difference = np.asarray(a) - np.asarray(b)
+    n = len(difference)
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
+
+
+class TaskBootstrap:
+    """Means over cells of means over tasks, with percentile intervals from drawing tasks anew.
+
+    Cells of one kind play the same tasks from other starts and with other group sizes: a task that is drawn is drawn
+    for all of them, and only within its kind. Kinds, starts and sizes are strata, not samples.
+
+    Args:
+        cells: with ``kind`` and ``task_names``.
+        lengths: how many of each cell's first tasks have values; default all.
+        draws: of the bootstrap.
+        seed: of its randomness.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        lengths: Sequence[int] | None = None,
+        *,
+        draws: int = DRAWS,
+        seed: int = 0,
+    ) -> None:
+        names = [list(c["task_names"]) for c in cells]
+        self._names = names if lengths is None else [n[:k] for n, k in zip(names, lengths, strict=True)]
+        rng = np.random.default_rng(seed)
+        counts: dict[str, dict[str, NDArray[np.float64]]] = {}
+        for kind in dict.fromkeys(c["kind"] for c in cells):
+            mine = [n for c, n in zip(cells, self._names, strict=True) if c["kind"] == kind]
+            tasks = list(dict.fromkeys(name for n in mine for name in n))
+            # n − 1 of n tasks: with n, the spread of a mean would come out too small by (n − 1) / n (Rao and Wu, 1988)
+            few = max(len(tasks) - 1, 1)
+            drawn = rng.multinomial(few, np.full(len(tasks), 1.0 / len(tasks)), size=draws).astype(float)
+            counts[kind] = dict(zip(tasks, drawn.T, strict=True))
+        self._enough = all(len(tasks) > 1 for tasks in counts.values())
+        weights, used = [], np.zeros(draws)
+        for cell, own in zip(cells, self._names, strict=True):
+            taken = np.stack([counts[cell["kind"]][name] for name in own], axis=1)
+            total = taken.sum(axis=1, keepdims=True)
+            weights.append(np.divide(taken, total, out=np.zeros_like(taken), where=total > 0.0))
+            used += total[:, 0] > 0.0  # a cell of few tasks may be missed by a draw
+        kept = used > 0.0
+        self._weights = np.concatenate(weights, axis=1)[kept] / used[kept, None]
+
+    def __call__(self, values: Sequence[Sequence[float]]) -> Estimate:
+        """The estimate of one value per cell and task."""
+        mean = float(np.mean([np.mean(v) for v in values]))
+        if not self._enough:
+            return Estimate(mean, float("nan"), float("nan"))
+        low, high = np.quantile(self._weights @ np.concatenate([np.asarray(v, float) for v in values]), [0.025, 0.975])
+        return Estimate(mean, float(low), float(high))
+
+
+def bootstrap(values: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> Estimate:
     """The mean of ``values`` and its percentile interval, resampling tasks and, within each task, seeds.
 
     Args:

@@ -1,9 +1,12 @@
-"""Compare credit schemes: record rollouts once, score all schemes on them, learn with a table policy under each.
+"""Compare credit schemes: against exact values where a suite's states fit a table, and by what a table policy learns.
 
-  creditflow bench --preset quick --out runs/bench
-  creditflow bench --envs sokoban,sokoban@levels.txt --schemes grpo,graphgpo --out runs/mine
+  creditflow bench --out runs/bench
+  creditflow bench --preset full --envs sokoban,grids --out runs/full
+  creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
+  creditflow bench --show runs/full/results.json
 
-Writes results.json, rollouts-*.jsonl.gz, learning-*.png and report.html.
+Writes results.json, rollouts-*.jsonl.gz, *.png and report.html. An interrupted run that is started again with the same
+arguments does only what is missing. Exit code 1: a control came out as it cannot, so the figures mean nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +14,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from creditflow.envs.errors import ConfigError, unknown_name
-from creditflow.train.bench.plots import plot_learning
-from creditflow.train.bench.report import write_report
-from creditflow.train.bench.run import provenance, run_bench
-from creditflow.train.bench.suites import PRESETS
-from creditflow.train.bench.tables import suite_table, text_table
+from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.columns import scheme_column
+from creditflow.train.bench.plots import plot_document, require_plots
+from creditflow.train.bench.presets import PRESETS
+from creditflow.train.bench.report import require_report, write_report
+from creditflow.train.bench.run import read_results, run_bench
+from creditflow.train.bench.sanity import require_sane
+from creditflow.train.bench.suites import SUITES, suite_name
+from creditflow.train.bench.text import document_text
 from creditflow.train.commands.options import positive
 from creditflow.wrappers import credit
 
@@ -27,34 +35,47 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("--envs", default="sokoban", help="suites, comma-separated: ENV (embedded tasks) or ENV@PATH")
+    parser.add_argument(
+        "--envs",
+        default="sokoban,grids",
+        metavar="SUITES",
+        help=f"comma-separated: {', '.join(SUITES)}, or ENV@PATH for files of your own (default sokoban,grids)",
+    )
     parser.add_argument("--schemes", default="", help=f"comma-separated (default all): {', '.join(credit.names())}")
     parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
-    parser.add_argument("--seed", type=int, default=0, help="of all rollouts (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of tasks and rollouts (default 0)")
+    parser.add_argument("--workers", type=positive, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
+    parser.add_argument("--out", metavar="DIR", help="where to write")
     parser.add_argument(
-        "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="processes for learning (default 2)"
+        "--show", metavar="FILE", help="print the tables of a run from its results.json[.gz]; with --out also its page"
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    schemes = [name for name in args.schemes.split(",") if name] or list(credit.names())
+    if args.show:
+        return _present(read_results(Path(args.show)), Path(args.out) if args.out else None)
+    if not args.out or args.seed < 0:
+        raise ConfigError("creditflow bench needs --out DIR (or --show FILE), and a seed of at least 0")
+    schemes = [name for name in args.schemes.split(",") if name]
     for name in schemes:
-        if name not in credit.names():
-            raise unknown_name("credit scheme", name, credit.names())
-    out = Path(args.out)
-    suites = [spec for spec in args.envs.split(",") if spec]
+        scheme_column(name)
+    suites = list(dict.fromkeys(spec for spec in args.envs.split(",") if spec))
     if not suites:
-        raise ConfigError("name at least one suite with --envs, such as sokoban or sokoban@levels.txt")
-    results = run_bench(suites, schemes, args.preset, out, seed=args.seed, workers=args.workers)
-    plots = {}
-    for number, result in enumerate(results):
-        plots[result.name] = out / f"learning-{number}.png"
-        plot_learning(result, plots[result.name])
-        print(f"\n{result.name}: {result.tasks} tasks, expert {result.expert_success:.2f}\n")
-        print(text_table(suite_table(result)))
-    facts = provenance(sys.argv[1:], args.seed) | {"preset": args.preset}
-    write_report(results, plots, facts, out / "report.html")
-    print(f"\n{out / 'report.html'}")
+        raise ConfigError("name at least one suite with --envs, such as sokoban, grids or sokoban@levels.txt")
+    for spec in suites:
+        suite_name(spec)
+    require_plots()
+    require_report()
+    out = Path(args.out)
+    document = run_bench(suites, schemes, args.preset, out, seed=args.seed, workers=args.workers, command=sys.argv[1:])
+    return _present(document, out)
+
+
+def _present(document: Mapping[str, Any], out: Path | None) -> int:
+    print(document_text(document))
+    if out is not None:
+        write_report(document, plot_document(document, out), out / "report.html")
+        print(f"\n{out / 'report.html'}")
+    require_sane(document)
     return 0

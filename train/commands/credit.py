@@ -18,8 +18,10 @@ import numpy as np
 
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
-from creditflow.train.commands.options import parse_settings
+from creditflow.envs.wikisearch.rewards import REWARDS
+from creditflow.train.commands.options import parse_rewards, parse_settings
 from creditflow.wrappers import credit
+from creditflow.wrappers.episode_rewards import rewarded
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups
 
@@ -36,6 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the scheme (repeat)"
     )
+    parser.add_argument(
+        "--reward", metavar="NAME", help="score as if this had been paid for the transcript (search only): "
+        + ", ".join(REWARDS),
+    )  # fmt: skip
     parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
     parser.add_argument("--explain", action="store_true", help="say what the scheme computes, and its parameters")
     parser.add_argument(
@@ -51,7 +57,11 @@ def run(args: argparse.Namespace) -> int:
     if args.input is None:
         raise ConfigError("name a trajectory log to score (or - for standard input), or ask for --explain")
     scheme = credit.make(args.scheme, semantics=args.semantics, **parse_settings(args.set))
-    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=scheme.texts)
+    rewards = parse_rewards([args.reward] if args.reward else [])
+    texts = None if rewards else scheme.texts  # a transcript is made of all of them
+    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=texts)
+    for reward in rewards.values():
+        groups = [rewarded(group, reward) for group in groups]
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
     seconds = time.perf_counter() - began

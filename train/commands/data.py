@@ -2,6 +2,7 @@
 
 creditflow data list
 creditflow data import webshop FOLDER --out STORE     the original product files, verified and indexed once
+creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
 creditflow data verify webshop STORE                  every byte against its checksum
 creditflow data label LOG.jsonl --out LABELS.jsonl    pivots of search rollouts, to train a success model on
 """
@@ -19,7 +20,8 @@ from creditflow.train.commands.options import positive
 
 __all__ = ["add_arguments", "run"]
 
-IMPORTABLE = ("webshop",)
+IMPORTABLE = ("searchr1", "webshop")
+VERIFIABLE = ("webshop",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", help="embedded panels, and the argument that takes files of your own")
     importing = actions.add_parser("import", help="build a store from released files")
     importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
-    importing.add_argument("path", help="the folder that holds the released files")
-    importing.add_argument("--out", required=True, metavar="STORE", help="the folder to make")
+    importing.add_argument("path", help="the folder that holds the released files; searchr1: the file")
+    importing.add_argument("--out", required=True, metavar="STORE", help="the folder to make; searchr1: the log")
     importing.add_argument("--seed", type=int, default=42, help="of the draws of prices and price caps (default 42)")
     importing.add_argument("--strict", action="store_true", help="refuse malformed records instead of counting them")
     building = actions.add_parser("build", help="generate data")
@@ -39,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     building.add_argument("--index", action="store_true", help="write a search index instead of passages")
     building.add_argument("--out", required=True, metavar="WIKI", help="the folder to make")
     verifying = actions.add_parser("verify", help="check a store")
-    verifying.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
+    verifying.add_argument("name", help=f"one of: {', '.join(VERIFIABLE)}")
     verifying.add_argument("path", help="the store")
     labelling = actions.add_parser("label", help="mark the pivots of search rollouts")
     labelling.add_argument("log", metavar="LOG.jsonl", help="a trajectory log with its tasks, from wikisearch")
@@ -66,8 +68,11 @@ def run(args: argparse.Namespace) -> int:
         return _build(args)
     if args.action == "label":
         return _label(args)
-    if args.name not in IMPORTABLE:
-        raise unknown_name("importable data", args.name, IMPORTABLE)
+    known = VERIFIABLE if args.action == "verify" else IMPORTABLE
+    if args.name not in known:
+        raise unknown_name("importable data" if args.action == "import" else "store to verify", args.name, known)
+    if args.name == "searchr1":
+        return _import_search_r1(args)
     if args.action == "verify":
         from creditflow.envs.webshop.store import verify_store
 
@@ -83,6 +88,20 @@ def run(args: argparse.Namespace) -> int:
         print(f"  left out {count}: {reason}")
     for note in report.notes:
         print(f"  {note}")
+    return 0
+
+
+def _import_search_r1(args: argparse.Namespace) -> int:
+    from creditflow.train.adapters.search_r1 import read_search_r1
+    from creditflow.wrappers.jsonl import write_jsonl
+
+    report = read_search_r1(args.path)
+    write_jsonl(args.out, report.groups)
+    print(
+        f"{args.out}: {report.rollouts} rollouts in {len(report.groups)} groups, {report.turns} turns; without a think "
+        f"tag {report.without_tags}, unanswered {report.unanswered}, unread turns {report.unread}; "
+        f"recorded exact match differs from ours in {report.disagreeing}"
+    )
     return 0
 
 

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.commands.options import parse_rewards
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, default=0, metavar="N", help="longest answer")
     parser.add_argument("--seed", type=int, default=0, help="of the sampled episodes (default 0)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, …")
+    parser.add_argument(
+        "--reward", action="append", default=[], metavar="NAME", help="also grade transcripts (repeat; search only)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -54,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         tasks,
         samples=args.samples,
         seed=args.seed,
+        rewards=parse_rewards(args.reward),
     )
     summary: dict[str, Any] = {"agent": args.agent, "env": args.env, "panel": args.panel, **result.summary()}
     print(json.dumps(summary) if args.json else result.line())

@@ -10,8 +10,9 @@ from typing import Any
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make
+from creditflow.envs.wikisearch.rewards import Reward, named_reward
 
-__all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_settings", "positive"]
+__all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_rewards", "parse_settings", "positive"]
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +67,15 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
         except ValueError:
             settings[key] = value
     return settings
+
+
+def parse_rewards(names: Iterable[str]) -> dict[str, Reward]:
+    """Published rewards by name.
+
+    Raises:
+        ConfigError: an unknown name.
+    """
+    return {name: named_reward(name) for name in names}
 
 
 def positive(text: str) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from creditflow.agents.base import Agent
 from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
-from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, positive
+from creditflow.envs.wikisearch.rewards import REWARDS, Reward
+from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, parse_rewards, positive
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_group
+from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
@@ -41,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group-size", type=positive, default=8, metavar="G", help="rollouts per task (default 8)")
     parser.add_argument("--invalid-actions", default="keep", help="keep, penalise, retry or terminate (default keep)")
     parser.add_argument("--oracle", action="store_true", help="write the oracle's value and distance into every turn")
+    parser.add_argument(
+        "--reward", action="append", default=[], metavar="NAME",
+        help="also grade each rollout's transcript, into the trajectory's values (repeat; search only): "
+        + ", ".join(REWARDS),
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the agent's choices (default 0)")
     parser.add_argument("--resume", action="store_true", help="go on with OUT.partial")
     parser.add_argument("--out", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file; - is standard output")
@@ -50,22 +57,25 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     settings = env_arguments(args)
     agent = make_agent(args.agent)
+    rewards = parse_rewards(args.reward)
     tasks = _tasks(args, settings)
     env = GroupEnv(
         args.env, size=args.group_size, invalid_actions=args.invalid_actions, oracle=args.oracle, policy=args.agent,
         **settings,
     )  # fmt: skip
     if args.out == "-":
-        groups = list(progress(_play(env, agent, tasks, args.seed), "rollout", len(tasks)))
+        groups = list(progress(_play(env, agent, tasks, args.seed, rewards), "rollout", len(tasks)))
         write_jsonl(sys.stdout, groups)
     else:
-        groups = _to_file(Path(args.out), env, agent, tasks, args)
+        groups = _to_file(Path(args.out), env, agent, tasks, args, rewards)
     episodes = [trajectory for group in groups for trajectory in group.trajectories]
     print(
         f"{len(groups)} groups, {len(episodes)} episodes, {sum(len(t.turns) for t in episodes)} turns, "
         f"success {np.mean([t.success for t in episodes]):.3f}, mean score {np.mean([t.score for t in episodes]):.3f}",
         file=sys.stderr,
     )
+    for name in rewards:
+        print(f"reward.{name} {np.mean([t.values[f'reward.{name}'] for t in episodes]):.3f}", file=sys.stderr)
     return 0
 
 
@@ -81,12 +91,22 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
     return [source.draw(rng) for _ in range(args.limit)]
 
 
-def _play(env: GroupEnv, agent: Agent, tasks: Sequence[Task], seed: int) -> Iterator[Group]:
+def _play(
+    env: GroupEnv, agent: Agent, tasks: Sequence[Task], seed: int, rewards: Mapping[str, Reward]
+) -> Iterator[Group]:
     for task in tasks:
-        yield play_group(env, agent, task, seed=seed)
+        group = play_group(env, agent, task, seed=seed)
+        yield with_reward_values(group, rewards) if rewards else group
 
 
-def _to_file(out: Path, env: GroupEnv, agent: Agent, tasks: Sequence[Task], args: argparse.Namespace) -> list[Group]:
+def _to_file(
+    out: Path,
+    env: GroupEnv,
+    agent: Agent,
+    tasks: Sequence[Task],
+    args: argparse.Namespace,
+    rewards: Mapping[str, Reward],
+) -> list[Group]:
     partial = out.with_name(out.name + ".partial")
     done: list[Group] = []
     if partial.exists():
@@ -97,7 +117,8 @@ def _to_file(out: Path, env: GroupEnv, agent: Agent, tasks: Sequence[Task], args
         print(f"resuming after {len(done)} of {len(tasks)} groups", file=sys.stderr)
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
-        for group in progress(_play(env, agent, tasks[len(done) :], args.seed), "rollout", len(tasks) - len(done)):
+        rest = tasks[len(done) :]
+        for group in progress(_play(env, agent, rest, args.seed, rewards), "rollout", len(rest)):
             write_jsonl(stream, [group])
             stream.flush()
             done.append(group)

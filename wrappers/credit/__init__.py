@@ -30,6 +30,7 @@ from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
 from creditflow.wrappers.credit.sapo import SAPO
+from creditflow.wrappers.credit.stepsearch import StepSearch
 from creditflow.wrappers.credit.tips import TIPS
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "RewardFlow",
     "Scheme",
     "Semantics",
+    "StepSearch",
     "ValueTargets",
     "check_credit",
     "explain",

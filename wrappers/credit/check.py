@@ -207,10 +207,10 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every state made distinct."""
     n = len(trajectory.turns)
     turns = tuple(
-        replace(turn, state_key=f"{t}", next_state_key=f"{t + 1}", effective=True)
+        replace(turn, state_key=f"{t}", next_state_key=f"{t + 1}", text_key=f"{t}", effective=True)
         for t, turn in enumerate(trajectory.turns)
     )
-    return replace(trajectory, turns=turns, final_state_key=f"{n}")
+    return replace(trajectory, turns=turns, final_state_key=f"{n}", final_text_key=f"{n}")
 
 
 _ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.states import StateScheme
 from creditflow.wrappers.groups import Group
 
 __all__ = ["GiGPO", "discounted_returns"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GiGPO(OutcomeScheme):
+class GiGPO(StateScheme):
     """A_it = A_i^E + ω A_it^S with A_it^S = (R_it − mean) / F_norm over all turns of the group at the same state.
 
     R_it = Σ_k≥t γ^(k−t) r_ik (eqs. 5 to 9). A state met once gives 0.
@@ -28,8 +29,8 @@ class GiGPO(OutcomeScheme):
         discount: γ.
         step_weight: ω.
         step_scale: F_norm, "std" or "none" (1); the paper uses both.
-        key: what makes two states equal: the environment's "state" key or the "text" a method saw.
-        similarity: 0 groups equal keys; a number in (0, 1) clusters the keys' texts greedily at that difflib ratio.
+        similarity: 0 groups equal keys; a number in (0, 1) clusters the keys' texts greedily at that difflib ratio, as
+            released: the result depends on the order of rollouts (``merge`` does not).
     """
 
     name = "gigpo"
@@ -43,7 +44,6 @@ class GiGPO(OutcomeScheme):
     discount: float = 0.95
     step_weight: float = 1.0
     step_scale: Scale = "std"
-    key: Literal["state", "text"] = "state"
     similarity: float = 0.0
 
     def __post_init__(self) -> None:
@@ -51,11 +51,13 @@ class GiGPO(OutcomeScheme):
         super().__post_init__()
         require_range(self, "discount", 0.0, 1.0)
         require_range(self, "similarity", 0.0, 1.0, below=True)
+        if self.similarity and self.merge != "none":
+            raise ConfigError("gigpo: similarity (released, greedy) and merge exclude each other; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         outcome, turn_part = self.outcome_part(group)
-        states = group.states(self.key)
+        states = self.states(group, self.leaders(group))
         labels = states.state
         if self.similarity:
             labels = greedy_similarity(states.keys, labels.tolist(), self.similarity)[labels]

@@ -12,15 +12,17 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.states import StateScheme
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.stop_reasons import TRUNCATED
 
 __all__ = ["GraphGPO"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphGPO(OutcomeScheme):
+class GraphGPO(StateScheme):
     """A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r with r(s, a, s′) = R_succ γ_d^(d(s′) + c(s, a)).
 
     d is the least cost from a state to success over all transitions the group observed (eq. 3); where success cannot
@@ -37,11 +39,10 @@ class GraphGPO(OutcomeScheme):
             r = −(d(s′) + c) itself, so that eps cannot swallow far states).
         unreachable: "far+1" (paper), or "zero" (ours: r = 0 for dead ends, however long the task).
         graph_success: who ends in the goal: "success" (the environment's flag) or "positive_return" (released code).
-        key: what makes two states equal.
         terminals: "typed" keeps failed ends apart from open states of the same key; "merged" (released code) does not.
         similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily; the comparison groups stay exact,
-            as released, unless ``similar_groups``.
-        similar_groups: ours: compare within the merged states too.
+            as released, unless ``similar_groups``. The result depends on the order of rollouts (``merge`` does not).
+        similar_groups: ours: compare within the states merged by ``similarity`` too.
     """
 
     name = "graphgpo"
@@ -66,7 +67,6 @@ class GraphGPO(OutcomeScheme):
     exponent: Literal["next+cost", "next", "progress", "log"] = "next+cost"
     unreachable: Literal["far+1", "zero"] = "far+1"
     graph_success: Literal["success", "positive_return"] = "success"
-    key: Literal["state", "text"] = "state"
     terminals: Literal["typed", "merged"] = "typed"
     similarity: float = 0.0
     similar_groups: bool = False
@@ -84,17 +84,20 @@ class GraphGPO(OutcomeScheme):
             )
         if self.similar_groups and not self.similarity:
             raise ConfigError("graphgpo: similar_groups compares within merged states; set similarity in (0, 1) too")
+        if self.similarity and self.merge != "none":
+            raise ConfigError("graphgpo: similarity (released, greedy) and merge exclude each other; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         arrays = group.arrays
         outcome, turn_part = self.outcome_part(group)
-        states = group.states(self.key)
         goal = arrays.returns > 0.0 if self.graph_success == "positive_return" else None
-        labels = None
+        reached = arrays.success if goal is None else goal
+        arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
+        failed = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory] & ~arrived
+        labels = self.leaders(group, arrived | failed if self.terminals == "typed" else arrived)
+        states = self.states(group, labels)
         if self.similarity:
-            reached = arrays.success if goal is None else goal
-            arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
             met = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
             labels = greedy_similarity(states.keys, met.ravel().tolist(), self.similarity)
         graph = StateGraph.from_group(

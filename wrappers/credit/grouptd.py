@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, CreditError
-from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.states import StateScheme
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import shortest_distances
 from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
@@ -83,7 +84,7 @@ class _Chain(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupTD(OutcomeScheme):
+class GroupTD(StateScheme):
     """c_t = δ_t + λ c_{t+1} with δ_t = V_{h−1}(k′_t) − V_h(k_t); after a rollout's last turn the first term is R_i.
 
     V_h(k) is the value of state k with h turns left, estimated from the n(k) turns that the group took in k:
@@ -112,7 +113,6 @@ class GroupTD(OutcomeScheme):
         form: "horizon" (above), or "stationary": one value a state, cut rollouts leave the chain with their outcome.
         leave_one_out: V for rollout i comes from the other rollouts (G times the cost). With λ = 1 unbiased.
         add_outcome: the sum with the group-normalised outcome, both scaled to root mean square 1 over the turns.
-        key: what makes two states equal.
     """
 
     name = "grouptd"
@@ -131,7 +131,6 @@ class GroupTD(OutcomeScheme):
     form: Literal["horizon", "stationary"] = "horizon"
     leave_one_out: bool = False
     add_outcome: bool = False
-    key: Literal["state", "text"] = "state"
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -179,7 +178,7 @@ class GroupTD(OutcomeScheme):
         )
 
     def _chain(self, group: Group) -> _Chain:
-        arrays, states = group.arrays, group.states(self.key)
+        arrays, states = group.arrays, self.states(group, self.leaders(group))
         before = group.first_turns
         lengths = np.diff(arrays.offsets)
         longest = int((before + lengths).max(initial=0))

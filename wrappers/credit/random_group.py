@@ -55,19 +55,26 @@ def random_group(
                 Turn(
                     f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
                     effective=after != f"s{state}", cost=float(price[state, action]), observation=_text(rng, task),
-                    thought=_text(rng, task),
+                    thought=_text(rng, task), text_key=_seen(f"s{state}", t), **_retrieval(rng, task),
                 )
             )  # fmt: skip
             state = int(moves[state, action])
         reason = "success" if success else str(rng.choice(["failed", "env_limit"]))
         members.append(
             Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key  # type: ignore[arg-type]  # drawn from the literals
+                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,  # type: ignore[arg-type]  # drawn from the literals
+                final_text_key=_seen(turns[-1].next_state_key, length),
             )
         )  # fmt: skip
     if values or token_values:
         members = _annotated(members, values, token_values, np.random.default_rng(int(rng.integers(2**63))))
     return Group(tuple(members), task)
+
+
+def _seen(state: str, t: int) -> str:
+    """What a text method sees of a state: most of it alike everywhere, and a line that depends on the time."""
+    hint = ("", " A bell rings.", " It is getting late.")[t % 3]
+    return f"You stand in a hall of a large house. There are doors on both sides. This is place {state}.{hint}"
 
 
 def _annotated(
@@ -117,7 +124,22 @@ def _random_task(rng: np.random.Generator) -> dict[str, Any]:
         "answer_node": names[int(rng.integers(len(names)))],
         "answers": ["entity 0"],
         "text": "which entity?",
+        "steps": [{"question": "which entity is #2?", "answer": names[0]}, {"question": "where?", "answer": names[-1]}],
+        "supporting": ["d0", "d1"],
+        "documents": {f"d{i}": {"title": f"document {i}", "text": _words(rng)} for i in range(4)},
     }
+
+
+def _words(rng: np.random.Generator) -> str:
+    return " ".join(f"word{i}" for i in rng.integers(0, 12, 8).tolist())
+
+
+def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, Any]:
+    """A search and what it found; every third turn did neither."""
+    if rng.random() < 0.33:
+        return {}
+    found = rng.permutation(sorted(task["documents"]))[: int(rng.integers(0, 3))]
+    return {"queries": (_text(rng, task),), "doc_ids": tuple(map(str, found))}
 
 
 def _text(rng: np.random.Generator, task: Mapping[str, Any]) -> str:

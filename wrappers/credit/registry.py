@@ -22,6 +22,7 @@ from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
 from creditflow.wrappers.credit.sapo import SAPO
+from creditflow.wrappers.credit.stepsearch import StepSearch
 from creditflow.wrappers.credit.tips import TIPS
 
 __all__ = ["explain", "make", "names", "register"]
@@ -39,6 +40,7 @@ _SCHEMES: dict[str, type[Scheme]] = {
         GDCR,
         SAPO,
         EGRPO,
+        StepSearch,
         PPOGAE,
         MTPPO,
         PRM,

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.rewardflow_release import released_rewards
+from creditflow.wrappers.credit.states import StateScheme
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
@@ -21,18 +22,18 @@ __all__ = ["RewardFlow"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewardFlow(OutcomeScheme):
+class RewardFlow(StateScheme):
     """A = a_act (q − mean) / F_norm over turns at the same state + a_traj A_traj, with q = R(s′) − R(s).
 
     R(s) = γ^d(s), d the fewest hops to a success over the group's transitions, 0 where there is no way (eqs. 2 to 4);
     invalid transitions and those that change nothing are pruned from the graph first. A turn whose transition was
     pruned still gets the difference of its two states (as the paper's wording implies; ``pruned_turns`` repairs it).
+    With ``merge``, similar states are one node before anything flows, so it is worth at least what its best member is.
 
     Attributes:
         discount: γ.
         action_weight, trajectory_weight: a_act, a_traj.
         step_scale: F_norm, "std" or "none".
-        key: what makes two states equal.
         propagation: "success_hops" (paper), or "first_seen_rewards" (released code: every node is seeded with the
             environment reward that first entered it, then V ← max(V, γ max V(next)); the last transition is missing
             in episodes as long as the longest of the whole batch, which get the raw reward instead).
@@ -64,7 +65,6 @@ class RewardFlow(OutcomeScheme):
     action_weight: float = 1.0
     trajectory_weight: float = 1.0
     step_scale: Scale = "std"
-    key: Literal["state", "text"] = "state"
     propagation: Literal["success_hops", "first_seen_rewards"] = "success_hops"
     pruning: Literal["invalid", "self_loops", "alfworld"] = "invalid"
     pruned_turns: Literal["difference", "zero", "exclude"] = "difference"
@@ -78,6 +78,11 @@ class RewardFlow(OutcomeScheme):
                 "rewardflow: pruning='alfworld' bridges skipped turns of the released propagation only; use "
                 "pruning='invalid', or propagation='first_seen_rewards'"
             )
+        if self.pruning == "alfworld" and self.merge != "none":
+            raise ConfigError(
+                "rewardflow: pruning='alfworld' reads every state's own text, which merge replaces by its "
+                "representative's; use pruning='invalid' or merge='none'"
+            )
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -89,8 +94,9 @@ class RewardFlow(OutcomeScheme):
         return [self._assign(group, longest) for group in groups]
 
     def _assign(self, group: Group, longest: int) -> Credit:
-        states = group.states(self.key)
-        graph = StateGraph.from_group(group, key=self.key)
+        leaders = self.leaders(group)
+        states = self.states(group, leaders)
+        graph = StateGraph.from_group(group, key=self.key, labels=leaders)
         pruned = self._pruned(group, graph)
         if self.propagation == "success_hops":
             graph = replace(graph, kept=~pruned)
@@ -101,7 +107,7 @@ class RewardFlow(OutcomeScheme):
             names = graph.keys
         else:
             value, rewards = released_rewards(
-                group, self.key, self.discount, longest, kept=None if self.pruning == "alfworld" else ~pruned
+                group, states, self.discount, longest, kept=None if self.pruning == "alfworld" else ~pruned
             )
             after, before = value[states.next_state], value[states.state]
             names = states.keys

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.wrappers.group_arrays import StateIndex
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory
 
@@ -23,7 +23,7 @@ MAX_SWEEPS = 1000  # as released
 
 def released_rewards(
     group: Group,
-    key: Literal["state", "text"],
+    states: StateIndex,
     discount: float,
     longest: int,
     kept: NDArray[np.bool_] | None,
@@ -32,7 +32,7 @@ def released_rewards(
 
     Args:
         group: the rollouts.
-        key: which key makes a state.
+        states: its states.
         discount: γ.
         longest: turns of the longest episode in the whole batch.
         kept: bool (N,), which turns may be edges (those that change the state are); None follows the ALFWorld manager,
@@ -42,7 +42,7 @@ def released_rewards(
         V, float64 (K,), one value per state key (0 outside the pruned graph), and V(s′) − V(s), float64 (N,), with the
         raw reward for the last turn of a longest episode.
     """
-    states, arrays = group.states(key), group.arrays
+    arrays = group.arrays
     seeds: dict[int, float] = {}
     edges: list[tuple[int, int]] = []
     unrecorded = np.zeros(len(group.turns), np.bool_)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.retrieval import Passage
@@ -82,13 +82,5 @@ def _told(world: World, progress: Callable[[int], None]) -> Iterator[Passage]:
 
 
 def _write_lines(path: Path, lines: Iterator[str]) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    if path.suffix == ".gz":
-        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
-            for line in lines:
-                out.write(line.encode() + b"\n")
-    else:
-        with temporary.open("wb") as plain:
-            for line in lines:
-                plain.write(line.encode() + b"\n")
-    temporary.replace(path)
+    with atomic_writer(path, encoding="utf-8") as out:
+        out.writelines(line + "\n" for line in lines)

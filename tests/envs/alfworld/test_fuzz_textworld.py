@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from shared_data import ROOT, shared_file
@@ -32,6 +33,17 @@ RARE = (
     *(f"property sentence {i}" for i in range(15) if i != 12),  # 12 needs a fact that the engine never states
 )
 
+needs_engine = pytest.mark.skipif(
+    importlib.util.find_spec("alfworld") is None,
+    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+)
+
+
+def fuzz(games: int, out: Path) -> None:
+    archive = shared_file("data/alfworld/alfworld_games_full.tar.xz")
+    command = [sys.executable, str(ROOT / "tests" / "alfworld_fuzz.py"), "--archive", str(archive)]
+    subprocess.run([*command, "--games", str(games), "--steps", "60", "--out", str(out)], check=True)
+
 
 def test_the_committed_evidence_covers_every_rare_branch_without_a_disagreement() -> None:
     report = json.loads(EVIDENCE.read_text())
@@ -42,23 +54,21 @@ def test_the_committed_evidence_covers_every_rare_branch_without_a_disagreement(
     assert set(report["versions"]) >= {"alfworld", "textworld", "fast-downward-textworld", "python"}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("alfworld") is None,
-    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
-)
-def test_both_engines_agree_on_two_hundred_games(tmp_path) -> None:
-    archive = shared_file("data/alfworld/alfworld_games_full.tar.xz")
-    command = [sys.executable, str(ROOT / "tests" / "alfworld_fuzz.py"), "--archive", str(archive), "--games", "210"]
-    subprocess.run([*command, "--steps", "60", "--out", str(tmp_path / "fuzz.json")], check=True)
+@needs_engine
+@pytest.mark.alfworld
+def test_both_engines_agree_on_twenty_games(tmp_path: Path) -> None:
+    fuzz(20, tmp_path / "fuzz.json")
 
 
+@needs_engine
 @pytest.mark.slow
+def test_both_engines_agree_on_two_hundred_games(tmp_path: Path) -> None:
+    fuzz(210, tmp_path / "fuzz.json")
+
+
 @pytest.mark.filterwarnings("default")
-@pytest.mark.skipif(
-    importlib.util.find_spec("alfworld") is None,
-    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
-)
+@needs_engine
+@pytest.mark.alfworld
 def test_the_real_loader_finds_and_the_real_engine_wins_exported_games(tmp_path) -> None:
     from alfworld.agents.environment.alfred_tw_env import AlfredTWEnv
 
@@ -81,12 +91,9 @@ def test_the_real_loader_finds_and_the_real_engine_wins_exported_games(tmp_path)
     assert len(AlfredTWEnv(config, train_eval="eval_in_distribution").game_files) == len(TASK_TYPES)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.skipif(
-    importlib.util.find_spec("alfworld") is None,
-    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
-)
+@needs_engine
+@pytest.mark.alfworld
 def test_the_real_backend_keeps_the_contract_and_restores_its_own_snapshots() -> None:
     content = generate(1, "train", "pick_and_place_simple", "bathroom")
     env = ALFWorldEnv(game=content, backend="textworld", max_steps=8)

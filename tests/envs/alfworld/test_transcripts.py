@@ -15,10 +15,13 @@ BACKENDS = [
     "native",
     pytest.param(
         "textworld",
-        marks=pytest.mark.skipif(
-            importlib.util.find_spec("alfworld") is None,
-            reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
-        ),
+        marks=[
+            pytest.mark.alfworld,
+            pytest.mark.skipif(
+                importlib.util.find_spec("alfworld") is None,
+                reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+            ),
+        ],
     ),
 ]
 

@@ -74,6 +74,7 @@ def browser(tmp_path):
         process.communicate(timeout=10)
 
 
+@pytest.mark.browser
 @pytest.mark.slow
 def test_a_person_buys_the_right_product_by_clicking(browser):
     env = WebShopEnv()

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from shared_data import shared_file
 
-from creditflow.envs.tasks import load_panel
+from creditflow.envs.tasks import load_panel, write_panel
 from creditflow.envs.webshop.calibration import measure
 from creditflow.envs.webshop.embedded import embedded_stock
 from creditflow.envs.webshop.nouns import rule_tagger
 from creditflow.envs.webshop.oracle import GoalOracle
-from creditflow.envs.webshop.panel import panel_rows, write_panel
+from creditflow.envs.webshop.panel import panel_rows
 from creditflow.envs.webshop.reward import score_purchase
 from creditflow.envs.webshop.shop import INDEX, Shop
 from creditflow.envs.webshop.stock import load_stock
@@ -37,7 +37,7 @@ def test_the_catalogue_and_the_panel_are_pinned():
 
 
 def test_the_panel_can_be_made_again(tmp_path):
-    write_panel(tmp_path / "panel.json")
+    write_panel(tmp_path / "panel.json", panel_rows())
     assert (tmp_path / "panel.json").read_bytes() == (
         ROOT / "assets" / "panels" / "webshop" / "standard-v1.json"
     ).read_bytes()

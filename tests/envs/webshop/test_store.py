@@ -10,12 +10,12 @@ import pytest
 from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.sealed_folder import Blob, write_blob
 from creditflow.envs.webshop.embedded import embedded_stock
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.importing import import_webshop
-from creditflow.envs.webshop.index_build import write_blob
 from creditflow.envs.webshop.stock import ShopFiles, find_files, load_stock
-from creditflow.envs.webshop.store import Blob, verify_store
+from creditflow.envs.webshop.store import verify_store
 from creditflow.envs.webshop.stored_goals import open_store
 
 HUMAN = [{"instruction": "i want it.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}]

@@ -13,7 +13,8 @@ from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.wrappers import InvalidActions, Recorder
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.wrappers import GroupEnv, InvalidActions, Recorder
 
 WORLD = {"articles": 400, "questions": 16, "seed": 3}
 TOOL = "search: {}"
@@ -342,3 +343,35 @@ def test_contents_of_another_corpus_or_world_are_refused() -> None:
     for other in harmed:
         with pytest.raises(DataError):
             env.reset(options={"task": other})
+
+
+def test_documents_are_the_passages_read_and_the_golden_ones() -> None:
+    env = made()
+    _, info = env.reset(seed=1)
+    golden = env.task.content["supporting"]
+    assert set(env.documents()) == set(golden)
+    info = env.step(TOOL.format("film"))[-1]
+    assert set(env.documents()) == {*golden, *info["doc_ids"]}
+    assert all(set(document) == {"title", "text"} and document["text"] for document in env.documents().values())
+
+
+def test_a_page_is_named_by_id_or_title_and_a_passage_by_id() -> None:
+    local = made().library.local
+    assert local is not None
+    passage = local.corpus.passage(0)
+    assert local.named(passage.id) == (passage,)
+    assert passage in local.named(passage.title)
+    assert {p.page for p in local.named(passage.page)} == {passage.page}
+    assert local.named("no such thing") == ()
+
+
+def test_a_groups_payload_is_its_question_and_the_texts_that_were_read() -> None:
+    env = GroupEnv("wikisearch", size=2, world=WORLD)
+    env.reset(seed=1)
+    env.step({0: TOOL.format("film"), 1: TOOL.format("opera")})
+    env.step({0: "answer: unknown", 1: "answer: unknown"})
+    group = env.group()
+    assert {name for turn in group.turns for name in turn.doc_ids} <= set(group.task["documents"])
+    content = env.members[0].base.task.content
+    assert Question.from_json(group.task).to_json() == content
+    assert env.members[0].base.tasks.from_content(group.task).task_id == group.task_id

@@ -1,6 +1,7 @@
 """Parity with the published systems, on golden data that they computed."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,16 +10,8 @@ from shared_data import shared_files
 from creditflow.envs.wikisearch.calls import first_block, project_rewardflow, truncate_turn
 from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
 from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.released import (
-    check_format,
-    ends_with_answer,
-    pica_reward,
-    retrieved_answer,
-    searchr1_answer,
-    searchr1_em,
-    searchr1_em_format,
-    searchr1_sub_em,
-)
+from creditflow.envs.wikisearch.formats import FORMS, Transcript, final_answer, retrieved_answer, second_answer
+from creditflow.envs.wikisearch.rewards import REWARDS, Reward, search_r1_format
 from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, set_f1, sub_match, token_f1
 
 
@@ -35,27 +28,31 @@ def close(found: float, wanted: float, tolerance: float) -> bool:
     return abs(found - wanted) <= tolerance
 
 
+def sequence(given: Any) -> Transcript:
+    return Transcript.of_sequence(given["sequence"], given.get("target", []))
+
+
 SCORES = {
     "em": lambda i: exact_match(i["prediction"], i["golden"]),
     "subem": lambda i: sub_match(i["prediction"], i["golden"]),
     "f1_pica_setoverlap": lambda i: set_f1(i["prediction"], i["golden"]),
     "f1_multiset": lambda i: token_f1(i["prediction"], i["golden"]),
-    "searchr1_em_reward": lambda i: searchr1_em(i["sequence"], i["target"], i["format_score"]),
-    "searchr1_subem_reward": lambda i: searchr1_sub_em(i["sequence"], i["target"], i["format_score"]),
-    "searchr1_em_format_reward": lambda i: searchr1_em_format(
-        i["sequence"],
-        i["target"],
+    "searchr1_em_reward": lambda i: replace(REWARDS["search_r1"], wrong_malformed=i["format_score"])(sequence(i)),
+    "searchr1_subem_reward": lambda i: replace(REWARDS["search_r1_sub_em"], wrong_malformed=i["format_score"])(
+        sequence(i)
+    ),
+    "searchr1_em_format_reward": lambda i: search_r1_format(
         structure_format_score=i["structure_format_score"],
         final_format_score=i["final_format_score"],
         retrieval_score=i["retrieval_score"],
-    ),
+    )(sequence(i)),
 }
 EXACT = {
     "normalize": lambda i: normalise_answer(i["text"]),
-    "searchr1_extract": lambda i: searchr1_answer(i["sequence"]),
-    "searchr1_format_valid": lambda i: check_format(i["sequence"])._asdict(),
-    "searchr1_retrieval_correct": lambda i: retrieved_answer(i["sequence"], i["target"]),
-    "pica_answer_last": lambda i: ends_with_answer(i["response"]),
+    "searchr1_extract": lambda i: second_answer(sequence(i)),
+    "searchr1_format_valid": lambda i: FORMS["search_r1"](sequence(i))._asdict(),
+    "searchr1_retrieval_correct": lambda i: retrieved_answer(sequence(i)),
+    "pica_answer_last": lambda i: final_answer(Transcript(i["response"], ())) is not None,
 }
 
 
@@ -68,9 +65,13 @@ def test_answers_are_scored_as_published(case: Any, tolerance: float) -> None:
         assert EXACT[kind](given) == wanted
     else:
         assert kind == "pica_f1_reward"
-        found = pica_reward(given["response"], given["target"])
-        for name in ("score", "answer_correct", "em"):
-            assert close(getattr(found, name), wanted[name], tolerance)
+        transcript = Transcript(given["response"], tuple(given["target"]))
+        found = {
+            "score": REWARDS["pica"](transcript),
+            "answer_correct": REWARDS["pica"].grade(transcript) or 0.0,
+            "em": Reward(answer="final").grade(transcript) or 0.0,
+        }
+        assert all(close(found[name], wanted[name], tolerance) for name in found)
 
 
 def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def test_disk_and_memory_answer_alike(folder: Path) -> None:
     assert disk.fetch([PASSAGES[3].id, "z"]) == [PASSAGES[3], PASSAGES[-1]]
 
 
-@pytest.mark.parametrize("name", ["passages.jsonl", "rows.npy", "weights.npy", "terms.txt", "by_id.npy", "meta.json"])
+@pytest.mark.parametrize("name", ["passages.jsonl", "postings_rows.i4", "terms.bin", "by_id.i4", "header.json"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "gone", "empty"])
 def test_damage_is_found_when_the_folder_is_opened(folder: Path, name: str, harm: str) -> None:
     file = folder / name

@@ -1,0 +1,121 @@
+"""Embedders by name: ``hash``, or ``hf:MODEL`` with any transformer encoder. torch is imported when one is opened.
+
+A model is a folder, or the name of one in the local Hugging Face cache. Nothing is ever downloaded here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.agents.pretrained import open_tokenizer, require_torch
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.wrappers.canonical_embedding import DenseVectors, Embedder, HashingEmbedder
+
+__all__ = ["SentenceEmbedder", "make_embedder", "model_folder"]
+
+
+def make_embedder(name: str) -> Embedder:
+    """The embedder of a name: "hash" or "hf:MODEL".
+
+    Raises:
+        ConfigError: no such embedder, or a model that is not here; suggests the near one.
+        MissingExtraError: "hf:" without torch and transformers.
+    """
+    kind, colon, model = name.partition(":")
+    if name == "hash":
+        return HashingEmbedder()
+    if kind == "hf" and colon:
+        return SentenceEmbedder(model)
+    raise unknown_name("embedder", name, ["hash", "hf:MODEL"])
+
+
+def model_folder(model: str) -> Path:
+    """The folder of a model: the folder itself, or the one in the local Hugging Face cache.
+
+    Raises:
+        ConfigError: it is neither; suggests the near one.
+        DataError: a folder that holds no model.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise DataError(f"{model}: is not a model folder (no config.json); expected what save_pretrained() writes")
+        return folder
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        cache = Path(constants.HF_HUB_CACHE)
+        here = sorted(path.name.removeprefix("models--").replace("--", "/") for path in cache.glob("models--*"))
+        beside = sorted(str(path.parent) for path in folder.parent.glob("*/config.json"))
+        near = difflib.get_close_matches(model, [*here, *beside], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(
+            f"no embedding model {model!r}: it is neither a folder nor in the cache {cache}; {hint}In the cache: "
+            f"{', '.join(here) or 'no model'}. Nothing is downloaded here; fetch a model with: hf download NAME"
+        ) from error
+
+
+class SentenceEmbedder:
+    """The mean of an encoder's last hidden states over a text's tokens, scaled to length 1.
+
+    Args:
+        model: folder or cached name of a transformer (weights in safetensors; no remote code).
+        prefix: put before every text; E5 models want "query: ".
+        batch: texts at once.
+        device: "auto", "cpu", "cuda", …
+
+    Texts longer than the model's limit are cut.
+
+    Raises:
+        MissingExtraError: torch or transformers is not installed.
+        ConfigError: there is no such model here.
+        DataError: the folder is not an encoder with a tokenizer.
+    """
+
+    def __init__(self, model: str, *, prefix: str = "", batch: int = 32, device: str = "auto") -> None:
+        require_torch()
+        import torch
+        from transformers import AutoModel
+
+        folder = model_folder(model)
+        try:
+            self._tokenizer: Any = open_tokenizer(folder)
+            network = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(f"cannot open {model!r} as a text encoder: {error}") from error
+        where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self._network: Any = network.to(where).eval()
+        self._limit = min(
+            int(self._tokenizer.model_max_length), int(getattr(network.config, "max_position_embeddings", 10**9))
+        )
+        if self._tokenizer.pad_token is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token or self._tokenizer.unk_token
+        self.prefix, self.batch = prefix, batch
+
+    def embed(self, texts: Sequence[str]) -> DenseVectors:
+        """One row a text; float32 (n, d)."""
+        import torch
+
+        rows: list[DenseVectors] = []
+        for start in range(0, len(texts), self.batch):
+            encoded = self._tokenizer(
+                [self.prefix + text for text in texts[start : start + self.batch]],
+                padding=True, truncation=True, max_length=self._limit, return_tensors="pt",
+            ).to(self._network.device)  # fmt: skip
+            with torch.inference_mode():
+                hidden = self._network(
+                    input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]
+                ).last_hidden_state.float()
+            mask = encoded["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
+            rows.append(torch.nn.functional.normalize(mean, dim=1).cpu().numpy())
+        width = int(self._network.config.hidden_size)
+        return np.concatenate([np.zeros((0, width), np.float32), *rows])

@@ -1,0 +1,139 @@
+"""Text to index terms, as Lucene's English analyser does it: words, possessives, stop words, stems.
+
+Word boundaries follow UAX #29. Every character is mapped to a one-letter class, and one regular expression over the
+class string finds the words; ASCII text, nearly all of it, takes a direct expression with the same result.
+Input is expected in lower case, as the texts and queries of an index are.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from creditflow.envs.bm25.porter import stem
+
+__all__ = ["MAX_WORD", "STOP_WORDS", "analyse", "term_of", "words"]
+
+_STOP = """
+a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
+will with
+"""
+STOP_WORDS = frozenset(_STOP.split())
+MAX_WORD = 255  # longer words are cut into pieces of this many characters
+
+# Extended_Pictographic of Unicode's emoji data, as inclusive ranges: each such character is a word
+_PICTOGRAPHS = (
+    "a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 2388 23cf 23e9-23f3 23f8-23fa 24c2 25aa-25ab 25b6 25c0"
+    " 25fb-25fe 2600-2605 2607-2612 2614-2685 2690-2705 2708-2712 2714 2716 271d 2721 2728 2733-2734 2744 2747 274c 274e"
+    " 2753-2755 2757 2763-2767 2795-2797 27a1 27b0 27bf 2934-2935 2b05-2b07 2b1b-2b1c 2b50 2b55 3030 303d 3297 3299"
+    " 1f000-1f0ff 1f10d-1f10f 1f12f 1f16c-1f171 1f17e-1f17f 1f18e 1f191-1f19a 1f1ad-1f1e5 1f201-1f20f 1f21a 1f22f"
+    " 1f232-1f23a 1f23c-1f23f 1f249-1f3fa 1f400-1f53d 1f546-1f64f 1f680-1f6ff 1f774-1f77f 1f7d5-1f7ff 1f80c-1f80f"
+    " 1f848-1f84f 1f85a-1f85f 1f888-1f88f 1f8ae-1f8ff 1f90c-1f93a 1f93c-1f945 1f947-1faff 1fc00-1fffd"
+)
+_PICTOGRAPH_RANGES = tuple(
+    (int(first, 16), int(last or first, 16))
+    for first, _, last in (part.partition("-") for part in _PICTOGRAPHS.split())
+)
+# classes: A letter, H Hebrew letter, K katakana, N digit, X joiner such as "_", M joins letters, m joins digits,
+# d joins both, q apostrophe (joins both), Q double quote (joins Hebrew), e mark or format character, Z zero-width joiner,
+# I ideograph or hiragana, S south-east Asian letter, P pictograph, R flag half, "." anything else
+_FIXED = (
+    dict.fromkeys(":··״‧︓﹕：", "M")
+    | dict.fromkeys(".‘’․﹒＇．", "d")
+    | dict.fromkeys(",;;։،؍٬߸⁄︐︔﹐﹔，；", "m")
+    | dict.fromkeys("〱〲〳〴〵゛゜゠ーｰ", "K")
+    | {"'": "q", '"': "Q", "\u066b": "N", "\u200b": ".", "\u200c": "e", "\u200d": "Z"}
+    | {"\uff9e": "e", "\uff9f": "e"}
+)
+# blocks of scripts written without spaces (line breaking class SA)
+_SOUTH_EAST_ASIAN = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x1950, 0x19DF), (0x1A20, 0x1AAF), (0xA9E0, 0xA9FF), (0xAA60, 0xAADF))  # fmt: skip
+
+
+def _character_class(char: str) -> str:
+    if char in _FIXED:
+        return _FIXED[char]
+    code, category = ord(char), unicodedata.category(char)
+    if 0x1F1E6 <= code <= 0x1F1FF:
+        return "R"
+    if category in ("Mn", "Me", "Mc") or 0x1F3FB <= code <= 0x1F3FF:
+        return "e"
+    if category == "Cf":
+        return "e"
+    if any(first <= code <= last for first, last in _PICTOGRAPH_RANGES):
+        return "P"
+    if category == "Nd":
+        return "N"
+    if category == "Pc":
+        return "X"
+    if category[0] == "L" or category == "Nl" or 0x24B6 <= code <= 0x24E9:
+        return _letter_class(char, code)
+    return "."
+
+
+def _letter_class(char: str, code: int) -> str:
+    if any(first <= code <= last for first, last in _SOUTH_EAST_ASIAN):
+        return "S"
+    name = unicodedata.name(char, "")
+    if name.startswith(("CJK ", "HIRAGANA", "IDEOGRAPHIC", "HANGZHOU", "NUSHU", "TANGUT")):
+        return "I"
+    if name.startswith(("KATAKANA", "HALFWIDTH KATAKANA", "CIRCLED KATAKANA")):
+        return "K"
+    return "H" if name.startswith("HEBREW") and code != 0x5F3 else "A"
+
+
+class _ClassTable(dict[int, str]):
+    """Code point to class letter, filled as characters are met (for ``str.translate``)."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = letter = _character_class(chr(code))
+        return letter
+
+
+_CLASSES = _ClassTable()
+_E = "[eZ]*+"
+_A, _N, _K, _X = f"[AH]{_E}", f"N{_E}", f"K{_E}", f"X{_E}"
+_LETTERS = rf"(?:{_A})++(?:[Mdq]{_E}(?:{_A})++|(?<=H)Q{_E}(?=H)(?:{_A})++)*+"
+_DIGITS = rf"(?:{_N})++(?:[mdq]{_E}(?:{_N})++)*+"
+_RUN = rf"(?:(?:{_LETTERS}|{_DIGITS})++|(?:{_K})++)"
+_GENERAL = re.compile(
+    rf"(?:{_X})*+{_RUN}(?:(?:{_X})++{_RUN})*+(?:{_X})*+|(?:S{_E})++|I{_E}|P(?:e|ZP)*+Z*+|R{_E}R{_E}|(?P<junk>(?:{_X})++)"
+)
+_ASCII_RUN = r"(?:[a-z]++(?:[':.][a-z]++)*+|[0-9]++(?:['.,;][0-9]++)*+)++"
+# a run of joiners without a word is matched too, and dropped: left alone, it would be tried anew from each of its places
+_ASCII = re.compile(rf"_*+{_ASCII_RUN}(?:_++{_ASCII_RUN})*+_*+|_++", re.IGNORECASE | re.ASCII)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order.
+
+    >>> words("it's 3.5 oz., no_name u.s.a 1/2 (t-shirt)")
+    ["it's", '3.5', 'oz', 'no_name', 'u.s.a', '1', '2', 't', 'shirt']
+    """
+    if text.isascii():
+        found = _ASCII.findall(text)
+        if "_" in text:
+            found = [word for word in found if word.strip("_")]
+    else:
+        matches = _GENERAL.finditer(text.translate(_CLASSES))
+        found = [text[m.start() : m.end()] for m in matches if m.lastgroup is None]
+    if any(len(word) > MAX_WORD for word in found):
+        found = [word[i : i + MAX_WORD] for word in found for i in range(0, len(word), MAX_WORD)]
+    return found
+
+
+@lru_cache(maxsize=1 << 18)
+def term_of(word: str) -> str:
+    """The index term of a word: without its possessive ending, stemmed; "" for a stop word."""
+    if word[-1] == "s" and len(word) > 1 and word[-2] in "'\u2019\uff07":
+        word = word[:-2]
+    return "" if word in STOP_WORDS else stem(word)
+
+
+def analyse(text: str) -> list[str]:
+    """The index terms of a lower-case text, in order, repeats kept.
+
+    >>> analyse("women's running shoes for the gym")
+    ['women', 'run', 'shoe', 'gym']
+    """
+    return [term for term in map(term_of, words(text)) if term]

@@ -1,0 +1,109 @@
+"""Postings: which term stands how often in which document, counted in blocks, then put in order of terms.
+
+Blocks may be kept in memory or spilled to disk between the two; what is counted is the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.bm25.analyser import term_of, words
+
+__all__ = ["POSTING", "Block", "PostingCounter", "place_postings", "starts_of"]
+
+POSTING: Final = np.dtype([("term", "<i4"), ("row", "<i4"), ("count", "<i4")])
+Block = np.ndarray[tuple[int], np.dtype[np.void]]  # of POSTING
+TERMS: Final = 1 << 21  # that a block counts at a time
+
+
+class PostingCounter:
+    """Counts the terms of documents as they come.
+
+    Args:
+        emit: takes each finished block of postings, sorted by term, then row; rows ascend from block to block.
+
+    Attributes:
+        numbers: term to number, in order of first appearance.
+    """
+
+    def __init__(self, emit: Callable[[Block], object]) -> None:
+        self.numbers: dict[str, int] = {}
+        self._emit = emit
+        self._lengths = array("q")
+        self._of_word: dict[str, int] = {}  # -1: a stop word
+        self._terms = array("q")  # of the documents not yet emitted, one after the other
+        self._emitted = 0
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 (documents,): terms in each, repeats counted."""
+        return np.array(self._lengths, np.int64)
+
+    def add(self, document: str) -> None:
+        """Count the next lower-case document."""
+        of_word, numbers, terms = self._of_word, self.numbers, self._terms
+        before = len(terms)
+        for word in words(document):
+            number = of_word.get(word)
+            if number is None:
+                term = term_of(word)
+                number = of_word[word] = numbers.setdefault(term, len(numbers)) if term else -1
+            if number >= 0:
+                terms.append(number)
+        self._lengths.append(len(terms) - before)
+        if len(terms) >= TERMS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Emit what has been counted since the last block."""
+        lengths = self.lengths()[self._emitted :]
+        rows = np.repeat(np.arange(self._emitted, self._emitted + len(lengths), dtype=np.int64), lengths)
+        keys, counts = np.unique((np.array(self._terms, np.int64) << 32) | rows, return_counts=True)
+        block = np.empty(len(keys), POSTING)
+        block["term"], block["row"], block["count"] = keys >> 32, keys & 0xFFFFFFFF, counts
+        self._emit(block)
+        self._terms, self._emitted = array("q"), len(self._lengths)
+
+
+def starts_of(blocks: Iterable[Block], terms: int) -> NDArray[np.int64]:
+    """int64 (terms + 1,): where each term's postings begin when all are in order."""
+    counts = np.zeros(terms, np.int64)
+    for block in blocks:
+        counts += np.bincount(block["term"], minlength=terms)
+    starts = np.zeros(terms + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def place_postings(
+    blocks: Iterable[Block],
+    starts: NDArray[np.int64],
+    inverse: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    weights: NDArray[np.float32],
+) -> None:
+    """Fill ``rows`` and ``weights`` (postings,), memory-mapped or not, term by term.
+
+    Args:
+        blocks: each sorted by term.
+        starts: of ``starts_of``.
+        inverse: inv(d) of each document.
+        rows: takes document numbers.
+        weights: takes tf · inv(d).
+    """
+    cursor = starts[:-1].copy()
+    for block in blocks:
+        terms = block["term"]
+        first = np.flatnonzero(np.diff(terms, prepend=-1))
+        sizes = np.diff(first, append=len(terms))
+        target = np.repeat(cursor[terms[first]] - first, sizes) + np.arange(len(terms))
+        cursor[terms[first]] += sizes
+        rows[target] = block["row"]
+        weights[target] = block["count"].astype(np.float32) * inverse[block["row"]]

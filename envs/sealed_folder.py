@@ -1,0 +1,188 @@
+"""Folders of memory-mapped files that are verified when they are opened: stores of products, indexes of passages.
+
+``header.json`` carries a checksum of itself and, for every other file, its length and checksum. Header and lengths are
+verified on every opening, contents of files up to ``CHECKED`` bytes too, those of larger ones on demand. There is no
+pickle: arrays are raw little-endian numbers, texts are UTF-8 or JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import DataError
+
+__all__ = ["HEADER", "Blob", "SealedFolder", "is_sealed", "new_folder", "seal", "write_blob"]
+
+HEADER: Final = "header.json"
+CHECKED: Final = 1 << 26  # bytes: larger files are checksummed on demand only
+_CHUNK: Final = 1 << 22
+
+
+def is_sealed(path: str | Path) -> bool:
+    """Whether the path looks like a sealed folder."""
+    return (Path(path) / HEADER).is_file()
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that gets its name when the block ends without error, and else is removed."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def seal(folder: Path, kind: str, facts: dict[str, Any]) -> int:
+    """Write the header over all files of a folder; returns their bytes.
+
+    Args:
+        folder: holds the files and nothing else.
+        kind: name and version of the format.
+        facts: what else the header says.
+    """
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    files = {name: {"bytes": size, "blake2b": _checksum(folder / name)} for name, size in sizes.items()}
+    header = {**facts, "format": kind, "files": files}
+    text = json.dumps({**header, "checksum": _header_checksum(header)}, sort_keys=True, indent=1)
+    (folder / HEADER).write_text(text, encoding="ascii")
+    return sum(sizes.values())
+
+
+def write_blob(folder: Path, name: str, items: Sequence[bytes]) -> None:
+    """Byte strings as ``<name>.bin`` and ``<name>.offsets``."""
+    offsets = np.zeros(len(items) + 1, "<i8")
+    np.cumsum([len(item) for item in items], out=offsets[1:])
+    (folder / f"{name}.bin").write_bytes(b"".join(items))
+    offsets.tofile(folder / f"{name}.offsets")
+
+
+class SealedFolder:
+    """A verified folder: its header, and its files as arrays.
+
+    Args:
+        path: the folder.
+        kind: name and version of the format it must have.
+        remedy: what to do about a damaged one; ends the message.
+
+    Raises:
+        DataError: no sealed folder, of another format, or damaged; says which file.
+    """
+
+    def __init__(self, path: str | Path, kind: str, remedy: str) -> None:
+        self.path, self.remedy = Path(path), remedy
+        self.header = self._read_header(kind)
+        for name, entry in self.header["files"].items():
+            self._check(name, entry)
+
+    def _read_header(self, kind: str) -> dict[str, Any]:
+        try:
+            header = json.loads((self.path / HEADER).read_text(encoding="ascii"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: its {HEADER} cannot be read ({error}); {self.remedy}") from error
+        if not isinstance(header, dict) or header.get("format") != kind:
+            raise DataError(f"{self.path}: expected a folder of format {kind!r}; {self.remedy}")
+        if header.pop("checksum", None) != _header_checksum(header):
+            raise DataError(f"{self.path}: {HEADER} was changed or damaged; {self.remedy}")
+        return header
+
+    def _check(self, name: str, entry: dict[str, Any]) -> None:
+        path = self.path / name
+        if Path(name).name != name or not path.is_file():
+            raise DataError(f"{self.path}: the file {name!r} is missing; {self.remedy}")
+        size = path.stat().st_size
+        if size != entry["bytes"]:
+            raise DataError(f"{path}: has {size} bytes, expected {entry['bytes']}; {self.remedy}")
+        if size <= CHECKED:
+            self._check_content(name)
+
+    def _check_content(self, name: str) -> None:
+        if _checksum(self.path / name) != self.header["files"][name]["blake2b"]:
+            raise DataError(f"{self.path / name}: its content is damaged (checksum differs); {self.remedy}")
+
+    def verify(self) -> None:
+        """Compare every byte with its checksum, whatever the size.
+
+        Raises:
+            DataError: what is damaged.
+        """
+        for name in self.header["files"]:
+            self._check_content(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.header["files"]
+
+    def array(self, name: str, dtype: str) -> NDArray[Any]:
+        """A file of raw numbers, memory-mapped and read-only.
+
+        Raises:
+            DataError: the header names no such file, or it does not hold such numbers.
+        """
+        path = self._file(name)
+        size = path.stat().st_size
+        if size % np.dtype(dtype).itemsize:
+            raise DataError(f"{path}: {size} bytes hold no whole number of {dtype}; {self.remedy}")
+        return np.memmap(path, dtype=dtype, mode="r") if size else np.empty(0, dtype)
+
+    def blob(self, name: str, suffix: str = ".bin") -> Blob:
+        """A file of byte strings, with its offsets beside it."""
+        return Blob(self._file(name + suffix), self.array(f"{name}.offsets", "<i8"))
+
+    def _file(self, name: str) -> Path:
+        if name not in self:
+            raise DataError(f"{self.path}: {HEADER} names no file {name!r}; {self.remedy}")
+        return self.path / name
+
+
+class Blob:
+    """Byte strings in one memory-mapped file.
+
+    Args:
+        path: the file.
+        offsets: int64 (n + 1,): where each begins.
+    """
+
+    def __init__(self, path: Path, offsets: NDArray[np.int64]) -> None:
+        self._offsets = offsets
+        with path.open("rb") as file:
+            self._map: bytes | mmap.mmap = (
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+            )
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, i: int) -> bytes:
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        return self._map[int(self._offsets[i]) : int(self._offsets[i + 1])]
+
+
+def _checksum(path: Path) -> str:
+    """blake2b-128 of a file, read piece by piece."""
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _header_checksum(header: dict[str, Any]) -> str:
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode("ascii"), digest_size=16).hexdigest()

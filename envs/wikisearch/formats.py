@@ -1,0 +1,163 @@
+"""Whether a transcript has the form its system asks for, where its answer is, and whether it retrieved a golden one.
+
+A transcript is what follows the prompt: the model's text and the environment's, with their tags.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from creditflow.envs.wikisearch.scoring import normalise_answer
+
+__all__ = ["FORMS", "FormatCheck", "Transcript", "final_answer", "last_answer", "retrieved_answer", "second_answer"]
+
+_ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_INFORMATION: Final = re.compile(r"<information>(.*?)</information>", re.DOTALL)
+_ANSWER_LAST: Final = re.compile(r"<answer>((?:(?!</answer>).)*)</answer>\s*\Z", re.DOTALL)
+_ASSISTANT: Final = re.compile(r"<\|im_start\|>assistant\s*")
+
+
+class FormatCheck(NamedTuple):
+    """Whether a transcript follows the form, and the reason in the words of the published checker."""
+
+    valid: bool
+    reason: str
+
+
+class Transcript(NamedTuple):
+    """An episode as text.
+
+    Attributes:
+        response: everything after the prompt.
+        golden: the answers that count as right.
+        question: its text, for judges.
+        prompt: what stands before the response.
+        marked: the assistant's part is marked as such; Search-R1's checker wants the marker.
+    """
+
+    response: str
+    golden: tuple[str, ...]
+    question: str = ""
+    prompt: str = ""
+    marked: bool = True
+
+    @classmethod
+    def of_sequence(cls, sequence: str, golden: Sequence[str], question: str = "") -> Transcript:
+        """A transcript from prompt and response in one text, parted by the chat template's assistant marker."""
+        marker = _ASSISTANT.search(sequence)
+        if marker is None:
+            return cls(sequence, tuple(golden), question, marked=False)
+        return cls(sequence[marker.end() :], tuple(golden), question, sequence[: marker.end()])
+
+
+# -- where the answer is ----------------------------------------------------------------------------------------------
+def last_answer(transcript: Transcript) -> str | None:
+    """The last answer block of the response, stripped; None without one."""
+    blocks = _ANSWER.findall(transcript.response)
+    return blocks[-1].strip() if blocks else None
+
+
+def second_answer(transcript: Transcript) -> str | None:
+    """Search-R1's: the last block of prompt and response; None with fewer than two, for its prompt shows an example."""
+    blocks = _ANSWER.findall(transcript.prompt + transcript.response)
+    return blocks[-1].strip() if len(blocks) > 1 else None
+
+
+def final_answer(transcript: Transcript) -> str | None:
+    """PiCA's: the answer block that ends the response, but for white space; None if none does."""
+    last = _ANSWER_LAST.search(transcript.response)
+    return last.group(1).strip() if last else None
+
+
+def retrieved_answer(transcript: Transcript) -> bool:
+    """Whether an information block holds a golden answer."""
+    blocks = [normalise_answer(block) for block in _INFORMATION.findall(transcript.prompt + transcript.response)]
+    wanted = [normalise_answer(answer) for answer in transcript.golden]
+    return any(answer in block for block in blocks for answer in wanted)
+
+
+# -- forms ------------------------------------------------------------------------------------------------------------
+def _moves(tool: str, result: str) -> dict[str, dict[str, str]]:
+    """State -> {tag: next state}; text other than white space is allowed only inside a block."""
+    return {
+        "start": {"<think>": "in_think"},
+        "in_think": {"</think>": "after_think"},
+        "after_think": {f"<{tool}>": f"in_{tool}", "<answer>": "in_answer"},
+        f"in_{tool}": {f"</{tool}>": f"after_{tool}"},
+        f"after_{tool}": {f"<{result}>": f"in_{result}"},
+        f"in_{result}": {f"</{result}>": result},
+        result: {"<think>": "in_think"},
+        "in_answer": {"</answer>": "end"},
+        "end": {},
+    }
+
+
+class _Blocks:
+    """(think tool result)* think answer, and nothing between; ``call`` says what is wrong with a tool block's text."""
+
+    def __init__(self, tool: str, result: str, call: Callable[[str], str] | None = None) -> None:
+        self._tags = ("think", tool, result, "answer")
+        self._moves, self._call, self._calling = _moves(tool, result), call, f"in_{tool}"
+        self._tag = re.compile(rf"(</?(?:{'|'.join(self._tags)})>)")
+
+    def __call__(self, transcript: Transcript) -> FormatCheck:
+        content = transcript.response
+        for tag in self._tags:
+            opened, closed = content.count(f"<{tag}>"), content.count(f"</{tag}>")
+            if opened != closed:
+                return FormatCheck(False, f"Mismatch in {tag} tags: {opened} opening vs {closed} closing tags")
+        state = "start"
+        for part in self._tag.split(content):
+            if not part.strip():
+                continue
+            if self._tag.fullmatch(part):
+                if part not in self._moves[state]:
+                    return FormatCheck(False, f"Unexpected tag {part} in state {state}")
+                state = self._moves[state][part]
+            elif state == "end":
+                return FormatCheck(False, "Unexpected content in state end")
+            elif not state.startswith("in_"):
+                return FormatCheck(False, f"Unexpected content '{part.strip()}' between tags (state: {state})")
+            elif self._call is not None and state == self._calling and (wrong := self._call(part)):
+                return FormatCheck(False, wrong)
+        if state != "end":
+            return FormatCheck(False, f"Incomplete sequence, ended in state {state}")
+        return FormatCheck(True, "Valid sequence format")
+
+
+_searches: Final = _Blocks("search", "information")
+
+
+def _search_r1(transcript: Transcript) -> FormatCheck:
+    """Search-R1's form: (think search information)* think answer."""
+    return _searches(transcript) if transcript.marked else FormatCheck(False, "Missing assistant marker")
+
+
+def _tool_call(text: str) -> str:
+    try:
+        call: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return "A tool call that is not JSON"
+    if not isinstance(call, dict) or set(call) != {"name", "arguments"}:
+        return "A tool call without name and arguments"
+    return ""
+
+
+_calls: Final = _Blocks("tool_call", "tool_response", _tool_call)
+
+
+def _answer_last(transcript: Transcript) -> FormatCheck:
+    """PiCA's and StepSearch's: the response ends with an answer block."""
+    if final_answer(transcript) is None:
+        return FormatCheck(False, "The response does not end with an answer")
+    return FormatCheck(True, "The response ends with an answer")
+
+
+FORMS: Final[Mapping[str, Callable[[Transcript], FormatCheck]]] = {
+    "search_r1": _search_r1,
+    "egrpo": _calls,  # (think tool_call tool_response)* think answer, the call a JSON object of name and arguments
+    "answer_last": _answer_last,
+}

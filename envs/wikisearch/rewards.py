@@ -1,0 +1,153 @@
+"""Outcome and format rewards of whole transcripts: what an answer is worth, and what its form costs.
+
+They are objects apart from credit: a scheme asks what a rollout achieved, not why. ``REWARDS`` holds the published
+ones by name; others are made of the same parts:
+
+>>> transcript = Transcript("<think>easy</think><answer>The Nile</answer>", golden=("Nile",))
+>>> REWARDS["search_r1_format"](transcript), REWARDS["pica"](transcript)
+(1.0, 1.0)
+>>> mild = Reward(metric="f1", form="search_r1", right_malformed=0.9, wrong_formed=0.05)
+>>> mild(transcript._replace(response="I say <answer>Nile</answer>"))
+0.9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.wikisearch.formats import (
+    FORMS,
+    Transcript,
+    final_answer,
+    last_answer,
+    retrieved_answer,
+    second_answer,
+)
+from creditflow.envs.wikisearch.grading import Judge
+from creditflow.envs.wikisearch.scoring import METRICS, set_f1, token_f1
+
+__all__ = ["REWARDS", "Reward", "Transcript", "named_reward"]
+
+AnswerRule = Literal["last", "second", "final"]
+_ANSWERS: Final[Mapping[str, Callable[[Transcript], str | None]]] = {
+    "last": last_answer,
+    "second": second_answer,
+    "final": final_answer,
+}
+_SCORES: Final[Mapping[str, Callable[[str, tuple[str, ...]], float]]] = {
+    **METRICS,
+    "set_f1": set_f1,
+    "rounded_f1": lambda answer, golden: round(token_f1(answer, golden), 4),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward:
+    """The reward of a transcript: a graded answer, and what is paid instead where the form is wrong.
+
+    Attributes:
+        metric: grades the answer in [0, 1]: "em", "f1", "sub_em"; "set_f1" (PiCA's), "rounded_f1" (StepSearch's).
+        answer: which block is the answer: the "last" of the response, the "second" or later of prompt and response
+            (Search-R1, whose prompt shows one), or the "final" one, with nothing after it.
+        judge: grades instead of the metric: (question, golden answers, answer) → score in [0, 1].
+        form: name of a form in ``FORMS``; "" for none.
+        right_malformed: share of its grade that an answer better than 0 keeps when the form is wrong.
+        wrong_formed, wrong_malformed: paid for an answer worth 0; without a form the latter holds.
+        unanswered_formed, unanswered_malformed: paid without an answer; likewise.
+        retrieved: more for a well-formed transcript without a right answer that retrieved a golden one.
+
+    Raises:
+        ConfigError: an unknown name.
+    """
+
+    metric: str = "em"
+    answer: AnswerRule = "last"
+    judge: Judge | None = None
+    form: str = ""
+    right_malformed: float = 1.0
+    wrong_formed: float = 0.0
+    wrong_malformed: float = 0.0
+    unanswered_formed: float = 0.0
+    unanswered_malformed: float = 0.0
+    retrieved: float = 0.0
+
+    def __post_init__(self) -> None:
+        for kind, name, known in (
+            ("answer metric", self.metric, list(_SCORES)),
+            ("rule for answers", self.answer, get_args(AnswerRule)),
+            ("format", self.form, ["", *FORMS]),
+        ):
+            if name not in known:
+                raise unknown_name(kind, name, known)
+
+    def grade(self, transcript: Transcript) -> float | None:
+        """The answer's grade in [0, 1]; None without an answer.
+
+        Raises:
+            ConfigError: the judge returned something else than a score.
+        """
+        answer = _ANSWERS[self.answer](transcript)
+        if answer is None:
+            return None
+        if self.judge is None:
+            return _SCORES[self.metric](answer, transcript.golden)
+        score = float(self.judge(transcript.question, transcript.golden, answer))
+        if not 0.0 <= score <= 1.0:
+            raise ConfigError(f"a judge must return a score in [0, 1], got {score!r}")
+        return score
+
+    def well_formed(self, transcript: Transcript) -> bool:
+        """Whether the transcript has the form; False if no form is asked for."""
+        return bool(self.form) and FORMS[self.form](transcript).valid
+
+    def __call__(self, transcript: Transcript) -> float:
+        """The reward."""
+        grade, formed = self.grade(transcript), self.well_formed(transcript)
+        if grade:
+            return grade if formed or not self.form else grade * self.right_malformed
+        if formed:
+            base = self.unanswered_formed if grade is None else self.wrong_formed
+            return base + (self.retrieved if self.retrieved and retrieved_answer(transcript) else 0.0)
+        return self.unanswered_malformed if grade is None else self.wrong_malformed
+
+
+def search_r1_format(
+    *, structure_format_score: float = 0.2, final_format_score: float = 0.1, retrieval_score: float = 0.0
+) -> Reward:
+    """Search-R1's exact match with a share of the reward for form and for having retrieved the answer."""
+    return Reward(
+        answer="second",
+        form="search_r1",
+        right_malformed=1.0 - structure_format_score,
+        wrong_formed=structure_format_score,
+        unanswered_formed=structure_format_score,
+        wrong_malformed=final_format_score,
+        retrieved=retrieval_score,
+    )
+
+
+REWARDS: Final[Mapping[str, Reward]] = {
+    "em": Reward(),
+    "f1": Reward(metric="f1"),
+    "sub_em": Reward(metric="sub_em"),
+    "search_r1": Reward(answer="second"),
+    "search_r1_sub_em": Reward(metric="sub_em", answer="second"),
+    "search_r1_format": search_r1_format(),
+    "pica": Reward(metric="set_f1", answer="final", unanswered_malformed=-1.0),
+    "stepsearch": Reward(metric="rounded_f1", answer="final", unanswered_malformed=-1.0),
+    "egrpo": Reward(form="egrpo", right_malformed=0.0),
+}
+
+
+def named_reward(name: str) -> Reward:
+    """The published reward of that name.
+
+    Raises:
+        ConfigError: unknown; suggests the near one.
+    """
+    if name not in REWARDS:
+        raise unknown_name("reward", name, REWARDS)
+    return REWARDS[name]

@@ -1,0 +1,91 @@
+"""Merging 10,000 noisy shop pages, against comparing all pairs and the released greedy clusters, in one run.
+
+The peers are quadratic: they run on the first PART pages, and so do we, for the ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+
+import creditflow
+from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.canonical_clusters import leader_clusters
+from creditflow.wrappers.canonical_embedding import HashingEmbedder, SparseVectors
+
+PAGES, PART, GREEDY_PART, THRESHOLD = 10_000, 1_000, 120, 0.9
+T = TypeVar("T")
+
+
+def pages(count: int) -> list[str]:
+    """Pages of random shoppers among advertisements, distinct, the shortest first."""
+    env = creditflow.make("webshop", preset="graphgpo", ads=2)
+    tasks, rng, seen, number = env.unwrapped.tasks.task_ids(), np.random.default_rng(0), dict[str, None](), 0  # type: ignore[attr-defined]  # an AgentEnv
+    while len(seen) < count:
+        _, info = env.reset(seed=number, options={"task_id": tasks[number % len(tasks)]})
+        number += 1
+        ended = False
+        while not ended and len(seen) < count:
+            seen[info["text_key"]] = None
+            actions = info["admissible_actions"]
+            _, _, terminated, truncated, info = env.step(actions[int(rng.integers(len(actions)))])
+            ended = terminated or truncated
+    return sorted(seen, key=lambda text: (len(text), text))
+
+
+def timed(call: Callable[[], T]) -> tuple[T, float]:
+    """The result, and the seconds it took."""
+    began = perf_counter()
+    result = call()
+    return result, perf_counter() - began
+
+
+def all_pairs(vectors: SparseVectors) -> int:
+    """Every similarity once; how many there were."""
+    rows = [
+        (vectors.feature[a:b], vectors.weight[a:b])
+        for a, b in zip(vectors.offsets[:-1].tolist(), vectors.offsets[1:].tolist(), strict=True)
+    ]
+    count = 0
+    for i, (features, weights) in enumerate(rows):
+        for others, theirs in rows[:i]:
+            place = np.minimum(np.searchsorted(others, features), len(others) - 1)
+            _ = float(weights @ np.where(others[place] == features, theirs[place], 0.0))
+            count += 1
+    return count
+
+
+def main() -> None:
+    """Print seconds, comparisons and ratios."""
+    texts = pages(PAGES)
+    embedder = HashingEmbedder()
+    vectors, embedding = timed(lambda: embedder.embed(texts))
+    print(f"{PAGES} pages of {np.mean([len(t) for t in texts]):.0f} characters: embedded in {embedding:.1f} s")
+    found, clustering = timed(lambda: leader_clusters(vectors, range(PAGES), THRESHOLD))
+    naive = PAGES * (PAGES - 1) // 2
+    print(
+        f"clusters {len(set(found.leader.tolist()))}, {clustering:.1f} s, {found.comparisons} comparisons: "
+        f"1/{naive / found.comparisons:.0f} of all pairs; {found.visited / naive:.2f} index entries a pair"
+    )
+    part = texts[:: PAGES // PART][:PART]
+    small = embedder.embed(part)
+    ours, seconds = timed(lambda: leader_clusters(small, range(len(part)), THRESHOLD))
+    count, theirs = timed(lambda: all_pairs(small))
+    print(
+        f"{PART} of them: {seconds:.2f} s, {ours.comparisons} comparisons; all pairs {theirs:.2f} s, {count}: "
+        f"{theirs / seconds:.0f} times the time, {count / max(ours.comparisons, 1):.0f} times the comparisons"
+    )
+    few = texts[:: PAGES // GREEDY_PART][:GREEDY_PART]
+    _, seconds = timed(lambda: leader_clusters(embedder.embed(few), range(len(few)), THRESHOLD))
+    _, theirs = timed(lambda: greedy_similarity(few, range(len(few)), THRESHOLD))
+    print(
+        f"{GREEDY_PART} of them, embedding included: {seconds:.3f} s; released greedy clusters {theirs:.1f} s: "
+        f"{theirs / seconds:.0f} times the time"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Rewards of transcripts: answer, form, and their table of payments."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.formats import FORMS, Transcript
+from creditflow.envs.wikisearch.rewards import REWARDS, Reward, named_reward
+
+GOOD = "<think>a</think><search>q</search>\n\n<information>The Nile is long.</information>\n\n<think>b</think><answer>%s</answer>"
+CALLS = (
+    '<think>a</think><tool_call>{"name": "search", "arguments": {"query": ["q"]}}</tool_call>'
+    "<tool_response>x</tool_response><think>b</think><answer>Nile</answer>"
+)
+
+
+def text(response: str, prompt: str = "<answer> example </answer>") -> Transcript:
+    return Transcript(response, ("Nile",), prompt=prompt)
+
+
+@pytest.mark.parametrize(
+    ("response", "paid"),
+    [
+        (GOOD % "Nile", 1.0),
+        ("so <answer>Nile</answer>", 0.8),
+        (GOOD % "Rhine", 0.2),
+        ("so <answer>Rhine</answer>", 0.1),
+        ("so", 0.0),
+    ],
+)
+def test_search_r1_pays_for_the_answer_and_a_share_for_the_form(response, paid):
+    assert REWARDS["search_r1_format"](text(response)) == pytest.approx(paid)
+
+
+def test_a_retrieved_answer_pays_more_only_where_the_form_is_right_and_the_answer_is_not():
+    reward = Reward(answer="second", form="search_r1", wrong_formed=0.2, retrieved=0.1)
+    assert reward(text(GOOD % "Rhine")) == pytest.approx(0.3)
+    assert reward(text(GOOD % "Nile")) == 1.0
+    assert reward(text("<information>Nile</information> <answer>Rhine</answer>")) == 0.0
+
+
+def test_search_r1_takes_the_first_block_for_the_example_of_its_prompt():
+    assert REWARDS["search_r1"](text("<answer>Nile</answer>", prompt="")) == 0.0
+    assert REWARDS["em"](text("<answer>Nile</answer>", prompt="")) == 1.0
+
+
+def test_pica_wants_the_answer_at_the_very_end():
+    assert REWARDS["pica"](text("<answer>Nile</answer>  \n")) == 1.0
+    assert REWARDS["pica"](text("<answer>Nile</answer> done")) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<think>b</think>", ""),
+        ('{"name": "search", "arguments": {"query": ["q"]}}', "search q"),
+        ('"arguments"', '"parameters"'),
+        ("<tool_response>x</tool_response>", ""),
+        ("</answer>", "</answer> and more"),
+    ],
+)
+def test_egrpo_pays_nothing_for_any_deviation_from_its_form(before, after):
+    assert REWARDS["egrpo"](text(CALLS)) == 1.0
+    assert REWARDS["egrpo"](text(CALLS.replace(before, after))) == 0.0
+
+
+def test_a_judge_replaces_the_metric():
+    asked = []
+
+    def judge(question, golden, answer):
+        asked.append((question, golden, answer))
+        return 0.5
+
+    transcript = Transcript("<answer>it</answer>", ("Nile",), question="Which river?")
+    assert Reward(judge=judge)(transcript) == 0.5
+    assert asked == [("Which river?", ("Nile",), "it")]
+    with pytest.raises(ConfigError, match=r"score in \[0, 1\]"):
+        Reward(judge=lambda *_: 2.0)(transcript)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: named_reward("picca"), "did you mean 'pica'"),
+        (lambda: Reward(metric="exact"), "unknown answer metric"),
+        (lambda: Reward(form="searchr1"), "did you mean 'search_r1'"),
+        (lambda: Reward(answer="lst"), "did you mean 'last'"),  # type: ignore[arg-type]  # the wrong value is the test
+    ],
+)
+def test_wrong_names_suggest_the_near_one(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+@given(st.text(alphabet="<>/ansewrthik ", max_size=80))
+def test_any_text_has_a_reward_in_its_range(response):
+    for name, reward in REWARDS.items():
+        assert -1.0 <= reward(text(response)) <= 1.0, name
+    for form in FORMS.values():
+        assert form(text(response)).reason

@@ -1,0 +1,133 @@
+"""Transcripts read back: order, cut tags, protocol text where it does not belong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1
+from creditflow.envs.wikisearch.transcript import read_passages, read_transcript
+
+
+def information(text: str) -> str:
+    dialect = DIALECTS["search_r1"]
+    assert isinstance(dialect, SearchR1)
+    return dialect.information(text)
+
+
+DOCS = "Doc 1(Title: Nile) It is long.\nDoc 2(Title: Rhine) It is not."
+
+
+def calls(response):
+    return [turn.call and (turn.call.tool, turn.call.items[0].strip()) for turn in read_transcript(response)]
+
+
+def test_thoughts_are_all_model_text_outside_the_blocks():
+    turns = read_transcript(
+        "I plan. <think>deeply</think> <search>Nile</search>"
+        + information(DOCS)
+        + "It is long.\n<answer> yes </answer>"
+    )
+    assert [turn.thought.split() for turn in turns] == [["I", "plan.", "deeply"], ["It", "is", "long."]]
+    assert turns[0].information == DOCS
+    assert turns[1].observation == ""
+
+
+def test_a_refusal_that_quotes_tags_is_no_search():
+    for name in ("search_r1", "pica"):
+        refusal = DIALECTS[name].invalid("")
+        turns = read_transcript("Hm." + refusal + "<search>Nile</search>" + information(DOCS) + "<answer>yes</answer>")
+        assert [turn.call is None for turn in turns] == [True, False, False]
+        assert turns[0].text == "Hm."
+        assert turns[1].call is not None
+        assert turns[1].call.items == ("Nile",)
+
+
+def test_a_block_that_was_never_closed_is_not_closed_by_the_refusal():
+    turns = read_transcript("<search>Nile" + DIALECTS["search_r1"].invalid("") + "<answer>yes</answer>")
+    assert [turn.call and turn.call.tool for turn in turns] == [None, "answer"]
+
+
+def test_the_last_turns_notice_belongs_to_the_observation():
+    shown = information(DOCS) + DIALECTS["pica"].limit("")
+    turns = read_transcript("<search>Nile</search>" + shown + "So <answer>yes</answer>")
+    assert turns[0].observation.endswith("</warning>")
+    assert turns[1].thought == "So"
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "a page about <search>tags</search> and more",
+        "a </information> in the middle of a line",
+        "<answer>42</answer> they said",
+        "<information> opens, </information> closes",
+    ],
+)
+def test_protocol_text_inside_a_passage_is_passage(quoted):
+    text = f"Doc 1(Title: Tags) {quoted}\nDoc 2(Title: Nile) It is long."
+    response = (
+        "<search>one</search>"
+        + information(text)
+        + "on <search>two</search>"
+        + information(DOCS)
+        + "<answer>x</answer>"
+    )
+    assert calls(response) == [("search", "one"), ("search", "two"), ("answer", "x")]
+    assert read_transcript(response)[0].information == text
+
+
+def test_an_information_block_that_lost_its_end_stops_where_the_model_speaks_in_tags():
+    response = "<search>one</search>\n\n<information>Doc 1(Title: Nile) It is lo<search>two</search>" + information(
+        DOCS
+    )
+    turns = read_transcript(response)
+    assert [turn.call and turn.call.items[0] for turn in turns] == ["one", "two"]
+    assert turns[0].information == "Doc 1(Title: Nile) It is lo"
+
+
+@pytest.mark.parametrize("cut", ["<search>Nile", "I think that", "<answer>ye"])
+def test_what_was_cut_off_is_a_turn_that_could_not_be_read(cut):
+    turns = read_transcript("<search>one</search>" + information(DOCS) + cut)
+    assert turns[-1].call is None
+    assert turns[-1].text == cut
+    assert turns[-1].reason
+
+
+def test_the_first_answer_ends_the_transcript():
+    assert calls("<answer>a</answer> <search>b</search> <answer>c</answer>") == [("answer", "a")]
+
+
+def test_a_search_without_a_result_is_a_turn_of_its_own():
+    assert calls("<search>a</search> <search>b</search>" + information(DOCS)) == [("search", "a"), ("search", "b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ('Doc 1(Title: "Nile (river)") long', ["Nile (river)"]),
+        ("Doc 1(Title: Mercury (planet)) hot\nDoc 2(Title: Mars) cold", ["Mercury (planet)", "Mars"]),
+        ("Doc 1(Title: A) x\nDoc 9(Title: B) quoted\nDoc 2(Title: C) y", ["A", "C"]),
+        ("Doc 1(Title: cut", [""]),
+        ("nothing here", []),
+        ("", []),
+    ],
+)
+def test_passages_are_told_apart_by_their_numbers(text, titles):
+    assert [shown.title for shown in read_passages(text)] == titles
+
+
+PIECES = st.sampled_from(
+    ["<search>", "</search>", "<answer>", "</answer>", "<information>", "</information>", "\n\n", "text ", "<think>",
+     "</think>", DIALECTS["pica"].invalid(""), "Doc 1(Title: a) b\n"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=25))
+def test_no_text_is_lost_or_read_twice(pieces):
+    response = "".join(pieces)
+    turns = read_transcript(response)
+    told = "".join(turn.text + turn.observation for turn in turns)
+    assert "".join(told.split()) == "".join(response.split())
+    assert all(turn.call is None or turn.call.tool != "answer" for turn in turns[:-1])

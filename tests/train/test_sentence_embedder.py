@@ -1,0 +1,99 @@
+"""Text encoders as embedders: mean pooling, no download, an error that names the near model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from creditflow.agents.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.cli import main
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn, read_groups, write_jsonl
+
+WORDS = ["[PAD]", "[UNK]", "a", "red", "blue", "mug", "lamp", "on", "the", "shelf", "today"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random encoder of eight dimensions with eleven words."""
+    torch.manual_seed(0)
+    where = tmp_path_factory.mktemp("models") / "tiny-encoder"
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, WORDS[1]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = dict(zip(("pad_token", "unk_token"), WORDS[:2], strict=True))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=12, **special).save_pretrained(where)
+    config = BertConfig(
+        vocab_size=len(WORDS), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=12,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(where)
+    return where
+
+
+def test_a_text_is_the_mean_of_its_tokens_states_whatever_is_padded_beside_it(folder: Path) -> None:
+    texts = ["a red mug", "the lamp on the shelf today", "mug"]
+    together = SentenceEmbedder(str(folder)).embed(texts)
+    network = BertModel.from_pretrained(folder).eval()
+    for row, text in zip(together, texts, strict=True):
+        ids = torch.tensor([[WORDS.index(word) for word in text.split()]])
+        with torch.no_grad():
+            mean = network(input_ids=ids).last_hidden_state[0].mean(dim=0).numpy()
+        np.testing.assert_allclose(row, mean / np.linalg.norm(mean), atol=1e-5)
+    alone = SentenceEmbedder(str(folder), batch=1).embed(texts)
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_long_texts_are_cut_and_no_texts_are_no_rows(folder: Path) -> None:
+    embedder = SentenceEmbedder(str(folder))
+    cut, whole = embedder.embed(["mug " * 12 + "lamp " * 40, "mug " * 12])
+    np.testing.assert_allclose(cut, whole, atol=1e-5)
+    assert embedder.embed([]).shape == (0, 8)
+
+
+def test_a_prefix_stands_before_every_text(folder: Path) -> None:
+    with_prefix = SentenceEmbedder(str(folder), prefix="the ").embed(["mug"])
+    np.testing.assert_allclose(with_prefix, SentenceEmbedder(str(folder)).embed(["the mug"]), atol=1e-5)
+
+
+def test_a_name_that_is_not_here_is_an_error_with_the_near_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    (tmp_path / "models--someone--e5-small").mkdir()
+    with pytest.raises(ConfigError, match=r"did you mean 'someone/e5-small'.*Nothing is downloaded"):
+        model_folder("someone/e5-smal")
+    with pytest.raises(ConfigError, match=r"did you mean '.*tiny-encoder'"):
+        model_folder(str(folder.with_name("tiny-encodr")))
+    with pytest.raises(ConfigError, match="did you mean 'hf:MODEL'"):
+        make_embedder("hf-MODEL")
+    with pytest.raises(DataError, match=r"no config\.json"):
+        model_folder(str(tmp_path))
+
+
+def test_a_folder_that_is_no_encoder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(DataError, match="as a text encoder"):
+        SentenceEmbedder(str(tmp_path))
+
+
+def test_a_log_is_merged_by_a_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    def rollout(name: str, text: str) -> Trajectory:
+        turn = Turn("s", "go", "x", text_key=text)
+        return Trajectory(name, "g", "task", (turn,), False, 0.0, "failed", "x", final_text_key="lost")
+
+    log, out = tmp_path / "log.jsonl", tmp_path / "merged.jsonl"
+    write_jsonl(log, [Group((rollout("one", "a red mug"), rollout("two", "a  red mug"), rollout("three", "the lamp")))])
+    assert main(["merge", str(log), "--by", f"hf:{folder}@0.999", "--write", str(out)]) == 0
+    (merged,) = read_groups(out)
+    assert [turn.text_key for turn in merged.turns] == ["a red mug", "a red mug", "the lamp"]
+    assert main(["merge", str(log), "--by", f"hf:{folder}@0.999", "--schemes", "gigpo"]) == 0
+    assert "tiny-encoder@0.999" in capsys.readouterr().out

@@ -1,0 +1,188 @@
+"""Released Search-R1 trajectories as a trajectory log: every scheme and analysis then reads them like any other.
+
+A row is a JSON object with ``question``, ``answers`` and ``response`` (all text after the prompt, with its tags), and
+perhaps ``id``, ``model``, ``metric`` (``{"em": …}``) and ``stop_reason``, as Search-R1's evaluation writes them.
+
+States are those of WikiSearch: the state key names the question and the set of passages seen, the text key the last
+text retrieved. Rollouts of one model on one question form a group; ``--group-by task`` puts all models together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.wikisearch.json_rows import json_rows
+from creditflow.envs.wikisearch.questions import Question, question_task
+from creditflow.envs.wikisearch.scoring import exact_match
+from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
+
+__all__ = ["SearchR1Report", "read_search_r1"]
+
+_CUT = ("length", "max_tokens")  # stop reasons of an engine that ran out of tokens
+
+
+@dataclass(frozen=True)
+class SearchR1Report:
+    """What was read.
+
+    Attributes:
+        groups: in order of first appearance.
+        rollouts, turns: how many.
+        without_tags: rollouts in which the model never wrote a think tag.
+        unread: turns without a complete search or answer block.
+        unanswered: rollouts without an answer.
+        disagreeing: rollouts whose recorded exact match is not ours.
+    """
+
+    groups: tuple[Group, ...]
+    rollouts: int
+    turns: int
+    without_tags: int
+    unread: int
+    unanswered: int
+    disagreeing: int
+
+
+def read_search_r1(path: str | Path) -> SearchR1Report:
+    """Read a file of released trajectories: JSON lines or a JSON list, gzip or not.
+
+    Raises:
+        DataError: the file or a row is malformed; names the row.
+    """
+    members: dict[str, list[Trajectory]] = {}
+    payloads: dict[str, dict[str, Any]] = {}
+    counts: Counter[str] = Counter()
+    for number, row in enumerate(json_rows(Path(path), "file of trajectories"), 1):
+        try:
+            group_id, question, turns = _row(row)
+        except DataError as error:
+            raise DataError(f"{path}, row {number}: {error}") from error
+        task = question_task(question)
+        reader = _Reader(task.task_id, question)
+        replica = len(members.setdefault(group_id := f"{task.task_id}#{group_id}", []))
+        trajectory, agrees = reader.trajectory(row, turns, group_id, replica)
+        members[group_id].append(trajectory)
+        payload = payloads.setdefault(group_id, {**task.content, "documents": {}})
+        payload["documents"].update(reader.documents)
+        counts["turns"] += len(turns)
+        counts["without_tags"] += "<think>" not in "".join(turn.text for turn in turns)
+        counts["unread"] += sum(turn.call is None for turn in turns)
+        counts["unanswered"] += trajectory.stop_reason not in ("success", "failed")
+        counts["disagreeing"] += not agrees
+    if not members:
+        raise DataError(f"{path} holds no trajectories")
+    groups = tuple(Group(tuple(rollouts), payloads[name]) for name, rollouts in members.items())
+    return SearchR1Report(
+        groups, sum(map(len, groups)), counts["turns"], counts["without_tags"], counts["unread"], counts["unanswered"],
+        counts["disagreeing"],
+    )  # fmt: skip
+
+
+def _row(row: Any) -> tuple[str, Question, list[Exchange]]:
+    """The model, the question and the turns of a row."""
+    if not isinstance(row, Mapping):
+        raise DataError(f"a trajectory is a JSON object, got {str(row)[:60]!r}")
+    for name in ("question", "response"):
+        if not isinstance(row.get(name), str):
+            raise DataError(f"a trajectory needs a text under {name!r}; keys: {sorted(map(str, row))[:12]}")
+    answers = row.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise DataError("a trajectory needs a list of texts under 'answers'")
+    model = str(row.get("model", ""))
+    name = str(row.get("id", "")).removeprefix(f"{model}_")
+    return model or "model", Question(name, row["question"], tuple(answers)), read_transcript(row["response"])
+
+
+class _Reader:
+    """One rollout's turns as ``Turn`` records; collects the passages it saw."""
+
+    def __init__(self, task_id: str, question: Question) -> None:
+        self._task_id, self._question = task_id, question
+        self.documents: dict[str, dict[str, str]] = {}
+
+    def trajectory(
+        self, row: Mapping[str, Any], exchanges: Sequence[Exchange], group_id: str, replica: int
+    ) -> tuple[Trajectory, bool]:
+        """The rollout, and whether its recorded exact match is ours."""
+        last = exchanges[-1].call if exchanges else None
+        answered = last is not None and last.tool == "answer"
+        ours = answered and last is not None and bool(exact_match(last.items[0], self._question.answers))
+        metric = row.get("metric")
+        recorded = metric.get("em") if isinstance(metric, Mapping) else None
+        success = ours if not isinstance(recorded, int | float) else answered and recorded >= 1.0
+        turns, state, text = [], self._state(""), self._text(self._question.text, False)
+        observation = f"Question: {self._question.text}"
+        for exchange in exchanges:
+            ids = self._take(exchange)
+            ending = exchange.call is not None and exchange.call.tool == "answer"
+            fresh = self._state("right" if success else "wrong") if ending else self._state("")
+            call = exchange.call
+            turns.append(
+                Turn(
+                    state_key=state,
+                    action=f"<{_TAGS[call.tool]}>{call.items[0]}</{_TAGS[call.tool]}>" if call else exchange.text,
+                    next_state_key=fresh,
+                    reward=float(success and ending),
+                    parsed=call is not None,
+                    effective=fresh != state,
+                    observation=observation,
+                    thought=exchange.thought,
+                    response=exchange.text,
+                    text_key=text,
+                    invalid_reason=exchange.reason,
+                    queries=call.items if call is not None and call.tool == "search" else (),
+                    doc_ids=ids,
+                )
+            )
+            state = fresh
+            if exchange.observation:
+                observation, text = exchange.observation, self._text(exchange.observation, False)
+        reason: StopReason = "env_limit"
+        if answered:
+            reason = "success" if success else "failed"
+            text = self._text(observation, True)
+        elif row.get("stop_reason") in _CUT:
+            reason = "token_limit"
+        return Trajectory(
+            trajectory_id=f"{group_id}/{replica}",
+            group_id=group_id,
+            task_id=self._task_id,
+            turns=tuple(turns),
+            success=success,
+            score=float(success),
+            stop_reason=reason,
+            final_state_key=state,
+            final_text_key=text,
+            policy=str(row.get("model", "")),
+            replica=replica,
+        ), success == ours
+
+    def _take(self, exchange: Exchange) -> tuple[str, ...]:
+        """Remember the passages shown; returns their ids."""
+        ids = []
+        for title, text in read_passages(exchange.information or ""):
+            name = blake2b(f"{title}\n{text}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+            self.documents[name] = {"title": title, "text": text}
+            ids.append(name)
+        return tuple(dict.fromkeys(ids))
+
+    def _state(self, end: str) -> str:
+        seen = "\n".join([self._task_id, *sorted(self.documents), end])
+        return blake2b(seen.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+    def _text(self, shown: str, answered: bool) -> str:
+        return blake2b(
+            shown.encode("utf-8", "replace"), digest_size=16, key=b"answered" if answered else b""
+        ).hexdigest()
+
+
+_TAGS = {"search": "search", "visit": "access", "answer": "answer"}

@@ -1,0 +1,167 @@
+"""E-GRPO's question: do correct rollouts name more of the question's entities than incorrect ones?
+
+The match rate of a rollout is the share of the question's entities that its thoughts name (eq. 2), normalised by the
+best of its group (eq. 3). Histograms of the normalised rate are the paper's figure 1 (below), the count of questions in
+which correct rollouts name more than incorrect ones its figure 1 (above), here with an exact sign test. The same over
+whole trajectories, with queries, results and answers, is its figure 5: seen is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.analyses.entities import Episode, episodes, with_entities
+from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
+from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
+from creditflow.wrappers.entity_reading import EntityReader
+from creditflow.wrappers.groups import Group
+
+__all__ = ["BINS", "NEEDS", "SCOPES", "SOURCE", "analyse", "bins", "draw", "sign_test"]
+
+SOURCE: Final = "entity match rates, E-GRPO eqs. 1 to 3, figures 1 and 5"
+NEEDS: Final = "the question's entities"
+SCOPES: Final = ("thoughts", "trajectory")
+BINS: Final = ("0", "(0, ¼]", "(¼, ½]", "(½, ¾]", "(¾, 1)", "1")
+_EQUAL: Final = 1e-12  # rates are ratios of small integers
+
+
+def bins(rates: NDArray[np.float64]) -> NDArray[np.int64]:
+    """int64 (6,): how many rates lie in each of ``BINS``; exactly none and exactly all have bins of their own."""
+    inner = np.clip(np.ceil(4.0 * rates - _EQUAL), 1, 4)
+    where = np.where(rates <= _EQUAL, 0, np.where(rates >= 1.0 - _EQUAL, 5, inner)).astype(np.int64)
+    return np.bincount(where, minlength=len(BINS))
+
+
+def sign_test(more: int, less: int) -> float:
+    """Two-sided exact p-value of a fair coin showing ``more`` against ``less``; ties are left out before.
+
+    >>> sign_test(5, 0)
+    0.0625
+    """
+    n = more + less
+    tail = sum(comb(n, k) for k in range(min(more, less) + 1))
+    return float(min(1.0, 2 * tail / 2**n))
+
+
+def _rates(reader: EntityReader, found: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:
+    """Match rate of each rollout in each scope."""
+    thought_rates, whole_rates = [], []
+    for turns, _, _ in found:
+        thoughts = {v for turn in turns for v in reader.matcher.found(reader.thought(turn))}
+        asked = {v for turn in turns for v in reader.matcher.found(turn.action)}
+        shown = {v for step in reader.shown(turns) for v in step}
+        thought_rates.append(len(thoughts) / len(reader.graph))
+        whole_rates.append(len(thoughts | asked | shown) / len(reader.graph))
+    return {"thoughts": np.array(thought_rates), "trajectory": np.array(whole_rates)}
+
+
+def _normalised(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    best = rates.max()
+    return rates / best if best > 0.0 else rates
+
+
+def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[np.bool_]]) -> dict[str, Any]:
+    """Histograms, means and the sign test of one scope."""
+    rate = np.concatenate(per_group)
+    share = np.concatenate([_normalised(rates) for rates in per_group])
+    right = np.concatenate(correct)
+    gaps = np.array(
+        [r[c].mean() - r[~c].mean() for r, c in zip(per_group, correct, strict=True) if c.any() and not c.all()]
+    )
+    more, less = int((gaps > _EQUAL).sum()), int((gaps < -_EQUAL).sum())
+    sides = {}
+    for name, mask in (("correct", right), ("incorrect", ~right)):
+        n = int(mask.sum())
+        sides[name] = {
+            "rollouts": n,
+            "rate": float(rate[mask].mean()) if n else float("nan"),
+            "normalised": float(share[mask].mean()) if n else float("nan"),
+            "histogram": dict(zip(BINS, bins(share[mask]).tolist(), strict=True)),
+        }
+    return {
+        **sides,
+        "questions": len(gaps),
+        "correct_higher": more,
+        "incorrect_higher": less,
+        "equal": len(gaps) - more - less,
+        "sign_test_p": sign_test(more, less) if more + less else float("nan"),
+    }
+
+
+def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any) -> Finding:
+    """Match rates in thoughts and in whole trajectories.
+
+    Args:
+        groups: of the log.
+        match: when a text names an entity: "exact_substring" (paper: the full name, no other written form) or
+            "normalised" (words, other forms too).
+
+    Raises:
+        NotDefined: no question has entities, or no text names any.
+    """
+    chosen = with_entities(groups, answer=False)
+    correct, rates = [], {scope: list[NDArray[np.float64]]() for scope in SCOPES}
+    thinks = False
+    for group, graph in chosen:
+        reader = EntityReader(graph, rule=match, aliases=match == "normalised")
+        found = episodes(group)
+        thinks = thinks or any(reader.thought(turn).strip() for turns, _, _ in found for turn in turns)
+        for scope, values in _rates(reader, found).items():
+            rates[scope].append(values)
+        correct.append(np.array([episode.correct for episode in found], np.bool_))
+    if not any(values.any() for values in rates["trajectory"]):
+        raise NotDefined("no text of the log names an entity of its question: were texts kept in the log?")
+    scopes = [scope for scope in SCOPES if scope == "trajectory" or thinks]
+    numbers: dict[str, Any] = {"groups": len(chosen), "groups_left_out": len(groups) - len(chosen), "match": match}
+    numbers |= {scope: _scope(rates[scope], correct) for scope in scopes}
+    notes = [_verdict(scope, numbers[scope]) for scope in scopes]
+    if not thinks:
+        notes.append(
+            "the log holds no thoughts, which is what the paper matches: only whole trajectories can be compared"
+        )
+    if numbers["groups_left_out"]:
+        notes.append(f"left out: {numbers['groups_left_out']} groups whose question has no entities")
+    return Finding("egrpo", SOURCE, numbers, [_table(numbers, scopes)], notes)
+
+
+def _verdict(scope: str, found: dict[str, Any]) -> str:
+    if not found["questions"]:
+        return f"{scope}: no question has both correct and incorrect rollouts, so there is nothing to compare"
+    return (
+        f"{scope}: correct rollouts name more in {found['correct_higher']} of {found['questions']} questions, less in "
+        f"{found['incorrect_higher']}, as much in {found['equal']}; sign test p = {found['sign_test_p']:.2g} (paper: more "
+        "in 1939, less in 487)"
+    )
+
+
+def _table(numbers: dict[str, Any], scopes: Sequence[str]) -> Table:
+    rows = [["in", "rollouts", "", "rate", "normalised", *BINS]]
+    for scope in scopes:
+        for side in ("correct", "incorrect"):
+            row = numbers[scope][side]
+            total = row["rollouts"]
+            shares = [percent(n / total if total else float("nan"), 0) for n in row["histogram"].values()]
+            rows.append([scope, side, str(total), decimals(row["rate"]), decimals(row["normalised"]), *shares])
+    return Table("Match rate, and the distribution of the rate normalised by the group's best", rows)
+
+
+def draw(finding: Finding, folder: Path) -> Path:
+    """Histograms of the normalised rate, one panel a scope."""
+    scopes = [scope for scope in SCOPES if scope in finding.numbers]
+    picture = figure(4.6 * len(scopes), 3.4)
+    for axes, scope in zip(picture.subplots(1, len(scopes), squeeze=False, sharey=True)[0], scopes, strict=True):
+        for i, side in enumerate(("correct", "incorrect")):
+            row = finding.numbers[scope][side]
+            heights = np.array(list(row["histogram"].values())) / max(row["rollouts"], 1)
+            axes.bar(np.arange(len(BINS)) + (i - 0.5) * 0.4, heights, width=0.4, color=COLOURS[i], label=side)
+        axes.set(xticks=range(len(BINS)), xticklabels=BINS, xlabel="normalised match rate", title=f"in {scope}")
+        tidy(axes)
+    picture.axes[0].set(ylabel="share of rollouts")
+    picture.axes[0].legend(frameon=False)
+    return save(picture, folder / "egrpo.png")

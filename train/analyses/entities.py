@@ -1,0 +1,57 @@
+"""What the entity analyses share: the rollouts of questions that come with entities, and how each ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from creditflow.train.analyses.finding import NotDefined
+from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.entity_reading import whole_turns
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Turn
+
+__all__ = ["Episode", "episodes", "with_entities"]
+
+
+class Episode(NamedTuple):
+    """A whole rollout: its turns, whether it ended with an answer, and whether that was right."""
+
+    turns: tuple[Turn, ...]
+    answered: bool
+    correct: bool
+
+
+def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group, EntityGraph]]:
+    """The groups whose task has entities (and, if asked, an answer among them), with their graphs.
+
+    Raises:
+        NotDefined: there is none.
+    """
+    found, without_entities = [], 0
+    for group in groups:
+        graph = EntityGraph.from_task(group.task)
+        without_entities += not len(graph)
+        if len(graph) and (graph.answer >= 0 or not answer):
+            found.append((group, graph))
+    if not found:
+        wanted = "an entity graph with an answer node" if answer else "the question's entities"
+        raise NotDefined(
+            f"needs {wanted} in the task's payload ('entities', 'edges', 'answer_node'); {without_entities} of "
+            f"{len(groups)} groups have no entities at all"
+            + (
+                ", the others no answer node: open the question file with answers=virtual"
+                if answer and without_entities < len(groups)
+                else ""
+            )
+        )
+    return found
+
+
+def episodes(group: Group) -> list[Episode]:
+    """The group's rollouts; a branch begins with the turns it shares."""
+    members = {member.trajectory_id: member for member in group.trajectories}
+    return [
+        Episode(whole_turns(member, members), member.stop_reason in ("success", "failed"), member.success)
+        for member in group.trajectories
+    ]

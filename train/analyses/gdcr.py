@@ -1,0 +1,207 @@
+"""GDCR's question: do correct rollouts come nearer to the answer in the entity graph, and sooner?
+
+Per step d_t = min d(v) over the entities newly cited or newly retrieved (eq. 16), and the best so far (eq. 17), as in
+the paper's table 1; and the correlation of the step reward (eq. 12) with the correctness of the rollout. The step that
+gives the answer is left out, as in the paper. Steps of one rollout are not independent, so the interval resamples
+questions, and no p-value is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.analyses.entities import episodes, with_entities
+from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals
+from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
+from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
+from creditflow.wrappers.groups import Group
+
+__all__ = ["NEEDS", "SOURCE", "analyse", "clustered_correlation", "draw", "read_group"]
+
+SOURCE: Final = "distance to the answer by step, GDCR (arXiv 2605.29697) eqs. 12, 16, 17 and table 1"
+NEEDS: Final = "an entity graph with an answer node"
+DECAY: Final = 2.0
+MOST_STEPS: Final = 30  # rows of the table
+
+
+class _Rollout(NamedTuple):
+    """Distance and reward of each step, the best distance so far (nan before any), and the outcome."""
+
+    distance: NDArray[np.float64]
+    best: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    correct: bool
+
+
+def read_group(group: Group, graph: EntityGraph, match: Any = "normalised") -> list[_Rollout]:
+    """The group's rollouts, step by step.
+
+    Args:
+        group: of one question.
+        graph: of its payload.
+        match: when a text names an entity.
+    """
+    reader = EntityReader(graph, rule=match)
+    distance, worth = graph.distances(), graph.contributions(DECAY)
+    out = []
+    for turns, answered, correct in episodes(group):
+        progress = EntityProgress()
+        steps = turns[:-1] if answered else turns
+        nearest, rewards = [], []
+        for turn, shown in zip(steps, reader.shown(turns), strict=False):
+            cited, seen = progress.step(reader.matcher.found(reader.thought(turn)), shown)
+            new = [*cited, *seen]
+            nearest.append(float(distance[new].min(initial=np.inf)))
+            rewards.append(float(worth[new].sum()))
+        d = np.array(nearest, np.float64)
+        best = np.minimum.accumulate(d)
+        out.append(_Rollout(_known(d), _known(best), np.array(rewards, np.float64), correct))
+    return out
+
+
+def _known(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(distance), distance, np.nan)
+
+
+def clustered_correlation(
+    x: Sequence[NDArray[np.float64]], y: Sequence[NDArray[np.float64]], *, draws: int = 2000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Pearson's r over all entries, and its 95 % percentile interval from resampling clusters; nan where undefined.
+
+    Args:
+        x, y: for each cluster, arrays of equal length.
+        draws: of the bootstrap.
+        seed: of its randomness.
+    """
+    moments = np.array([[len(a), a.sum(), b.sum(), a @ a, b @ b, a @ b] for a, b in zip(x, y, strict=True)])
+    whole = float(_pearson(moments.sum(axis=0)[None])[0])
+    if len(moments) < 2 or np.isnan(whole):
+        return whole, float("nan"), float("nan")
+    weights = np.random.default_rng(seed).multinomial(len(moments), np.full(len(moments), 1.0 / len(moments)), draws)
+    drawn = _pearson(weights @ moments)
+    low, high = np.quantile(drawn[~np.isnan(drawn)], [0.025, 0.975])
+    return whole, float(low), float(high)
+
+
+def _pearson(moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    n, a, b, aa, bb, ab = moments.T
+    spread = np.maximum(n * aa - a * a, 0.0) * np.maximum(n * bb - b * b, 0.0)
+    size = np.sqrt(spread)
+    r: NDArray[np.float64] = np.full(len(n), np.nan)
+    np.divide(n * ab - a * b, size, out=r, where=size > 1e-9 * np.maximum(n * n, 1.0))
+    return r
+
+
+def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:
+    rows = []
+    for t in range(max((len(r.best) for r in rollouts), default=0)):
+        row: dict[str, Any] = {"step": t + 1}
+        for name, correct in (("correct", True), ("incorrect", False)):
+            here = [r for r in rollouts if r.correct is correct and len(r.best) > t]
+            row[name] = {
+                "rollouts": len(here),
+                "best": _mean([r.best[t] for r in here]),
+                "distance": _mean([r.distance[t] for r in here]),
+                "nothing_yet": int(sum(np.isnan(r.best[t]) for r in here)),
+            }
+        row["difference"] = row["correct"]["best"] - row["incorrect"]["best"]
+        rows.append(row)
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def analyse(groups: Sequence[Group], *, match: Any = "normalised", **_: Any) -> Finding:
+    """Distances by step, and correlations.
+
+    Args:
+        groups: of the log.
+        match: when a text names an entity, "normalised" or "exact_substring".
+
+    Raises:
+        NotDefined: no question has an answer node, or no turn shows or names an entity.
+    """
+    chosen = with_entities(groups, answer=True)
+    by_group = [read_group(group, graph, match) for group, graph in chosen]
+    rollouts = [r for group in by_group for r in group]
+    steps = sum(len(r.reward) for r in rollouts)
+    if not any(r.reward.any() for r in rollouts):
+        raise NotDefined(
+            f"no turn of {len(rollouts)} rollouts shows or cites an entity of its question: were texts and entities kept "
+            "in the log?"
+        )
+    clusters = [[r for r in group if len(r.reward)] for group in by_group]
+    clusters = [group for group in clusters if group]
+    by_turn = clustered_correlation(
+        [np.concatenate([r.reward for r in group]) for group in clusters],
+        [np.concatenate([np.full(len(r.reward), float(r.correct)) for r in group]) for group in clusters],
+    )
+    by_rollout = clustered_correlation(
+        [np.array([r.reward.sum() for r in group]) for group in clusters],
+        [np.array([float(r.correct) for r in group]) for group in clusters],
+    )
+    rows = _by_step(rollouts)
+    named = ("r", "low", "high")
+    numbers = {
+        "groups": len(chosen),
+        "groups_left_out": len(groups) - len(chosen),
+        "correct": sum(r.correct for r in rollouts),
+        "incorrect": sum(not r.correct for r in rollouts),
+        "steps": steps,
+        "match": match,
+        "by_step": rows,
+        "correlation_of_steps": dict(zip(named, by_turn, strict=True)),
+        "correlation_of_rollouts": dict(zip(named, by_rollout, strict=True)),
+    }
+    notes = [
+        "best: mean over the rollouts still running that have met an entity with a path to the answer; a rollout that "
+        "ends drops out of later rows, so a column may rise",
+        f"step reward and correctness: r = {_interval(by_turn)} over {steps} steps (paper: 0.334); reward of a whole "
+        f"rollout and correctness: r = {_interval(by_rollout)} over {len(rollouts)} rollouts; 95 % intervals resample "
+        "questions",
+    ]
+    if len(rows) > MOST_STEPS:
+        notes.append(f"{len(rows) - MOST_STEPS} later steps are in the JSON only")
+    if numbers["groups_left_out"]:
+        notes.append(f"left out: {numbers['groups_left_out']} groups whose question has no answer node")
+    return Finding("gdcr", SOURCE, numbers, [_table(rows[:MOST_STEPS])], notes)
+
+
+def _interval(found: tuple[float, float, float]) -> str:
+    r, low, high = found
+    return f"{decimals(r)} [{decimals(low)}, {decimals(high)}]"
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
+    out = [["step", "correct", "best", "none yet", "incorrect", "best", "none yet", "difference"]]
+    for row in rows:
+        cells = [str(row["step"])]
+        for name in ("correct", "incorrect"):
+            side = row[name]
+            cells += [str(side["rollouts"]), decimals(side["best"]), str(side["nothing_yet"])]
+        out.append([*cells, decimals(row["difference"])])
+    return Table("Best distance to the answer so far, of correct and incorrect rollouts", out)
+
+
+def draw(finding: Finding, folder: Path) -> Path:
+    """Best distance by step, correct and incorrect."""
+    picture = figure(5.0, 3.6)
+    axes = picture.subplots()
+    rows = finding.numbers["by_step"]
+    for i, name in enumerate(("correct", "incorrect")):
+        axes.plot(
+            [row["step"] for row in rows], [row[name]["best"] for row in rows], marker="o", color=COLOURS[i], label=name
+        )
+    axes.set(xlabel="step", ylabel="best distance to the answer so far")
+    axes.legend(frameon=False)
+    tidy(axes)
+    return save(picture, folder / "gdcr.png")

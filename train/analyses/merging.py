@@ -1,0 +1,288 @@
+"""What merging similar text states does to the states of a log, and to the credit that schemes give on them.
+
+The true state keys of the log are the judge: which merged states stand for several true ones, which true ones stay
+split, how much step credit there is, and how far it agrees with the credit under the true keys. GraphGPO's noisy shop
+(appendix D.3) and RewardFlow's search setting (appendix B) are this table on their rollouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.sentence_embedder import make_embedder
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.train.bench.metrics import rank_correlation
+from creditflow.train.bench.tables import text_table
+from creditflow.wrappers import credit
+from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.canonical_embedding import Embedder
+from creditflow.wrappers.canonical_merge import (
+    TextSource,
+    compared_keys,
+    merged_group,
+    renamed_texts,
+    similar_states,
+    state_texts,
+)
+from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.stop_reasons import GOAL
+
+__all__ = [
+    "MERGES",
+    "SCHEMES",
+    "Agreement",
+    "Merge",
+    "MergeRow",
+    "Partition",
+    "merging",
+    "merging_json",
+    "merging_text",
+]
+
+MERGES = ("state", "none", "released@0.95", "difflib@0.95", "hash@0.9", "hash@0.95")
+SCHEMES = ("gigpo", "graphgpo", "rewardflow", "grouptd")
+
+
+class Partition(NamedTuple):
+    """What a merge makes of the states, in all groups together.
+
+    Attributes:
+        states: states acted in.
+        aliased: share of turns whose state stands for several true states.
+        fragmented: share of turns whose true state is split over several states.
+        precision: of the pairs of turns in one state, the share that truly is in one; 1 without pairs.
+        recall: of the pairs of turns truly in one state, the share that is in one here; 1 without pairs.
+        comparisons: of texts, to find the merge.
+    """
+
+    states: int
+    aliased: float
+    fragmented: float
+    precision: float
+    recall: float
+    comparisons: int
+
+
+class Agreement(NamedTuple):
+    """A scheme's step credit under a merge beside its step credit under the true keys.
+
+    Attributes:
+        coverage: share of turns with step credit.
+        same, opposite: of the turns with step credit under the true keys, the shares whose sign is the same, or the
+            opposite one; the rest gets none.
+        rank: Spearman's correlation over all turns; nan if one side is constant.
+    """
+
+    coverage: float
+    same: float
+    opposite: float
+    rank: float
+
+
+@dataclass(frozen=True)
+class MergeRow:
+    """One merge: its partition, and its effect on every scheme for which it is defined."""
+
+    merge: str
+    partition: Partition
+    schemes: dict[str, Agreement]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A way of merging text states.
+
+    Attributes:
+        name: as written.
+        kind: "none" (equal texts), "state" (the true keys), "released" (greedy, by difflib's ratio; GraphGPO merges
+            the graph only), "difflib" (the same clusters, in graph and groups), or "embedder".
+        threshold: least similarity, in (0, 1].
+        embedder: of kind "embedder".
+    """
+
+    name: str
+    kind: str
+    threshold: float = 1.0
+    embedder: Embedder | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Merge:
+        """``none``, ``state``, ``released@T``, ``difflib@T``, ``hash@T`` or ``hf:MODEL@T``.
+
+        Raises:
+            ConfigError: it is written differently, or names an embedder that is not here.
+        """
+        if text in ("none", "state"):
+            return cls(text, text)
+        by, at, number = text.rpartition("@")
+        if not at:
+            known = ["none", "state", "released@0.95", "difflib@0.95", "hash@0.9", "hf:MODEL@0.9"]
+            raise unknown_name("merge", text, known)
+        try:
+            threshold = float(number)
+        except ValueError:
+            threshold = float("nan")
+        if not 0.0 < threshold <= 1.0:
+            raise ConfigError(f"a merge is written NAME@THRESHOLD with a threshold in (0, 1], got {text!r}")
+        if by in ("released", "difflib"):
+            return cls(text, by, threshold)
+        return cls(text, "embedder", threshold, make_embedder(by))
+
+    def apply(self, group: Group, source: TextSource) -> tuple[Group, int]:
+        """The group with merged text keys, and the number of comparisons."""
+        if self.kind in ("none", "state"):
+            return group, 0
+        if self.embedder is not None:
+            found = similar_states(group, self.embedder, self.threshold, source=source)
+            return merged_group(group, found.leader), found.comparisons
+        leader, comparisons = _greedy(group, self.threshold, source)
+        return merged_group(group, leader), comparisons
+
+
+def _greedy(group: Group, threshold: float, source: TextSource) -> tuple[NDArray[np.int32], int]:
+    """The released clusters, in the order in which the rollouts meet the states."""
+    arrays, states = group.arrays, group.states("text")
+    texts = state_texts(group, source)
+    arrived = arrays.last & (arrays.end == GOAL)[arrays.trajectory]
+    met = compared_keys(states, arrived)
+    passed = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1).ravel()
+    order = [k for k in dict.fromkeys(passed.tolist()) if met[k] and texts[k] is not None]
+    leader = greedy_similarity([text or "" for text in texts], order, threshold)
+    founders: dict[int, int] = {}
+    comparisons = 0
+    for k in order:
+        own = int(leader[k])
+        comparisons += founders[own] + 1 if own in founders else len(founders)
+        founders.setdefault(own, len(founders))
+    return leader, comparisons
+
+
+def merging(
+    groups: Sequence[Group],
+    merges: Sequence[str] = MERGES,
+    schemes: Sequence[str] = SCHEMES,
+    *,
+    source: TextSource = "key",
+) -> list[MergeRow]:
+    """Judge merges by the log's true states.
+
+    Args:
+        groups: with text keys (and observations, if they are the source), at least one turn in all.
+        merges: see ``Merge.parse``.
+        schemes: credit schemes with states, in paper semantics.
+        source: which text of a state is compared.
+
+    Raises:
+        ConfigError: an unknown merge, or a scheme without states.
+        DataError: a log without turns or text keys.
+    """
+    if not any(group.turns for group in groups):
+        raise DataError("the log has no turns: there is nothing to merge")
+    ways = [Merge.parse(text) for text in merges]
+    for name in schemes:
+        if not isinstance(credit.make(name), StateScheme):
+            known = [n for n in credit.names() if isinstance(credit.make(n), StateScheme)]
+            raise unknown_name("scheme with states", name, known)
+    truth = {name: _step_credit(credit.make(name), groups) for name in schemes}
+    rows = []
+    for way in ways:
+        changed, comparisons = zip(*(way.apply(group, source) for group in groups), strict=True)
+        partition = _partition(groups, changed, way.kind == "state", sum(comparisons))
+        effects = {}
+        for name in schemes:
+            if way.kind == "released":
+                if name != "graphgpo":
+                    continue  # elsewhere the released merge is the same as in graph and groups, or does not exist
+                # graph nodes merge, comparison groups stay exact
+                scheme = credit.make(name, key="text", similarity=min(way.threshold, 1.0 - 1e-9))
+                got = _step_credit(scheme, [_shown(group, source) for group in groups])
+            else:
+                scheme = credit.make(name, key="state" if way.kind == "state" else "text")
+                got = _step_credit(scheme, changed)
+            effects[name] = _agreement(got, truth[name])
+        rows.append(MergeRow(way.name, partition, effects))
+    return rows
+
+
+def _shown(group: Group, source: TextSource) -> Group:
+    """The group with the texts that are compared as text keys."""
+    keys = group.states("text").keys
+    return renamed_texts(group, [text or key for key, text in zip(keys, state_texts(group, source), strict=True)])
+
+
+def _step_credit(scheme: credit.Scheme, groups: Sequence[Group]) -> NDArray[np.float64]:
+    return np.concatenate([c.flat_step_advantages for c in scheme.assign_batch(groups)])
+
+
+def _agreement(got: NDArray[np.float64], truth: NDArray[np.float64]) -> Agreement:
+    counted = truth != 0.0
+    signs = np.sign(got[counted]) * np.sign(truth[counted])
+    same, opposite = (float((signs == s).mean()) if len(signs) else float("nan") for s in (1.0, -1.0))
+    return Agreement(float((got != 0.0).mean()), same, opposite, rank_correlation(got, truth))
+
+
+def _partition(groups: Sequence[Group], changed: Sequence[Group], true: bool, comparisons: int) -> Partition:
+    """Compare each group's states with its true ones."""
+    states = 0
+    aliased, fragmented = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
+    both = ours = truly = 0
+    for group, merged in zip(groups, changed, strict=True):
+        right = group.states("state").state.astype(np.int64)
+        label = right if true else merged.states("text").state.astype(np.int64)
+        pair = label * (int(right.max(initial=0)) + 1) + right
+        _, first, count = np.unique(pair, return_index=True, return_counts=True)
+        for value, out in ((label, aliased), (right, fragmented)):
+            parts = np.bincount(value[first], minlength=int(value.max(initial=0)) + 1)
+            out.append(parts[value] > 1)
+        states += len(np.unique(label))
+        both += _pairs(count)
+        ours += _pairs(np.bincount(label))
+        truly += _pairs(np.bincount(right))
+    return Partition(
+        states,
+        float(np.concatenate(aliased).mean()),
+        float(np.concatenate(fragmented).mean()),
+        both / ours if ours else 1.0,
+        both / truly if truly else 1.0,
+        comparisons,
+    )
+
+
+def _pairs(count: NDArray[np.int64]) -> int:
+    return int((count * (count - 1) // 2).sum())
+
+
+def merging_text(rows: Sequence[MergeRow]) -> str:
+    """Two tables: the states, then every scheme."""
+    states = [["merge", *Partition._fields]]
+    for row in rows:
+        p = row.partition
+        shares = [f"{x:.1%}" for x in (p.aliased, p.fragmented, p.precision, p.recall)]
+        states.append([row.merge, str(p.states), *shares, str(p.comparisons)])
+    effects = [["scheme", "merge", "step credit", "same sign", "opposite sign", "rank correlation"]]
+    for name in dict.fromkeys(name for row in rows for name in row.schemes):
+        for row in rows:
+            if name in row.schemes:
+                a = row.schemes[name]
+                effects.append([name, row.merge, *(f"{x:.1%}" for x in a[:3]), f"{a.rank:.3f}"])
+    return f"{text_table(states)}\n\n{text_table(effects)}"
+
+
+def merging_json(rows: Sequence[MergeRow]) -> list[dict[str, Any]]:
+    """Rows as plain JSON values."""
+    return [
+        {
+            "merge": row.merge,
+            **row.partition._asdict(),
+            "schemes": {
+                name: {k: None if np.isnan(v) else v for k, v in a._asdict().items()} for name, a in row.schemes.items()
+            },
+        }
+        for row in rows
+    ]

@@ -1,0 +1,42 @@
+"""Figures of the analyses: one look, PNG files, matplotlib imported only when something is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.errors import MissingExtraError
+from creditflow.train.bench.plots import COLOURS
+
+__all__ = ["COLOURS", "figure", "save", "tidy"]
+
+
+def figure(width: float, height: float) -> Any:
+    """An empty figure of this size, in inches.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "bench") from error
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def tidy(axes: Any) -> None:
+    """Axes without a frame, on a light grid."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+
+
+def save(picture: Any, path: Path) -> Path:
+    """Write the figure; the file appears when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    picture.savefig(temporary, format="png", dpi=130)
+    temporary.replace(path)
+    return path

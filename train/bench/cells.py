@@ -1,0 +1,157 @@
+"""Cells of exact work: a kind of task × initial success × group size; one task of a cell is one piece of work.
+
+Tasks and seeds are fresh in every run of another ``seed``; within a cell everything is paired by task, and all group
+sizes play the same tasks from the same first policies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.curves import learn_exactly
+from creditflow.train.bench.exact_tasks import exact_tasks
+from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.offline import Measures, measure
+from creditflow.train.bench.policies import logits_with_success
+from creditflow.train.bench.presets import ExactWork
+
+__all__ = ["Cell", "assemble", "cells_of", "run_task"]
+
+MOST_LOST: Final = 20  # draws in a row without a task that can start at the cell's success rate
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: a kind of task, the initial success J0, and the group size G."""
+
+    kind: str
+    success: float
+    size: int
+
+    @property
+    def key(self) -> Literal["state", "text"]:
+        """What schemes compare states by: under aliasing, the text that hides them."""
+        return "text" if self.kind == "alias" else "state"
+
+    def __str__(self) -> str:
+        return f"{self.kind}, J0 {self.success}, G {self.size}"
+
+
+def cells_of(kinds: Sequence[str], work: ExactWork) -> list[Cell]:
+    """All cells, in order."""
+    return [Cell(k, j, g) for k in kinds for j in work.successes for g in work.sizes]
+
+
+def run_task(
+    suite: str, cell: Cell, work: ExactWork, columns: Sequence[str], seed: int, number: int
+) -> dict[str, Any] | None:
+    """Everything about one task of a cell, as plain numbers; None if the cell has no such task.
+
+    Args:
+        suite: as the person wrote it.
+        cell: which.
+        work: amounts.
+        columns: names of schemes and controls.
+        seed: of tasks and rollouts.
+        number: of the task, from 0.
+    """
+    starts = _starts(suite, cell.kind, cell.success, seed, work.tasks)
+    if number >= len(starts):
+        return None
+    mdp, logits = starts[number]
+    rng = np.random.default_rng([seed, number, cell.size, 1])
+    found = measure(mdp, logits, columns, rng, size=cell.size, groups=work.groups[cell.size], key=cell.key)
+    rng = np.random.default_rng([seed, number, cell.size, 2])
+    learned = learn_exactly(
+        mdp, logits, columns, rng, size=cell.size, updates=work.updates[cell.size], kl=work.kl, key=cell.key
+    )
+    return {
+        "task": mdp.name,
+        "states": mdp.size,
+        "dead_share": mdp.dead_share,
+        "natural": list(found.natural),
+        "base": [x if math.isfinite(x) else None for x in found.base],
+        "offline": {name: _plain(asdict(measures)) for name, measures in found.columns.items()},
+        "curves": {name: asdict(curve) for name, curve in learned.curves.items()},
+        "undefined": {**found.undefined, **learned.undefined},
+    }
+
+
+@lru_cache(maxsize=4)
+def _starts(
+    suite: str, kind: str, success: float, seed: int, count: int
+) -> tuple[tuple[FiniteMDP, NDArray[np.float64]], ...]:
+    """Tasks with first policies of this success rate; tasks that cannot have it are passed over."""
+    rng = np.random.default_rng([seed, int(1000 * success)])
+    found, lost = list[tuple[FiniteMDP, NDArray[np.float64]]](), 0
+    for mdp in exact_tasks(suite, kind, seed):
+        logits = logits_with_success(mdp, success, rng)
+        if logits is not None:
+            found.append((mdp, logits))
+        lost = 0 if logits is not None else lost + 1
+        if len(found) == count or lost > MOST_LOST:
+            break
+    return tuple(found)
+
+
+def assemble(cell: Cell, parts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """The cell from its tasks. A column that is missing in one task is missing in the cell."""
+    known = [part for part in parts if part is not None]
+    undefined = {name: reason for part in known for name, reason in part["undefined"].items()}
+    columns = [name for name in (known[0]["offline"] if known else ()) if name not in undefined]
+    natural = np.array([part["natural"] for part in known]).reshape(len(known), 2)
+    return {
+        **asdict(cell),
+        "tasks": len(known),
+        "task_names": [part["task"] for part in known],
+        "states": _mean([part["states"] for part in known]),
+        "dead_share": _mean([part["dead_share"] for part in known]),
+        "natural_gain_small": _mean(natural[:, 0]),
+        "natural_gain": _mean(natural[:, 1]),
+        "base_failed": _mean([part["base"][0] for part in known]),
+        "base_succeeded": _mean([part["base"][1] for part in known]),
+        "offline": {name: _offline_row([part["offline"][name] for part in known]) for name in columns},
+        "curves": {
+            name: _curve_row([part["curves"][name] for part in known])
+            for name in columns
+            if all(name in part["curves"] for part in known)
+        },
+        "undefined": undefined,
+    }
+
+
+BY_TASK: Final = ("gain_small", "gain", "cos_batch")
+
+
+def _offline_row(measured: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
+    row: dict[str, Any] = {f.name: _mean([one[f.name] for one in measured]) for f in fields(Measures)}
+    return row | {f"{name}_by_task": [one[name] for one in measured] for name in BY_TASK}
+
+
+def _curve_row(curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "area_by_task": [_rounded(one["area"]) for one in curves],
+        "final": _mean([one["final"] for one in curves]),
+        "updates": _mean([one["updates"] for one in curves]),
+        "points": [_rounded(float(x)) for x in np.mean([one["points"] for one in curves], axis=0)],
+    }
+
+
+def _plain(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: _rounded(value) if math.isfinite(value) else None for name, value in values.items()}
+
+
+def _mean(values: Sequence[float | None] | NDArray[np.float64]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _rounded(float(np.mean(known))) if known else None
+
+
+def _rounded(x: float) -> float:
+    return float(f"{x:.4g}")

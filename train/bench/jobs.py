@@ -1,0 +1,101 @@
+"""Many independent pieces of work over several processes, each result kept on disk until the run is complete.
+
+An interrupted run that is started again does only what is missing. What is kept lies in a folder named by a
+fingerprint of everything the results depend on, so that other settings or other code never see it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from creditflow.envs.atomic import atomic_writer
+from creditflow.train.progress import progress
+
+__all__ = ["Job", "Workshop", "fingerprint"]
+
+
+class Job(NamedTuple):
+    """One piece of work.
+
+    Attributes:
+        name: distinct in a run; names its file.
+        function: importable, pure; returns what JSON holds.
+        arguments: its arguments.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def fingerprint(*parts: Any) -> str:
+    """Sixteen hexadecimal digits of JSON-able parts."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+class Workshop:
+    """Runs jobs.
+
+    Args:
+        folder: where unfinished work is kept.
+        mark: fingerprint of what all results depend on.
+        workers: processes.
+    """
+
+    def __init__(self, folder: Path, mark: str, workers: int) -> None:
+        self._folder, self._workers = folder / mark, workers
+
+    def run(self, jobs: Sequence[Job], what: str) -> dict[str, Any]:
+        """Results by name, in the order of ``jobs``; shows progress on standard error."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        found = dict(progress(self._results(jobs), what, len(jobs)))
+        return {job.name: found[job.name] for job in jobs}
+
+    def close(self) -> None:
+        """The results are written elsewhere: forget what was kept."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder.parent.is_dir() and not any(self._folder.parent.iterdir()):
+            self._folder.parent.rmdir()
+
+    def _results(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Any]]:
+        missing = []
+        for job in jobs:
+            path = self._path(job)
+            if path.exists():
+                yield job.name, json.loads(path.read_text(encoding="utf-8"))
+            else:
+                missing.append(job)
+        if self._workers <= 1 or len(missing) <= 1:
+            for job in missing:
+                yield job.name, self._keep(job, job.function(*job.arguments))
+            return
+        pool = ProcessPoolExecutor(self._workers, initializer=_leave_interrupts_to_the_parent)
+        try:
+            futures = {pool.submit(job.function, *job.arguments): job for job in missing}
+            for future in as_completed(futures):
+                yield futures[future].name, self._keep(futures[future], future.result())
+            pool.shutdown()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+    def _keep(self, job: Job, result: Any) -> Any:
+        text = json.dumps(result, separators=(",", ":"), allow_nan=False)
+        with atomic_writer(self._path(job)) as stream:
+            stream.write(text)
+        return json.loads(text)  # the same object as after an interruption
+
+    def _path(self, job: Job) -> Path:
+        return self._folder / f"{fingerprint(job.name)}.json"
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

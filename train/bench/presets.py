@@ -1,0 +1,95 @@
+"""How much work a benchmark does: amounts for tasks with exact values, and for tasks that can only be played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["PRESETS", "ExactWork", "PlayedWork", "Preset"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExactWork:
+    """Work on tasks that are known as tables. A cell is a kind of task × an initial success × a group size.
+
+    Attributes:
+        successes: J0, exact success of the first policies.
+        sizes: G, rollouts in a group.
+        tasks: per cell.
+        groups: sampled per task for the metrics, by G.
+        updates: turn budget of a learning curve in groups of the first policy, by G.
+        kl: of each update, in nats per turn.
+    """
+
+    successes: tuple[float, ...]
+    sizes: tuple[int, ...]
+    tasks: int
+    groups: Mapping[int, int]
+    updates: Mapping[int, int]
+    kl: float = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedWork:
+    """Work on tasks that are played through their environment.
+
+    Attributes:
+        tasks: of the suite.
+        size: G, rollouts per task and iteration.
+        iterations: policy updates.
+        seeds: repetitions of learning.
+        kl: of each update, in nats per turn.
+    """
+
+    tasks: int
+    size: int
+    iterations: int
+    seeds: int
+    kl: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Amounts.
+
+    Attributes:
+        grids, sokoban: exact work of the two suites that have tables.
+        played: work of all others.
+        log: groups in the recorded log of a suite.
+        variants: also the named variants of schemes, unless schemes are named.
+    """
+
+    grids: ExactWork
+    sokoban: ExactWork
+    played: PlayedWork
+    log: int
+    variants: bool = False
+
+    def exact(self, suite: str) -> ExactWork:
+        """The exact work of a suite."""
+        return self.grids if suite == "grids" else self.sokoban
+
+
+PRESETS: Mapping[str, Preset] = {
+    "smoke": Preset(
+        grids=ExactWork((0.5,), (8,), 2, {8: 12}, {8: 4}),
+        sokoban=ExactWork((0.5,), (8,), 2, {8: 8}, {8: 4}),
+        played=PlayedWork(3, 4, 4, 2),
+        log=4,
+    ),
+    "quick": Preset(
+        grids=ExactWork((0.1, 0.5, 0.9), (4, 16), 4, {4: 32, 16: 20}, {4: 20, 16: 14}),
+        sokoban=ExactWork((0.1, 0.5), (8,), 4, {8: 20}, {8: 16}),
+        played=PlayedWork(8, 8, 14, 2),
+        log=16,
+    ),
+    "full": Preset(
+        grids=ExactWork(
+            (0.1, 0.5, 0.9), (4, 8, 16, 64), 6, {4: 120, 8: 100, 16: 60, 64: 24}, {4: 60, 8: 60, 16: 40, 64: 30}
+        ),
+        sokoban=ExactWork((0.1, 0.5, 0.9), (8, 16), 6, {8: 40, 16: 24}, {8: 30, 16: 24}),
+        played=PlayedWork(60, 8, 60, 10),
+        log=60,
+        variants=True,
+    ),
+}

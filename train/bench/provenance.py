@@ -1,0 +1,53 @@
+"""What a number needs beside it: command, commit, versions, machine; and a digest of the code that made it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import creditflow
+
+__all__ = ["code_digest", "provenance"]
+
+
+def provenance(arguments: Sequence[str], seed: int) -> dict[str, Any]:
+    """Command, commit, versions and machine kind."""
+    return {
+        "command": "creditflow " + " ".join(arguments),
+        "commit": _git("describe", "--always", "--dirty", "--abbrev=9") or "unknown",  # a wheel has no repository
+        "creditflow": creditflow.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "seed": seed,
+    }
+
+
+def _git(*arguments: str) -> str:
+    source = Path(__file__).resolve().parent
+    try:
+        return subprocess.run(  # noqa: S603 - a fixed command
+            ["git", "-C", str(source), *arguments],  # noqa: S607 - git from the person's own path
+            capture_output=True, text=True, check=True, timeout=10,
+        ).stdout.strip()  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Sixteen hexadecimal digits of the package's source: finished parts of a run belong to one state of the code."""
+    digest = hashlib.blake2b(digest_size=8)
+    root = Path(creditflow.__file__).parent
+    for folder in ("envs", "wrappers", "agents", "train"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""What a suite's cells say together: estimates with intervals, and which metric predicts learning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.train.bench.metrics import rank_correlation
+from creditflow.train.bench.statistics import Estimate, TaskBootstrap
+
+__all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "columns_of", "correlations"]
+
+BASELINE: Final = "grpo"
+FIDELITY: Final = (
+    "gain_small", "gain", "cos_batch", "cos_mean", "agree", "agree_efficiency", "failed", "succeeded"
+)  # fmt: skip
+CellRow = Mapping[str, Any]
+
+
+def columns_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
+    """Columns that every cell has, in the order of the first."""
+    return [name for name in cells[0][table] if all(name in cell[table] for cell in cells)]
+
+
+def baseline(columns: Sequence[str]) -> str:
+    """What gains are told against: grpo, or the first column where it is missing."""
+    return BASELINE if BASELINE in columns else columns[0]
+
+
+class Summary:
+    """Estimates over cells.
+
+    Args:
+        cells: of one suite, or a choice of them.
+    """
+
+    def __init__(self, cells: Sequence[CellRow]) -> None:
+        self.cells = [cell for cell in cells if cell["offline"]]
+        self.columns = columns_of(self.cells)
+        learned = [cell for cell in self.cells if cell["curves"]]
+        self.learned = columns_of(learned, "curves") if learned else []
+        self._learned_cells = learned
+        self._offline = TaskBootstrap(self.cells)
+        if learned:
+            first = self.learned[0]
+            self._curves = TaskBootstrap(learned, [len(cell["curves"][first]["area_by_task"]) for cell in learned])
+
+    def gain(self, column: str, metric: str = "gain", over: str = "") -> Estimate:
+        """M2 of a column (metric "gain" at KL .01, "gain_small" at .001), or its lead over another, paired by task."""
+        return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", column, over))
+
+    def area(self, column: str, over: str = "") -> Estimate:
+        """Area under the learning curve, or its lead over another column's."""
+        return self._curves(_differences(self._learned_cells, "curves", "area_by_task", column, over))
+
+    def mean(self, column: str, metric: str) -> float:
+        """A metric's mean over cells (its median for "variance"); nan where it is never defined."""
+        known = [value for cell in self.cells if (value := cell["offline"][column][metric]) is not None]
+        if not known:
+            return float("nan")
+        return float(np.median(known) if metric == "variance" else np.mean(known))
+
+    def final(self, column: str) -> float:
+        """Exact success at the end of the turn budget, mean over cells."""
+        return float(np.mean([cell["curves"][column]["final"] for cell in self._learned_cells]))
+
+    def over_cells(self, name: str) -> float:
+        """Mean of a number that belongs to the cell itself; nan where it is unknown."""
+        known = [cell[name] for cell in self.cells if cell.get(name) is not None]
+        return float(np.mean(known)) if known else float("nan")
+
+
+def _differences(cells: Sequence[CellRow], table: str, values: str, column: str, over: str) -> list[list[float]]:
+    own = [cell[table][column][values] for cell in cells]
+    if not over:
+        return own
+    others = [cell[table][over][values] for cell in cells]
+    return [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(own, others, strict=True)]
+
+
+def correlations(cells: Sequence[CellRow]) -> dict[str, dict[str, float | None]]:
+    """Rank correlation over columns of each offline metric with the area under the curve, averaged over cells.
+
+    Returns:
+        By metric: with and without aliased cells, and over the schemes alone (without oracles and spoilt credit).
+    """
+    result: dict[str, dict[str, float | None]] = {}
+    for metric in FIDELITY:
+        rows: dict[str, list[float]] = {"plain": [], "alias": [], "plain_schemes": [], "alias_schemes": []}
+        for cell in cells:
+            if not cell["curves"] or not cell["offline"]:
+                continue
+            side = "alias" if cell["kind"] == "alias" else "plain"
+            both = [n for n in cell["curves"] if n in cell["offline"]]
+            for suffix, names in (("", both), ("_schemes", [n for n in both if "oracle" not in n and "(" not in n])):
+                known = [n for n in names if cell["offline"][n][metric] is not None]
+                x = np.array([cell["offline"][n][metric] for n in known])
+                y = np.array([np.mean(cell["curves"][n]["area_by_task"]) for n in known])
+                value = rank_correlation(x, y)
+                if math.isfinite(value):
+                    rows[side + suffix].append(value)
+        result[metric] = {side: float(f"{np.mean(v):.4g}") if v else None for side, v in rows.items()}
+    return result

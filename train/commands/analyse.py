@@ -1,0 +1,112 @@
+"""The papers' own analyses on any trajectory log, as text, JSON and pictures.
+
+  creditflow analyse rollouts.jsonl                          all that are defined on the log, and why others are not
+  creditflow analyse --only graphgpo,rewardflow --key text rollouts.jsonl --plot plots
+  creditflow analyse --group-by task --json rollouts.jsonl.gz
+
+gdcr        distance to the answer by step, correct against incorrect rollouts; its correlation with correctness
+egrpo       entity match rates of correct and incorrect rollouts, and a sign test over questions
+rewardflow  size of the state graphs; unique among visited states by number of rollouts
+graphgpo    shares of turns on a shortest path, detours, regressions, refusals
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.train.analyses.finding import Finding, NotDefined, plain
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import read_groups
+
+__all__ = ["ANALYSES", "add_arguments", "run"]
+
+ANALYSES = ("gdcr", "egrpo", "rewardflow", "graphgpo")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    parser.add_argument("--only", default="", metavar="NAMES", help=f"comma-separated, of: {', '.join(ANALYSES)}")
+    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
+    parser.add_argument("--key", choices=["state", "text"], default="state", help="what makes two states equal")
+    parser.add_argument(
+        "--match", choices=["paper", "normalised", "exact_substring"], default="paper",
+        help="when a text mentions an entity; paper: egrpo by the exact phrase, gdcr by normalised words",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.add_argument("--plot", metavar="DIR", help="also draw each analysis as a PNG file into this folder")
+    parser.add_argument("--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    names = [name for name in args.only.split(",") if name] or list(ANALYSES)
+    for name in names:
+        if name not in ANALYSES:
+            raise unknown_name("analysis", name, ANALYSES)
+    if len(set(names)) != len(names):
+        raise ConfigError(f"an analysis is named twice: {args.only}")
+    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)
+    options: dict[str, Any] = {"key": args.key} | ({} if args.match == "paper" else {"match": args.match})
+    found, reasons = _findings(names, groups, options)
+    if args.plot:
+        for name, (module, finding) in found.items():
+            print(f"{name}: {module.draw(finding, Path(args.plot))}", file=sys.stderr)
+    text = _json(found, reasons, groups) if args.json else _text(found, reasons, groups)
+    with contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out) as stream:
+        print(text if args.out == "-" else text.encode("ascii", "replace").decode(), file=stream)
+    if not found:
+        raise DataError(f"{args.input}: none of {', '.join(names)} is defined on this log")
+    return 0
+
+
+def _findings(
+    names: Sequence[str], groups: Sequence[Group], options: Mapping[str, Any]
+) -> tuple[dict[str, tuple[ModuleType, Finding]], dict[str, str]]:
+    found, reasons = {}, {}
+    for name in names:
+        module = import_module(f"creditflow.train.analyses.{name}")
+        try:
+            found[name] = module, module.analyse(groups, **options)
+        except NotDefined as reason:
+            reasons[name] = str(reason)
+    return found, reasons
+
+
+def _head(groups: Sequence[Group]) -> dict[str, Any]:
+    members = [trajectory for group in groups for trajectory in group.trajectories]
+    return {
+        "groups": len(groups),
+        "rollouts": len(members),
+        "turns": sum(len(member.turns) for member in members),
+        "success": sum(member.success for member in members) / len(members) if members else float("nan"),
+    }
+
+
+def _text(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
+    head = _head(groups)
+    parts = [
+        f"{head['groups']} groups, {head['rollouts']} rollouts, {head['turns']} turns, success {head['success']:.3f}"
+    ]
+    parts += [str(finding) for _, finding in found.values()]
+    parts += [f"{name}: not defined on this log: {reason}" for name, reason in reasons.items()]
+    return "\n\n".join(parts)
+
+
+def _json(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
+    numbers = {
+        "log": _head(groups),
+        "analyses": {name: {"source": f.source, **f.numbers, "notes": list(f.notes)} for name, (_, f) in found.items()},
+        "not_defined": dict(reasons),
+    }
+    return json.dumps(plain(numbers), indent=1, allow_nan=False)

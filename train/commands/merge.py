@@ -1,0 +1,71 @@
+"""Merge similar text states of a trajectory log, and say what that does to states and credit.
+
+  creditflow merge rollouts.jsonl
+  creditflow merge --by hash@0.9 --by hf:models/e5-small@0.95 --schemes graphgpo rollouts.jsonl
+  creditflow merge --text observation --by hash@0.9 search.jsonl --write merged.jsonl
+
+Without --write: tables that judge every way of merging by the true states of the log. With --write: the log with every
+text key replaced by its cluster's, for any scheme with `--set key=text`.
+
+none          equal text keys are one state
+state         the true states
+hash@T        similar n-grams, similarity at least T; what the schemes' own merge=hash does
+hf:MODEL@T    the same with a text encoder from a folder or the local cache (needs creditflow[train])
+difflib@T     the released greedy clusters, in graph and comparison groups; depends on the order of rollouts
+released@T    the same in the graph only (graphgpo)
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+
+from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.errors import ConfigError
+from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
+from creditflow.train.progress import progress
+from creditflow.wrappers.jsonl import read_groups, write_jsonl
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    parser.add_argument(
+        "--by", action="append", metavar="MERGE", help=f"a way of merging (repeat); default {' '.join(MERGES)}"
+    )
+    parser.add_argument(
+        "--text", choices=["key", "observation"], default="key",
+        help="what is compared; observation: for logs whose text keys are digests",
+    )  # fmt: skip
+    parser.add_argument("--schemes", default=",".join(SCHEMES), metavar="NAMES", help="comma-separated")
+    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
+    parser.add_argument("--write", metavar="OUT.jsonl", help="write the merged log (one --by) instead of the tables")
+    parser.add_argument("--json", action="store_true", help="print the tables as JSON")
+    parser.add_argument("--out", default="-", metavar="FILE", help="where tables go; - (default) is standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)
+    if args.write:
+        if args.by is None or len(args.by) != 1:
+            raise ConfigError("--write needs one way of merging: give --by once")
+        way = Merge.parse(args.by[0])
+        if way.kind in ("none", "state", "released"):
+            raise ConfigError(
+                f"--by {way.name} changes no text keys; to write a log use hash@T, hf:MODEL@T or difflib@T"
+            )
+        changed = [way.apply(group, args.text)[0] for group in progress(groups, "merge", len(groups))]
+        write_jsonl(args.write, changed)
+        before, after = (sum(len(set(g.states("text").state.tolist())) for g in log) for log in (groups, changed))
+        print(f"{len(groups)} groups: {before} text states acted in, {after} after merging", file=sys.stderr)
+        return 0
+    rows = merging(groups, args.by or MERGES, [n for n in args.schemes.split(",") if n], source=args.text)
+    text = json.dumps(merging_json(rows), indent=1, allow_nan=False) if args.json else merging_text(rows)
+    with contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out) as stream:
+        print(text, file=stream)
+    return 0

@@ -1,0 +1,127 @@
+"""Texts as unit vectors: what an embedder is, and one that needs no model, made of hashed n-grams.
+
+The hashed vectors are sparse and kept so: nothing is projected, so a similarity is exact and the search for similar
+texts (``canonical_clusters``) can skip most pairs without missing one. Hashes and square roots are the same on every
+machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["DenseVectors", "Embedder", "HashingEmbedder", "SparseVectors"]
+
+DenseVectors = NDArray[np.float32]  # (n, d), rows of length 1 (or 0: similar to nothing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseVectors:
+    """n rows of length 1 (or 0: similar to nothing) in a space of 2^64 features; row i owns ``offsets[i]:offsets[i+1]``.
+
+    Attributes:
+        feature: uint64 (nnz,), rising within a row.
+        weight: float64 (nnz,), > 0.
+        offsets: int64 (n+1,).
+    """
+
+    feature: NDArray[np.uint64]
+    weight: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors whose inner product is their similarity. Equal texts get equal vectors."""
+
+    def embed(self, texts: Sequence[str]) -> SparseVectors | DenseVectors:
+        """One row a text."""
+        ...
+
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # splitmix64
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class HashingEmbedder:
+    """Square roots of n-gram counts, scaled to length 1; case and the amount of white space do not count.
+
+    The inner product of two such vectors is the Bhattacharyya coefficient Σ √(p q) of the texts' n-gram frequencies:
+    1 for equal frequencies, 0 without a common n-gram. The root keeps the most frequent n-grams from deciding alone.
+
+    Attributes:
+        words: n-grams of 1 to this many words (a punctuation mark is a word); 0 for none.
+        characters: n-grams of this many characters, over word boundaries; 0 for none.
+
+    >>> vectors = HashingEmbedder(words=1, characters=0).embed(["red mug", "Mug  red", "blue mug"])
+    >>> float(round(vectors.weight[:2] @ vectors.weight[2:4], 3))
+    1.0
+    """
+
+    words: int = 2
+    characters: int = 5
+
+    def __post_init__(self) -> None:
+        """Check sizes."""
+        if min(self.words, self.characters) < 0 or not self.words + self.characters:
+            raise ConfigError(
+                f"n-gram sizes must be ≥ 0 and not both 0, got words={self.words!r}, characters={self.characters!r}"
+            )
+
+    def embed(self, texts: Sequence[str]) -> SparseVectors:
+        """One row a text."""
+        known: dict[str, int] = {}
+        features, weights, sizes = [], [], []
+        for text in texts:
+            grams = self._grams(text, known)
+            feature, count = np.unique(grams, return_counts=True)
+            features.append(feature)
+            weights.append(np.sqrt(count / max(len(grams), 1)))
+            sizes.append(len(feature))
+        offsets = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        empty = np.zeros(0)
+        return SparseVectors(
+            np.concatenate([empty.astype(np.uint64), *features]), np.concatenate([empty, *weights]), offsets
+        )
+
+    def _grams(self, text: str, known: dict[str, int]) -> NDArray[np.uint64]:
+        """Hashes of all n-grams of a text, with repeats; ``known`` remembers the words hashed so far."""
+        words = _TOKEN.findall(text.casefold())
+        parts = []
+        if self.words:
+            for word in words:
+                if word not in known:
+                    digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                    known[word] = int.from_bytes(digest, "big")
+            parts += _rolled(np.array([known[word] for word in words], np.uint64), range(1, self.words + 1), salt=1)
+        if self.characters:
+            letters = np.frombuffer(" ".join(words).encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
+            parts += _rolled(letters.astype(np.uint64), (self.characters,), salt=2)
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+
+
+def _rolled(items: NDArray[np.uint64], sizes: Sequence[int], *, salt: int) -> list[NDArray[np.uint64]]:
+    """Hashes of the n-grams of a sequence, for every n in ``sizes``; ``salt`` keeps kinds of items apart."""
+    found = []
+    for n in sizes:
+        length = max(len(items) - n + 1, 0)
+        hashed = np.full(length, np.uint64(16 * n + salt))
+        for start in range(n):
+            hashed = (hashed + items[start : start + length]) * _STEP  # wraps: arithmetic modulo 2^64
+            hashed = (hashed ^ (hashed >> np.uint64(30))) * _MIX[0]
+            hashed = (hashed ^ (hashed >> np.uint64(27))) * _MIX[1]
+        found.append(hashed ^ (hashed >> np.uint64(31)))
+    return found

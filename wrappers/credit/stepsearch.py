@@ -1,0 +1,223 @@
+"""StepSearch: the outcome with its search keys, plus what each retrieval adds to the golden evidence.
+
+The published method is PPO with a critic. A scheme sees a group instead, so the critic's part, the return to expect
+from here on, is played by the mean over the group's rollouts at the same turn number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.base import Credit, CreditError, require_range
+from creditflow.wrappers.credit.information_gain import (
+    GoldenPassages,
+    information_gains,
+    redundancies,
+    search_key_score,
+)
+from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.stop_reasons import TRUNCATED
+
+__all__ = ["StepSearch"]
+
+_REFERENCE: Final = re.compile(r"#(\d+)")
+_HELP: Final = "WikiSearch groups carry both, where questions name golden passages and the corpus is at hand"
+
+
+class _Parts(NamedTuple):
+    """What a trajectory earned: per turn (T,) the gain and the redundancy; its search-key score."""
+
+    gain: NDArray[np.float64]
+    redundancy: NDArray[np.float64]
+    keys: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSearch(OutcomeScheme):
+    """A_t = A^O + w (Q_t − mean Q over the group's turns of that number), Q_t = Σ_{k≥t} γ^(k−t) (G_k − P_k).
+
+    The outcome is R = score + γ_key r_key with r_key the mean over sub-questions of the best token F1 of a query, its
+    advantage A^O that of grpo. G_t = 1/C Σ_c max(m_c^t − M_c^(t−1), 0) is what turn t adds to the best TF-IDF match of
+    each of the C golden passages; P_t is the share of its passages that were retrieved before. A turn that retrieves
+    nothing earns neither. For the paper's outcome record WikiSearch with metric="f1".
+
+    Reads from the task's payload: "supporting" and "documents" (golden passages and the texts of all passages), and
+    for r_key "search_keys" (ways to search, one list a sub-question) or "steps" (its golden sub-questions, "#k"
+    standing for the answer of step k).
+
+    Attributes:
+        key_weight: γ_key; 0 needs no sub-questions.
+        step_weight: w. The released trainer means 0.6 but adds it to the raw reward, in place: 1.6.
+        discount: γ of Q.
+        step_scale: "none", or "std" also divides by the deviation at that turn number.
+        step_return: "to_go" (Q as above) or "immediate" (Q_t = G_t − P_t).
+        information_gain, redundancy: whether G, P are counted.
+        repeats: which passages are redundant: "earlier" (paper: retrieved in an earlier turn) or "anywhere" (released
+            code: the second copy within a turn, too).
+        pairing: how queries meet sub-questions: "best" (paper) or "last" (released code: a later query replaces a
+            better one).
+        unanswered: a rollout without a final answer keeps its "score" and its steps, or is worth "minus_one" and its
+            steps nothing (released code).
+        redundancy_cap: ours: most redundancy a trajectory pays in all, so that a long search with a few repeats is not
+            worth less than giving up; 0 for no cap.
+    """
+
+    name = "stepsearch"
+    source = "StepSearch (arXiv 2505.15107), information gain, redundancy and search-key reward; release: Zillwang/StepSearch @ 43215ba"
+    presets = {
+        "paper": {"outcome": "score"},
+        "release": {
+            "outcome": "score",
+            "step_weight": 1.6,
+            "repeats": "anywhere",
+            "pairing": "last",
+            "unanswered": "minus_one",
+        },
+    }
+    task_fields = ("supporting", "documents")
+    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+
+    outcome: Literal["return", "success", "score"] = "score"
+    key_weight: float = 0.618
+    step_weight: float = 0.6
+    discount: float = 1.0
+    step_scale: Scale = "none"
+    step_return: Literal["to_go", "immediate"] = "to_go"
+    information_gain: bool = True
+    redundancy: bool = True
+    repeats: Literal["earlier", "anywhere"] = "earlier"
+    pairing: Literal["best", "last"] = "best"
+    unanswered: Literal["score", "minus_one"] = "score"
+    redundancy_cap: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        for name in ("key_weight", "redundancy_cap"):
+            require_range(self, name, 0.0, np.inf)
+
+    def undefined_on(self, group: Group) -> str:
+        """Why the scheme cannot score a group; "" if it can."""
+        if reason := super().undefined_on(group) or _missing(group):
+            return f"{reason}; {_HELP}"
+        if self.key_weight > 0.0 and not _search_keys(group.task):
+            return (
+                "the task has no golden sub-questions ('search_keys' or 'steps'); key_weight=0 leaves out the search-key "
+                "score"
+            )
+        return ""
+
+    def _scores(self, group: Group, parts: list[_Parts]) -> NDArray[np.float64]:
+        scores = outcome_scores(group, self.outcome) + self.key_weight * np.array([part.keys for part in parts])
+        return np.where(self._given_up(group), -1.0, scores)
+
+    def _given_up(self, group: Group) -> NDArray[np.bool_]:
+        """bool (G,): rollouts that count as unanswered."""
+        cut: NDArray[np.bool_] = group.arrays.end == TRUNCATED
+        return cut if self.unanswered == "minus_one" else np.zeros_like(cut)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group.
+
+        Raises:
+            CreditError: the payload lacks golden passages, texts, or sub-questions.
+        """
+        if reason := self.undefined_on(group):
+            raise CreditError(f"stepsearch is not defined on group {group.group_id!r}: {reason}")
+        arrays = group.arrays
+        parts = self._parts(group)
+        gain = np.concatenate([part.gain for part in parts])
+        redundancy = np.concatenate([part.redundancy for part in parts])
+        rewards = self.information_gain * gain - self.redundancy * redundancy
+        rewards = np.where(self._given_up(group)[arrays.trajectory], 0.0, rewards)
+        outcome, turn_part = self.outcome_part(group, scores=self._scores(group, parts))
+        returns = self._returns(group, rewards) if self.step_return == "to_go" else rewards
+        number = np.arange(len(returns)) - arrays.offsets[arrays.trajectory]
+        compared = normalise(
+            returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale=self.step_scale,
+            std_eps=self.std_eps, magnitude=self._returns(group, np.abs(rewards)),
+        )  # fmt: skip
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part + self.step_weight * compared - self.advantage_penalties(group),
+            rewards=rewards,
+            diagnostics={
+                "step_advantage": compared,
+                "information_gain": gain,
+                "redundancy": redundancy,
+                "search_key_score": np.array([part.keys for part in parts]),
+            },
+        )
+
+    def _returns(self, group: Group, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        returns = rewards.copy()
+        last = group.arrays.last
+        for t in range(len(returns) - 2, -1, -1):
+            if not last[t]:
+                returns[t] += self.discount * returns[t + 1]
+        return returns
+
+    def _parts(self, group: Group) -> list[_Parts]:
+        golden, keys = GoldenPassages(_golden(group.task)), _search_keys(group.task)
+        return [self._part(trajectory, group.task["documents"], golden, keys) for trajectory in group.trajectories]
+
+    def _part(
+        self,
+        trajectory: Trajectory,
+        documents: Mapping[str, Mapping[str, str]],
+        golden: GoldenPassages,
+        keys: list[list[str]],
+    ) -> _Parts:
+        names = [turn.doc_ids for turn in trajectory.turns]
+        gain = information_gains([[documents[name]["text"] for name in ids] for ids in names], golden)
+        redundancy = redundancies(names, repeats=self.repeats)
+        if self.redundancy_cap > 0.0:
+            redundancy = np.diff(np.minimum(np.cumsum(redundancy), self.redundancy_cap), prepend=0.0)
+        queries = [query for turn in trajectory.turns for query in turn.queries]
+        score = search_key_score(queries, keys, pairing=self.pairing) if self.key_weight > 0.0 else 0.0
+        return _Parts(gain, redundancy, score)
+
+
+def _golden(task: Mapping[str, Any]) -> list[str]:
+    """Texts of the golden passages, which are named by id or title."""
+    wanted = set(task["supporting"])
+    return [
+        document["text"]
+        for name, document in task["documents"].items()
+        if name in wanted or document["title"] in wanted
+    ]
+
+
+def _missing(group: Group) -> str:
+    """What the payload should hold and does not; "" if nothing."""
+    documents = group.task["documents"]
+    if not group.task["supporting"]:
+        return "the task has no golden passages ('supporting' is empty)"
+    if not _golden(group.task):
+        return f"'documents' holds no golden passage ({group.task['supporting'][0]!r:.60}, …)"
+    unknown = next((name for turn in group.turns for name in turn.doc_ids if name not in documents), None)
+    return "" if unknown is None else f"'documents' lacks the retrieved passage {unknown!r:.60}"
+
+
+def _search_keys(task: Mapping[str, Any]) -> list[list[str]]:
+    if task.get("search_keys"):
+        return [list(ways) for ways in task["search_keys"]]
+    steps = task.get("steps") or ()
+    answers = [step["answer"] for step in steps]
+
+    def answer(match: re.Match[str]) -> str:
+        number = int(match.group(1))
+        return answers[number - 1] if 1 <= number <= len(answers) else match.group(0)
+
+    return [[_REFERENCE.sub(answer, step["question"])] for step in steps]
