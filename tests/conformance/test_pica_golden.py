@@ -14,7 +14,8 @@ import pytest
 from shared_data import shared_file, shared_files
 
 from creditflow import credit
-from creditflow.envs.wikisearch.released import ends_with_answer, pica_reward
+from creditflow.envs.wikisearch.formats import Transcript, final_answer
+from creditflow.envs.wikisearch.rewards import REWARDS, Reward
 from creditflow.train.annotate.success_text import compact_text, insert_placeholder, released_query, search_ends
 from creditflow.wrappers.credit.gae import gae
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
@@ -126,11 +127,11 @@ def test_the_release_preset_pays_what_the_released_code_means_to_pay(given, expe
     response = given["response"]
     ends = search_ends(response)
     hazards = given["h_by_search_index"][: len(ends) + 1]
-    answered = ends_with_answer(response)
-    reward = pica_reward(response, given["target"])
+    transcript = Transcript(response, tuple(given["target"]))
+    answered, reward = final_answer(transcript) is not None, REWARDS["pica"](transcript)
     trajectory = rollout(
-        survival(hazards), queries=[True] * len(ends) + [False], score=max(reward.score, 0.0),
-        stop="env_limit" if not answered else "success" if reward.score == 1.0 else "failed",
+        survival(hazards), queries=[True] * len(ends) + [False], score=max(reward, 0.0),
+        stop="env_limit" if not answered else "success" if reward == 1.0 else "failed",
     )  # fmt: skip
     result = scheme_of(given).assign(Group((trajectory,)))
     paid = result.diagnostics["turn_reward"]
@@ -149,10 +150,11 @@ def test_a_replica_of_the_released_reward_manager_observes_its_defects(given, ex
     twice."""
     prompt, response = given["prompt"], given["response"]
     question = (prompt + response).split("Question:")[-1].split("<|eot_id|>")[0]
-    outcome = pica_reward(response, given["target"])
+    transcript = Transcript(response, tuple(given["target"]))
+    outcome = REWARDS["pica"](transcript)
     rewards = np.zeros(len(response))
     scores: list[float] = []
-    if ends_with_answer(response):
+    if final_answer(transcript) is not None:
         query = released_query(question, response)
         assert query == expected["rm_query"]
         count = query.count("<|vision_start|>")
@@ -163,9 +165,10 @@ def test_a_replica_of_the_released_reward_manager_observes_its_defects(given, ex
             end = found.start() + found.group().find("</search>") + len("</search>")
             rewards[end - 1] = score - (0.0 if i < 3 else 0.3 * 1.5 ** (i - 2))
         rewards += given["step_reward_scale"] * rewards
-    rewards[-1] = given["outcome_reward_scale"] * outcome.score
+    rewards[-1] = given["outcome_reward_scale"] * outcome
     near(sum(scores), expected["step_scores_sum"], tolerance)
     nonzero = np.flatnonzero(rewards)
     assert nonzero.tolist() == [place for place, _ in expected["nonzero_rewards"]]
     near(rewards[nonzero], [reward for _, reward in expected["nonzero_rewards"]], tolerance)
-    assert (outcome.answer_correct, outcome.em) == (expected["answer_correct"], expected["em"])
+    near(REWARDS["pica"].grade(transcript) or 0.0, expected["answer_correct"], tolerance)
+    near(Reward(answer="final").grade(transcript) or 0.0, expected["em"], tolerance)

@@ -260,7 +260,7 @@ def _facts(arguments: Sequence[str]) -> dict[str, Any]:
     import torch
     import transformers
 
-    from creditflow.train.bench.run import provenance
+    from creditflow.train.bench.provenance import provenance
 
     command = " ".join(["python -m creditflow.train.proof.pica", *arguments])
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
