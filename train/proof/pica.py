@@ -39,7 +39,7 @@ from creditflow.wrappers.jsonl import write_jsonl
 
 __all__ = ["Sizes", "main", "prove"]
 
-CONFIG: Final = "pica_proof.yaml"
+CONFIG: Final = "success_model.yaml"
 LEAST_AUC: Final = 0.7
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
