@@ -113,7 +113,7 @@ def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labe
             group, member = members[one.group_id, one.trajectory_id]
             question = Question.from_json(group.task)
             lines = [
-                f"== {one.trajectory_id} · {one.labeller} · {member.stop_reason}",
+                f"== {one.trajectory_id} | {one.labeller} | {member.stop_reason}",
                 f"question: {question.text}   golden: {' | '.join(question.answers)}",
                 *(f"  step {k}: {step.question} -> {step.answer}" for k, step in enumerate(question.steps, 1)),
             ]
