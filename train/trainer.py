@@ -81,13 +81,15 @@ class Trainer:
         self.model, self.tokenizer = make_policy(settings, kept_tokenizer(self.folder) if found else None, self.tasks)
         self.ends = generation_ends(self.model)
         self.backend = make_backend(self.model, settings.rollout)
+        windowed = settings.speech.history == "window"
+        texts = windowed or bool(self.scheme.texts)
         self.arena = Arena(
-            group_maker(settings.env, settings.rollout.group_size, texts=settings.speech.history == "window"),
+            group_maker(settings.env, settings.rollout.group_size, texts=texts),
             Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
             branching=settings.rollout.branching,
-            make_branch=group_maker(settings.env, 1, texts=settings.speech.history == "window"),
+            make_branch=group_maker(settings.env, 1, texts=texts),
         )
-        self.judge = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
+        self.judge = Arena(group_maker(settings.env, 1, texts=windowed))
         self.progress = Progress("sft", 0)
         self.optimiser = make_optimiser(self.model, settings.sft.optimiser)
         self.critic: Critic | None = None

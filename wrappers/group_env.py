@@ -6,21 +6,23 @@ opposite: every member plays the same task once, and only those still running ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.registration import make
+from creditflow.envs.tasks import Task
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Trajectory
 from creditflow.wrappers.stop_reasons import StopReason
 
-__all__ = ["GroupEnv", "Step", "member_seed"]
+__all__ = ["GroupEnv", "Step", "member_seed", "payload"]
 
 
 def member_seed(seed: int, group_id: str, replica: int) -> int:
@@ -207,7 +209,11 @@ class GroupEnv:
         if self._running:
             raise EpisodeError(f"members {list(self._running)} are still running")
         if task is None:
-            task = self.members[0].base.task.content
-            read = {name: text for member in self.members for name, text in member.base.documents().items()}
-            task = {**task, "documents": read} if read else task
+            task = payload(self.members[0].base.task, [member.base for member in self.members])
         return Group(self.trajectories(), task)
+
+
+def payload(task: Task, played: Iterable[AgentEnv[Any, Any, Any]]) -> dict[str, Any]:
+    """What schemes may know of a task: its content and, as "documents", the texts of what was read in these episodes."""
+    read = {name: text for env in played for name, text in env.documents().items()}
+    return {**task.content, "documents": read} if read else dict(task.content)
