@@ -198,14 +198,18 @@ def test_play_serves_the_shop_until_interrupted():
     command = [sys.executable, "-m", "creditflow.train", "play", "--env", "webshop"]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as played:
-        assert played.stdout is not None
-        url = played.stdout.readline().split()[0]
-        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
-            assert "<title>WebShop</title>" in page.read().decode()
-        played.send_signal(signal.SIGINT)
-        assert played.wait(timeout=30) == 130
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background ignores it
+    ) as played:  # fmt: skip
+        try:
+            assert played.stdout is not None
+            url = played.stdout.readline().split()[0]
+            with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
+                assert "<title>WebShop</title>" in page.read().decode()
+            played.send_signal(signal.SIGINT)
+            assert played.wait(timeout=30) == 130
+        finally:
+            played.kill()
 
 
 def test_play_shops_in_the_terminal_too(monkeypatch, capsys):
