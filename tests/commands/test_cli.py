@@ -208,12 +208,12 @@ def test_play_serves_the_shop_until_interrupted():
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as played:
-        assert played.stdout is not None
-        url = played.stdout.readline().split()[0]
-        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
-            assert "<title>WebShop</title>" in page.read().decode()
-        played.send_signal(signal.SIGINT)
         try:
+            assert played.stdout is not None
+            url = played.stdout.readline().split()[0]
+            with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
+                assert "<title>WebShop</title>" in page.read().decode()
+            played.send_signal(signal.SIGINT)
             assert played.wait(timeout=30) == 130
         finally:
             played.kill()  # else leaving the block waits for it forever
