@@ -24,11 +24,16 @@ def test_two_words_get_one_symbol_exactly_if_they_are_equal(texts):
         assert all((one == x) == (other == y) for x, y in zip(before, after, strict=True))
 
 
-def test_symbols_are_numbered_by_first_appearance_and_end_somewhere():
-    rewrite = symbolic(())
-    assert rewrite("Elm elm, oak") == "n1 n1, n2"
-    many = rewrite(" ".join(f"word{i}" for i in range(SYMBOLS + 9))).split()
-    assert many[-1] == many[-2] == f"n{SYMBOLS}"
+def test_symbols_are_all_different_until_they_are_used_up():
+    many = symbolic(())(" ".join(f"word{i}" for i in range(SYMBOLS + 9))).split()
+    assert sorted(many[:SYMBOLS], key=lambda name: int(name[1:])) == [f"n{i}" for i in range(1, SYMBOLS + 1)]
+    assert set(many[SYMBOLS:]) == {many[SYMBOLS - 1]}
+
+
+def test_the_order_of_symbols_is_the_episodes_own():
+    orders = [symbolic({"find"})(f"find {names}").split()[1:] for names in ("elm oak ash", "fir yew box")]
+    assert orders[0] != orders[1]
+    assert symbolic({"find"})("find elm oak ash").split()[1:] == orders[0]
 
 
 def test_every_episode_begins_anew():
@@ -43,11 +48,9 @@ def test_every_episode_begins_anew():
             return list(text.encode())
 
     encoder = Encoder(Bytes(), TextConfig(names="symbols"), words=words)
-    texts = [
-        bytes(encoder.encode([Turn("s", f"find {name}", "t", observation=f"seen {name}")], "t").ids.tolist()).decode()
-        for name in ("Elm", "Oak")
-    ]
-    assert texts == ["seen n1\nfind n1\n"] * 2
+    for name in ("Elm", "Oak"):
+        ids = encoder.encode([Turn("s", f"find {name}", "t", observation=f"seen {name}")], "t").ids.tolist()
+        assert re.fullmatch(r"seen (n\d+)\nfind \1\n", bytes(ids).decode())
 
 
 def test_common_words_are_the_most_frequent_of_different_texts():

@@ -1,7 +1,10 @@
-"""Names as symbols: every uncommon word of an episode becomes a number, in the order in which words first appear.
+"""Names as symbols: every uncommon word of an episode becomes a number.
 
 A model made from nothing cannot know names it never met, and needs not: what a name says about an episode is where else
 it stands. With symbols equality is equality of tokens, and a model learns it from episodes about other names.
+
+Numbers are dealt in an order of the episode's own, drawn by its first text: counted from 1, they would tell how early a
+word appeared, and a model would learn from that how questions of the training kinds begin.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from hashlib import blake2b
 from typing import Final
 
 __all__ = ["SYMBOLS", "common_words", "symbolic"]
@@ -35,14 +39,28 @@ def symbolic(common: Collection[str]) -> Callable[[str], str]:
 
     >>> rewrite = symbolic({"who", "taught", "lived", "in"})
     >>> rewrite("Who taught Rasmin Lee?"), rewrite("Lee lived in Elm.")
-    ('Who taught n1 n2?', 'n2 lived in n3.')
+    ('Who taught n2 n109?', 'n109 lived in n62.')
     """
+    order: list[int] = []
     numbers: dict[str, int] = {}
 
     def symbol(match: re.Match[str]) -> str:
         word = match[0].lower()
         if word in common:
             return match[0]
-        return f"n{min(numbers.setdefault(word, len(numbers) + 1), SYMBOLS)}"
+        if word not in numbers:
+            numbers[word] = order[min(len(numbers), SYMBOLS - 1)]
+        return f"n{numbers[word]}"
 
-    return lambda text: _WORD.sub(symbol, text)
+    def rewrite(text: str) -> str:
+        if not order:
+            order.extend(_dealt(text))
+        return _WORD.sub(symbol, text)
+
+    return rewrite
+
+
+def _dealt(text: str) -> list[int]:
+    """The numbers 1 to ``SYMBOLS`` in an order that the text decides, on every machine alike."""
+    seed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return sorted(range(1, SYMBOLS + 1), key=lambda i: blake2b(seed + bytes([i]), digest_size=8).digest())

@@ -58,7 +58,7 @@ class Sizes:
 
     train_worlds: tuple[int, ...] = (11, 12, 13, 14, 15, 16, 17, 18)
     train: WorldSize = field(default_factory=lambda: WorldSize(1500, 1200, 2))
-    test: WorldSize = field(default_factory=lambda: WorldSize(800, 400, 4))
+    test: WorldSize = field(default_factory=lambda: WorldSize(1500, 900, 3))
     steps: int = 0
     questions: int = 8
     group: int = 6
