@@ -1,0 +1,37 @@
+"""The TRL tier: without TRL every test here is skipped and says so; ``--require trl`` makes that a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODEL = {
+    "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
+    "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def trl_is_there() -> None:
+    pytest.importorskip("trl", reason="TRL is not installed: pip install 'creditflow[trl]'")
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> Callable[..., Any]:
+    """TRL's settings of a run on the CPU that writes and says as little as possible."""
+    from trl import GRPOConfig
+
+    def make(**changes: Any) -> GRPOConfig:
+        values: dict[str, Any] = {
+            "output_dir": str(tmp_path / "run"), "use_cpu": True, "bf16": False, "report_to": [], "disable_tqdm": True,
+            "save_strategy": "no", "logging_steps": 1, "seed": 5, "gradient_checkpointing": False,
+        }  # fmt: skip
+        return GRPOConfig(**values | changes)
+
+    return make
