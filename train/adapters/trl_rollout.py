@@ -119,6 +119,7 @@ class CreditRollout:
         size = trainer.num_generations if training else trainer.num_generations_eval
         names = tasks_of(prompts, size)
         groups, credits_ = self._score(trainer, [self._tasks[name] for name in names], size, training)
+        trainer.model.train(training)  # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
         filler = trainer.processing_class.eos_token_id
         columns = columns_of(groups, credits_, names, size=size, filler=filler)
         by_name = {group.task_id: group for group in groups}
@@ -148,7 +149,8 @@ class CreditRollout:
         sampling = Sampling(max_new_tokens=self.play.max_new_tokens, temperature=args.temperature)
         agent = self.play.speech.agent(self._backend, self._tokenizer, sampling, name="policy")
         if size not in self._arenas:
-            self._arenas[size] = Arena(group_maker(self.play.env, size), self.play.budget)
+            texts = bool(self.scheme.texts or self.annotators)
+            self._arenas[size] = Arena(group_maker(self.play.env, size, texts=texts), self.play.budget)
         report = Report()
         groups = self._arenas[size].play(
             agent,

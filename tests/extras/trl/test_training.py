@@ -1,0 +1,206 @@
+"""Real episodes: a tiny Qwen2 plays Sokoban under TRL, saves, resumes, evaluates and is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.groups import Group
+
+pytestmark = pytest.mark.trl
+SIZE = 4
+LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
+MODEL = {
+    "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
+    "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstWord(Scheme):
+    """A lesson that is quickly learned: say "up", whatever the board."""
+
+    name = "first_word"
+
+    def assign(self, group: Group) -> Credit:
+        said = np.array([turn.action == "up" for turn in group.turns], float)
+        return Credit.of(group, outcome=np.zeros(len(group)), step=said - said.mean())
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Settings of creditflow's own trainer that stop after a short warm-up."""
+    from creditflow.train.config import read_dataclass
+    from creditflow.train.settings import TrainConfig
+
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'creditflow[trl]'")
+    folder = tmp_path_factory.mktemp("warm")
+    levels = folder / "levels.txt"
+    levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
+    data = {
+        "out": str(folder / "run"), "seed": 8, "device": "cpu", "threads": 1,
+        "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
+        "model": {"scratch": MODEL},
+        "speech": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
+        "sft": {"episodes": 24, "steps": 8, "batch_tokens": 200, "noise": 0.8, "optimiser": {"lr": 4e-3}},
+        "rollout": {"max_new_tokens": 3},
+    }  # fmt: skip
+    return read_dataclass(TrainConfig, data)
+
+
+@pytest.fixture(scope="module")
+def warm(settings: Any) -> Path:
+    """The folder of a model that knows the words."""
+    import io
+
+    from creditflow.train.trainer import Trainer
+
+    Trainer(settings, say=io.StringIO()).run()
+    return Path(settings.out) / "model"
+
+
+@pytest.fixture
+def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
+    from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
+    from creditflow.train.assemble import training_tasks
+
+    def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
+        tasks = training_tasks(settings.env, settings.tasks, settings.seed)
+        values = {
+            "per_device_train_batch_size": SIZE * 3, "num_generations": SIZE, "max_steps": 4, "learning_rate": 1e-3,
+            "lr_scheduler_type": "constant", "max_completion_length": 64,
+        } | changes  # fmt: skip
+        return CreditGRPOTrainer(
+            str(warm),
+            play=Play(env=settings.env, speech=settings.speech, max_new_tokens=3),
+            tasks=tasks,
+            scheme=scheme or credit.make("gigpo"),
+            args=arguments(**values),
+            eval_tasks=tasks if eval_tasks else (),
+            **others or {},
+        )
+
+    return make
+
+
+def weights(model: Any) -> dict[str, Any]:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def test_a_few_steps_on_sokoban_change_the_policy_and_log_its_success(trainer_of: Callable[..., Any]) -> None:
+    import torch
+
+    trainer = trainer_of()
+    before = weights(trainer.model)
+    trainer.train()
+    rows = [row for row in trainer.state.log_history if "reward" in row]
+    assert len(rows) == 4
+    assert all(0.0 <= row["success"] <= 1.0 and 1.0 <= row["turns"] <= 5.0 for row in rows)
+    assert max(row["grad_norm"] for row in rows) > 0.0
+    assert any(not torch.equal(before[name], value) for name, value in weights(trainer.model).items())
+
+
+def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any]) -> None:
+    trainer = trainer_of()
+    modes: list[bool] = []
+    loss = trainer._compute_loss
+
+    def watched(model: Any, inputs: dict[str, Any]) -> Any:
+        modes.append(model.training)
+        return loss(model, inputs)
+
+    trainer._compute_loss = watched
+    trainer.train()
+    assert modes == [True] * 4
+
+
+def test_the_samplers_logprobs_are_the_ones_that_trl_computes_again(trainer_of: Callable[..., Any]) -> None:
+    import torch
+
+    trainer = trainer_of(temperature=0.7)
+    seen: list[Any] = []
+    loss = trainer._compute_loss
+
+    def watched(model: Any, inputs: dict[str, Any]) -> Any:
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        with torch.no_grad():
+            got, *_ = trainer._get_per_token_logps_and_entropies(model, ids, attention, inputs["completion_ids"].shape[1])
+        mask = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
+        seen.append((got - inputs["sampling_per_token_logps"])[mask])
+        return loss(model, inputs)
+
+    trainer._compute_loss = watched
+    trainer.train()
+    gaps = torch.cat(seen)
+    assert len(gaps) > 100
+    assert float(gaps.abs().max()) < 1e-4
+
+
+def test_what_credit_rewards_is_what_is_learned(trainer_of: Callable[..., Any]) -> None:
+    said: list[float] = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Watched(FirstWord):
+        def assign(self, group: Group) -> Credit:
+            said.append(float(np.mean([turn.action == "up" for turn in group.turns])))
+            return super().assign(group)
+
+    trainer_of(Watched(), max_steps=16, learning_rate=4e-3).train()
+    assert np.mean(said[-12:]) > np.mean(said[:12]) + 0.3
+
+
+def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(trainer_of: Callable[..., Any], tmp_path: Path) -> None:
+    import torch
+
+    saving = {"save_strategy": "steps", "save_steps": 2}
+    whole = trainer_of(output_dir=str(tmp_path / "whole"), **saving)
+    whole.train()
+    again = trainer_of(output_dir=str(tmp_path / "again"), **saving)
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
+    assert again.state.global_step == 4
+    other = weights(again.model)
+    assert all(torch.equal(value, other[name]) for name, value in weights(whole.model).items())
+    midway = trainer_of(max_steps=2)
+    midway.train()
+    assert any(not torch.equal(value, other[name]) for name, value in weights(midway.model).items())
+
+
+def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
+    trainer_of: Callable[..., Any], settings: Any, tmp_path: Path
+) -> None:
+    from creditflow.agents.pretrained import make_hf_agent
+
+    trainer = trainer_of(max_steps=1, save_strategy="steps", save_steps=1)
+    trainer.train()
+    agent = make_hf_agent(str(tmp_path / "run" / "checkpoint-1"), device="cpu")
+    assert agent.sampling.max_new_tokens == 3
+    assert agent.conversations.prompt.name == settings.speech.prompt
+
+
+def test_evaluation_plays_its_own_episodes(trainer_of: Callable[..., Any]) -> None:
+    trainer = trainer_of(eval_tasks=True, num_generations_eval=2, per_device_eval_batch_size=2)
+    result = trainer.evaluate()
+    assert 0.0 <= result["eval_success"] <= 1.0
+
+
+def test_a_scheme_that_averages_otherwise_is_refused_unless_trls_averaging_is_asked_for(
+    trainer_of: Callable[..., Any],
+) -> None:
+    with pytest.raises(ConfigError, match="loss types that fit: grpo"):
+        trainer_of(credit.make("grouptd"), max_steps=1).train()
+    trainer_of(credit.make("grouptd"), max_steps=1, loss_type="grpo").train()
+    trainer_of(credit.make("grouptd"), max_steps=1, others={"averaging": "loss_type"}).train()
+
+
+def test_a_scheme_that_needs_annotations_is_refused_without_annotators(trainer_of: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigError, match="give annotators"):
+        trainer_of(credit.make("ppo_gae"))
