@@ -60,7 +60,7 @@ class Play:
     env: EnvConfig = field(default_factory=EnvConfig)
     speech: Speech = field(default_factory=Speech)
     max_new_tokens: int = 256
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         if self.speech.history != "append":
@@ -119,7 +119,9 @@ class CreditRollout:
         size = trainer.num_generations if training else trainer.num_generations_eval
         names = tasks_of(prompts, size)
         groups, credits_ = self._score(trainer, [self._tasks[name] for name in names], size, training)
-        trainer.model.train(training)  # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
+        trainer.model.train(
+            training
+        )  # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
         filler = trainer.processing_class.eos_token_id
         columns = columns_of(groups, credits_, names, size=size, filler=filler)
         by_name = {group.task_id: group for group in groups}
@@ -180,9 +182,7 @@ class CreditRollout:
         return int(step * per_step + self._round)
 
 
-def episode_return(
-    completions: Sequence[Any], log_metric: Callable[[str, float], None], **columns: Any
-) -> list[float | None]:
+def episode_return(*, log_metric: Callable[[str, float], None], **columns: Any) -> list[float | None]:
     """The reward that TRL logs: the episode's return. TRL's own estimate from it is not learned from.
 
     Also logs the shares of successful episodes and the mean number of turns. None for an episode that never began.

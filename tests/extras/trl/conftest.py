@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 
-MODEL = {
-    "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
-    "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
-}  # fmt: skip
-
 
 @pytest.fixture(autouse=True)
 def trl_is_there() -> None:

@@ -143,7 +143,7 @@ def test_equal_outcomes_are_worth_nothing_in_the_loss(trainer_of: Callable[..., 
 
 def test_turns_of_one_episode_keep_different_numbers(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["unequal turn counts"]
-    one = Credit.of(group, outcome=np.zeros(SIZE), step=np.arange(len(group.turns)) - 8.5)
+    one = Credit.of(group, outcome=np.zeros(SIZE), step=np.arange(len(group.turns), dtype=np.float64) - 8.5)
     trainer, seen = trainer_of([group], [one])
     trainer.train()
     assert max(len(set(numbers.values())) for numbers in reached(seen).values()) == 8
@@ -185,7 +185,11 @@ def test_cutting_shuffling_and_padding_keep_every_row_with_its_numbers(
         ("dapo", "token_mean", {}),
         ("dapo", "token_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
         ("bnpo", "token_mean", {}),
-        ("cispo", "token_mean", {"epsilon_high": 5.0}),  # of CISPO it is the largest ratio itself, not its distance from 1
+        (
+            "cispo",
+            "token_mean",
+            {"epsilon_high": 5.0},
+        ),  # of CISPO it is the largest ratio itself, not its distance from 1
         ("grpo", "trajectory_mean", {}),
         ("grpo", "trajectory_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
     ],

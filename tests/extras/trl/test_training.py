@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import creditflow
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, Scheme
@@ -17,6 +22,8 @@ from creditflow.wrappers.groups import Group
 
 pytestmark = pytest.mark.trl
 SIZE = 4
+SCRIPT = Path(__file__).with_name("launched.py")
+SOURCE = Path(creditflow.__file__).parents[1]
 LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
 MODEL = {
     "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
@@ -133,7 +140,9 @@ def test_the_samplers_logprobs_are_the_ones_that_trl_computes_again(trainer_of: 
         ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
         attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
         with torch.no_grad():
-            got, *_ = trainer._get_per_token_logps_and_entropies(model, ids, attention, inputs["completion_ids"].shape[1])
+            got, *_ = trainer._get_per_token_logps_and_entropies(
+                model, ids, attention, inputs["completion_ids"].shape[1]
+            )
         mask = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
         seen.append((got - inputs["sampling_per_token_logps"])[mask])
         return loss(model, inputs)
@@ -172,6 +181,31 @@ def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(trainer_of: Callable
     midway = trainer_of(max_steps=2)
     midway.train()
     assert any(not torch.equal(value, other[name]) for name, value in weights(midway.model).items())
+
+
+def test_two_processes_play_whole_groups_and_together_do_what_one_does(
+    settings: Any, warm: Path, tmp_path: Path
+) -> None:
+    from safetensors.numpy import load_file
+
+    def launched(processes: int) -> dict[str, Any]:
+        out = tmp_path / f"{processes}"
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        words = [str(warm), settings.env.options["levels"], str(out), str(2 * SIZE // processes)]
+        done = subprocess.run(
+            [sys.executable, *(launcher if processes > 1 else []), str(SCRIPT), *words],
+            capture_output=True, text=True, timeout=240, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        played = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("prompts-*.json"))]
+        assert [len(set(batch)) for rank in played for batch in rank] == [2 // processes] * 2 * processes
+        return load_file(out / "model.safetensors")
+
+    together, alone = launched(2), launched(1)
+    before = load_file(warm / "model.safetensors")
+    assert max(np.abs(alone[name] - before[name]).max() for name in before) > 1e-3
+    for name, value in alone.items():
+        np.testing.assert_allclose(together[name], value, atol=1e-5, err_msg=name)
 
 
 def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
