@@ -108,9 +108,9 @@ def test_two_groups_of_a_task_in_one_batch_are_refused() -> None:
         tasks_of(["a", "a", "b", "b", "a", "a"], 2)
 
 
-@pytest.mark.parametrize("version", ["1.14.0", "1.17.0", "2.0.0", "0.29.1", "unknown"])
+@pytest.mark.parametrize("version", ["1.15.0", "1.17.0", "2.0.0", "0.29.1", "unknown"])
 def test_releases_that_were_not_tested_are_refused_with_the_range(version: str) -> None:
-    with pytest.raises(ConfigError, match=r"pip install 'trl>=1.15,<1.17'"):
+    with pytest.raises(ConfigError, match=r"pip install 'trl>=1.16,<1.17'"):
         check_version(version)
 
 

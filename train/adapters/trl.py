@@ -2,11 +2,11 @@
 
 TRL computes one advantage per completion. This subclass plays whole groups in our environments, scores them with a
 credit scheme, and puts a (B, T) tensor, one number per token, where TRL's (B,) numbers were; what the environment
-wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribution stay TRL's. The same class without
-a launcher, on one device::
+wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribution stay TRL's::
 
     from trl import GRPOConfig
     from creditflow import credit
+    from creditflow.agents.pretrained import Speech
     from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
     from creditflow.train.assemble import training_tasks
     from creditflow.train.settings import EnvConfig, TaskConfig
@@ -14,23 +14,30 @@ a launcher, on one device::
     env = EnvConfig(name="sokoban", options={"max_steps": 20})
     trainer = CreditGRPOTrainer(
         "path/to/model",
-        play=Play(env=env, max_new_tokens=128),
+        play=Play(env=env, speech=Speech(prompt="think-v1", dialect="think"), max_new_tokens=128),
         tasks=training_tasks(env, TaskConfig(panel="standard-v1:train"), seed=0),
         scheme=credit.make("gigpo"),
         args=GRPOConfig("runs/trl", per_device_train_batch_size=16, num_generations=8, loss_type="dapo", max_steps=100),
     )
     trainer.train()  # or trainer.train(resume_from_checkpoint=True)
 
-A checkpoint is an ordinary model folder, and says how its model is spoken to: ``creditflow eval --agent hf:FOLDER``.
+The loss type must average token losses as the scheme does ("dapo" over tokens, "grpo" over episodes; TRL has none that
+averages over turns), or ``averaging="loss_type"`` must say that TRL's is wanted. An episode with nothing to learn from
+counts in the average of "grpo" as an episode of loss 0.
 
-Several processes (``accelerate launch --num_processes N script.py``): every process plays its own whole groups, so
-per_device_train_batch_size × steps_per_generation must be a multiple of num_generations; this is checked before
-training and on every batch. Schemes that couple the groups of a batch see the groups of their process only.
+A checkpoint is an ordinary model folder and says how its model is spoken to: ``creditflow eval --agent hf:FOLDER``. A
+resumed run repeats the uninterrupted one if no batch of rollouts was half used when it was saved (``save_steps`` a
+multiple of steps_per_generation × num_iterations / gradient_accumulation_steps); TRL then plays a new one.
 
-Sharded models (FSDP2: ``accelerate launch --use_fsdp --fsdp_version 2 …``; DeepSpeed): not run by our tests. A sharded
-model cannot be sampled from in place, because processes play different numbers of turns and would wait for each other;
-``make_backend`` must then give a sampler of its own, such as a server, whose ``sync`` fetches the weights. Without it
-sharded runs are refused. PEFT adapters pass through to TRL and are not run by our tests either.
+Several processes (``torchrun --nproc-per-node N script.py`` or ``accelerate launch --num_processes N script.py``): every
+process plays its own whole groups, so per_device_train_batch_size × steps_per_generation must be a multiple of
+num_generations. That is checked before training and on every batch. Tested with two processes on a CPU, which move the
+weights as one does. Schemes that couple the groups of a batch see the groups of their process only.
+
+Not run here: GPUs, PEFT adapters, DeepSpeed, and FSDP2 (``accelerate launch --use_fsdp --fsdp_version 2
+--num_processes N script.py``). A sharded model cannot be sampled from in place, because processes play different numbers
+of turns and would wait for each other: such runs are refused unless ``make_backend`` gives a sampler with weights of its
+own, such as a server, whose ``sync`` is called before every batch of rollouts and has to fetch the trained weights.
 """
 
 from __future__ import annotations

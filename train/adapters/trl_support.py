@@ -16,7 +16,7 @@ from creditflow.wrappers.credit.base import Aggregation
 
 __all__ = ["AVERAGES", "check_arguments", "check_averaging", "check_version", "require_trl"]
 
-FIRST: Final = (1, 15)
+FIRST: Final = (1, 16)  # 1.15 computes log-probabilities with Triton alone: no CPU, and so no tests here
 BEYOND: Final = (1, 17)
 # loss_type -> how it averages token losses; the contract tests cover these and no others. "dapo" averages over all
 # tokens of a generation batch, "bnpo" over those of each micro-batch.

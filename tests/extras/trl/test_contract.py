@@ -243,6 +243,14 @@ def test_an_episode_with_nothing_to_learn_from_is_masked_out(trainer_of: Callabl
     same(got, expected([group], [one]))
 
 
+def test_the_log_of_completions_shows_our_advantages(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["unequal turn counts"]
+    one = Credit.of(group, outcome=np.array([4.0, -3.0, 2.0, -1.0]))
+    trainer, _ = trainer_of([group], [one])
+    trainer.train()
+    np.testing.assert_allclose(list(trainer._logs["advantages"]), [4.0, -3.0, 2.0, -1.0], rtol=1e-6)
+
+
 def test_a_mask_that_is_not_ours_stops_the_run(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["unequal turn counts"]
     trainer, _ = trainer_of([group], [credit.make("grpo").assign(group)])

@@ -129,10 +129,13 @@ def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any])
     assert modes == [True] * 4
 
 
-def test_the_samplers_logprobs_are_the_ones_that_trl_computes_again(trainer_of: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_samplers_logprobs_are_the_ones_that_trl_computes_again(
+    checkpointing: bool, trainer_of: Callable[..., Any]
+) -> None:
     import torch
 
-    trainer = trainer_of(temperature=0.7)
+    trainer = trainer_of(temperature=0.7, gradient_checkpointing=checkpointing)
     seen: list[Any] = []
     loss = trainer._compute_loss
 
@@ -167,10 +170,13 @@ def test_what_credit_rewards_is_what_is_learned(trainer_of: Callable[..., Any]) 
     assert np.mean(said[-12:]) > np.mean(said[:12]) + 0.3
 
 
-def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(trainer_of: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [{}, {"per_device_train_batch_size": 6, "steps_per_generation": 2}])
+def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(
+    cut: dict[str, Any], trainer_of: Callable[..., Any], tmp_path: Path
+) -> None:
     import torch
 
-    saving = {"save_strategy": "steps", "save_steps": 2}
+    saving = {"save_strategy": "steps", "save_steps": 2} | cut
     whole = trainer_of(output_dir=str(tmp_path / "whole"), **saving)
     whole.train()
     again = trainer_of(output_dir=str(tmp_path / "again"), **saving)
@@ -178,7 +184,7 @@ def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(trainer_of: Callable
     assert again.state.global_step == 4
     other = weights(again.model)
     assert all(torch.equal(value, other[name]) for name, value in weights(whole.model).items())
-    midway = trainer_of(max_steps=2)
+    midway = trainer_of(max_steps=2, **cut)
     midway.train()
     assert any(not torch.equal(value, other[name]) for name, value in weights(midway.model).items())
 
@@ -218,6 +224,42 @@ def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
     agent = make_hf_agent(str(tmp_path / "run" / "checkpoint-1"), device="cpu")
     assert agent.sampling.max_new_tokens == 3
     assert agent.conversations.prompt.name == settings.speech.prompt
+
+
+def test_a_sampler_of_ones_own_is_made_once_and_told_of_every_update(trainer_of: Callable[..., Any]) -> None:
+    from creditflow.agents.backends.transformers_backend import TransformersBackend
+
+    made: list[Any] = []
+    told: list[str] = []
+
+    class Told(TransformersBackend):
+        def sync(self, version: str = "") -> None:
+            told.append(version)
+            super().sync(version)
+
+    def make(trainer: Any) -> Any:
+        made.append(Told(trainer.model))
+        return made[-1]
+
+    trainer_of(max_steps=3, others={"make_backend": make}).train()
+    assert len(made) == 1
+    assert told == ["step-0", "step-1", "step-2"]
+
+
+def test_several_generations_within_a_step_play_different_episodes(trainer_of: Callable[..., Any]) -> None:
+    trainer = trainer_of(
+        max_steps=2, per_device_train_batch_size=SIZE, steps_per_generation=1, gradient_accumulation_steps=3
+    )
+    rollout, numbers = trainer.rollout_func, []
+    count = rollout._iteration
+
+    def noted(trainer: Any) -> int:
+        numbers.append(count(trainer))
+        return numbers[-1]
+
+    rollout._iteration = noted
+    trainer.train()
+    assert numbers == [0, 1, 2, 3, 4, 5]
 
 
 def test_evaluation_plays_its_own_episodes(trainer_of: Callable[..., Any]) -> None:
