@@ -42,8 +42,9 @@ own, such as a server, whose ``sync`` is called before every batch of rollouts a
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,6 +60,7 @@ require_trl()
 
 import torch  # noqa: E402 - what is missing is named first
 from datasets import Dataset  # noqa: E402
+from torch.utils.data import Sampler  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from creditflow.train.adapters.trl_rollout import (  # noqa: E402 - imports torch
@@ -148,6 +150,10 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                 "and DeepSpeed"
             )
 
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        """TRL's order of tasks, drawn anew for every epoch: TRL's own begins with the first epoch's after resuming."""
+        return _EpochOrder(super()._get_train_sampler(dataset), self)
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's batch with our (B, T) advantages; TRL cuts and shuffles it later, so they must be in it now."""
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -177,6 +183,22 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             folder = Path(self.args.output_dir if output_dir is None else output_dir)
             sampling = Sampling(max_new_tokens=self.credit_play.max_new_tokens, temperature=self.args.temperature)
             write_agent_file(folder / AGENT_FILE, self.credit_play.speech, sampling)
+
+
+class _EpochOrder(Sampler[int]):  # type: ignore[misc]  # torch is not typed for the checker
+    """A sampler whose order is a function of seed and epoch, so that a resumed run finds its place in it."""
+
+    def __init__(self, sampler: Any, trainer: Any) -> None:
+        self.sampler, self.trainer = sampler, trainer
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[int]:
+        if self.sampler.shuffle:
+            epoch = math.floor((self.trainer.state.epoch or 0.0) + 1e-6)  # a sum of fractions of an epoch
+            self.sampler.generator.manual_seed(self.trainer.args.seed + epoch)
+        return iter(self.sampler)
 
 
 def _dataset(tasks: Sequence[Task]) -> Any:

@@ -170,7 +170,14 @@ def test_what_credit_rewards_is_what_is_learned(trainer_of: Callable[..., Any]) 
     assert np.mean(said[-12:]) > np.mean(said[:12]) + 0.3
 
 
-@pytest.mark.parametrize("cut", [{}, {"per_device_train_batch_size": 6, "steps_per_generation": 2}])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {},
+        {"per_device_train_batch_size": 6, "steps_per_generation": 2},
+        {"per_device_train_batch_size": SIZE},  # the checkpoint is within an epoch
+    ],
+)
 def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(
     cut: dict[str, Any], trainer_of: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -205,7 +212,7 @@ def test_two_processes_play_whole_groups_and_together_do_what_one_does(
         assert done.returncode == 0, done.stderr[-3000:]
         played = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("prompts-*.json"))]
         assert [len(set(batch)) for rank in played for batch in rank] == [2 // processes] * 2 * processes
-        return load_file(out / "model.safetensors")
+        return dict(load_file(out / "model.safetensors"))
 
     together, alone = launched(2), launched(1)
     before = load_file(warm / "model.safetensors")
@@ -246,16 +253,35 @@ def test_a_sampler_of_ones_own_is_made_once_and_told_of_every_update(trainer_of:
     assert told == ["step-0", "step-1", "step-2"]
 
 
+def test_a_model_in_shards_is_refused_without_a_sampler_of_its_own(
+    trainer_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    prepare = transformers.Trainer.create_accelerator_and_postprocess
+
+    def sharded(self: Any) -> None:
+        prepare(self)
+        self.is_fsdp_enabled = True
+
+    monkeypatch.setattr(transformers.Trainer, "create_accelerator_and_postprocess", sharded)
+    with pytest.raises(ConfigError, match="shards"):
+        trainer_of()
+    assert trainer_of(others={"make_backend": lambda trainer: None}).is_fsdp_enabled
+
+
 def test_several_generations_within_a_step_play_different_episodes(trainer_of: Callable[..., Any]) -> None:
     trainer = trainer_of(
         max_steps=2, per_device_train_batch_size=SIZE, steps_per_generation=1, gradient_accumulation_steps=3
     )
-    rollout, numbers = trainer.rollout_func, []
+    rollout = trainer.rollout_func
+    numbers: list[int] = []
     count = rollout._iteration
 
     def noted(trainer: Any) -> int:
-        numbers.append(count(trainer))
-        return numbers[-1]
+        number: int = count(trainer)
+        numbers.append(number)
+        return number
 
     rollout._iteration = noted
     trainer.train()
