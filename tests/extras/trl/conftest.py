@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def trl_is_there() -> None:
     pytest.importorskip("trl", reason="TRL is not installed: pip install 'creditflow[trl]'")
     import torch

@@ -243,6 +243,20 @@ def test_an_episode_with_nothing_to_learn_from_is_masked_out(trainer_of: Callabl
     same(got, expected([group], [one]))
 
 
+def test_a_group_that_could_not_begin_leaves_the_others_as_they_are(
+    trainer_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = list(GROUPS.values())
+    credits_ = [credit.make("grpo").assign(group) for group in groups]
+    trainer, seen = trainer_of(groups, credits_)
+    monkeypatch.setattr(trainer.rollout_func, "_score", lambda *_: (groups[:3], credits_[:3]))
+    trainer.train()
+    got = reached(seen)
+    eos = trainer.processing_class.eos_token_id
+    assert got.pop((eos, eos)) == {}
+    same(got, expected(groups[:3], credits_[:3]))
+
+
 def test_the_log_of_completions_shows_our_advantages(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["unequal turn counts"]
     one = Credit.of(group, outcome=np.array([4.0, -3.0, 2.0, -1.0]))

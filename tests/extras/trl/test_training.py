@@ -48,7 +48,6 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from creditflow.train.config import read_dataclass
     from creditflow.train.settings import TrainConfig
 
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'creditflow[trl]'")
     folder = tmp_path_factory.mktemp("warm")
     levels = folder / "levels.txt"
     levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
