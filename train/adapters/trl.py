@@ -120,7 +120,10 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             raise ConfigError(f"{', '.join(taken)}: rewards, prompts and rollouts come from the environment and scheme")
         check_arguments(args, len(tasks))
         if processing_class is None:
-            processing_class = open_tokenizer(model if isinstance(model, str) else model.config.name_or_path)
+            folder = model if isinstance(model, str) else model.config.name_or_path
+            if not folder:
+                raise ConfigError("this model was not opened from a folder: give its tokenizer as processing_class")
+            processing_class = open_tokenizer(folder)
         self.credit_play = play
         rollout = CreditRollout(
             play,

@@ -119,9 +119,8 @@ class CreditRollout:
         size = trainer.num_generations if training else trainer.num_generations_eval
         names = tasks_of(prompts, size)
         groups, credits_ = self._score(trainer, [self._tasks[name] for name in names], size, training)
-        trainer.model.train(
-            training
-        )  # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
+        # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
+        trainer.model.train(training)
         filler = trainer.processing_class.eos_token_id
         columns = columns_of(groups, credits_, names, size=size, filler=filler)
         by_name = {group.task_id: group for group in groups}

@@ -305,3 +305,24 @@ def test_a_scheme_that_averages_otherwise_is_refused_unless_trls_averaging_is_as
 def test_a_scheme_that_needs_annotations_is_refused_without_annotators(trainer_of: Callable[..., Any]) -> None:
     with pytest.raises(ConfigError, match="give annotators"):
         trainer_of(credit.make("ppo_gae"))
+
+
+def test_annotators_write_before_the_scheme_reads(trainer_of: Callable[..., Any], settings: Any) -> None:
+    from creditflow.train.annotate import Context, make_annotator
+
+    @dataclass(frozen=True, kw_only=True)
+    class Nearer(Scheme):
+        """Credits what brings the goal nearer."""
+
+        name = "nearer"
+        requires = ("distance.oracle", "distance.oracle.next")
+
+        def assign(self, group: Group) -> Credit:
+            step = [turn.values["distance.oracle"] - turn.values["distance.oracle.next"] for turn in group.turns]
+            return Credit.of(group, outcome=np.zeros(len(group)), step=np.array(step))
+
+    oracle = make_annotator("oracle", Context(make_env=lambda: creditflow.make("sokoban", **settings.env.options)))
+    trainer = trainer_of(Nearer(), max_steps=1, others={"annotators": [oracle]})
+    trainer.train()
+    [row] = [row for row in trainer.state.log_history if "grad_norm" in row]
+    assert row["grad_norm"] > 0.0
