@@ -1,1 +1,14 @@
-"""Other people's trainers: each module adapts one, and imports it only when it is used."""
+"""Other people's trainers: each module adapts one, and imports it only when it is used.
+
+What a trainer must let through for credit per turn to arrive: the ids that were sampled, a mask over them, one number
+per token, and all episodes of a task together before credit is assigned.
+
+==============================  ============================================  =============================================
+trainer                         what it is given                              what proves it
+==============================  ============================================  =============================================
+TRL 1.16, ``trl``               (B, T) advantages and mask in its GRPO loss   ``tests/extras/trl/test_contract.py``
+Stable-Baselines3, ``sb3``      a dense reward per step                       ``tests/adapters/test_sb3.py``
+any with (B, T) advantages      lists per episode: ``trl_batch.columns_of``   ``tests/adapters/test_trl_batch.py``
+any with rows of its own        flat arrays: ``train.samples.make_rows``      ``tests/train/test_samples.py``
+==============================  ============================================  =============================================
+"""

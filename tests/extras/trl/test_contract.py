@@ -1,0 +1,301 @@
+"""What reaches TRL's loss is ours, number by number, and gives the gradient that our own loss gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.tasks import Task
+from creditflow.train.samples import make_rows, token_weights
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.tokens import Tokens
+
+pytestmark = pytest.mark.trl
+SIZE = 4  # episodes per group
+
+
+def episode(rng: np.random.Generator, task: str, replica: int, turns: int, reward: float) -> Trajectory:
+    """Turns of random lengths through states that other episodes of the group visit too."""
+    keys = [f"s{t % 3}" for t in range(turns + 1)]
+    spans = rng.integers(1, 5, size=(turns, 2))
+    mask = np.concatenate([np.repeat([False, True], span) for span in spans])
+    ids = rng.integers(10, 250, size=len(mask)).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(spans.sum(1))]).astype(np.int32)
+    played = tuple(
+        Turn(keys[t], f"a{rng.integers(2)}", keys[t + 1], reward if t == turns - 1 else 0.0) for t in range(turns)
+    )
+    tokens = Tokens(ids, mask, np.where(mask, -1.0, 0.0).astype(np.float32), offsets)
+    won = reward > 0.0
+    return Trajectory(
+        f"{task}/{replica}", task, task, played, won, float(won), "success" if won else "failed", keys[-1],
+        tokens=tokens, replica=replica,
+    )  # fmt: skip
+
+
+def group_of(seed: int, task: str, turns: list[int], rewards: list[float]) -> Group:
+    rng = np.random.default_rng(seed)
+    return Group(
+        tuple(episode(rng, task, i, n, reward) for i, (n, reward) in enumerate(zip(turns, rewards, strict=True)))
+    )
+
+
+GROUPS = {
+    "unequal turn counts": group_of(1, "unequal", [1, 5, 3, 8], [0.0, 1.0, 0.0, 1.0]),
+    "one turn": group_of(2, "one", [1, 1, 1, 1], [1.0, 0.0, 0.0, 0.5]),
+    "zero variance": group_of(3, "flat", [2, 4, 1, 3], [1.0, 1.0, 1.0, 1.0]),
+    "all failed": group_of(4, "lost", [3, 3, 2, 1], [0.0, 0.0, 0.0, 0.0]),
+}
+
+
+@pytest.fixture
+def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""
+    from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
+    from creditflow.train.adapters.trl_rollout import CreditRollout
+    from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+
+    def make(groups: list[Group], credits_: list[Credit], *, others: Any = None, **changes: Any) -> Any:
+        by_name = {group.task_id: (group, one) for group, one in zip(groups, credits_, strict=True)}
+
+        def score(self: Any, trainer: Any, tasks: Any, size: int, training: bool) -> Any:
+            pairs = [by_name[task.task_id] for task in tasks]
+            return [group for group, _ in pairs], [one for _, one in pairs]
+
+        monkeypatch.setattr(CreditRollout, "_score", score)
+        config = ScratchConfig(hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vocabulary=280, init=0.2)
+        tokenizer = build_tokenizer(["up down left right"] * 4, config)
+        values = {"max_steps": 1, "per_device_train_batch_size": SIZE * len(groups), "num_generations": SIZE} | changes
+        trainer = CreditGRPOTrainer(
+            build_model(config, tokenizer, seed=3),
+            play=Play(),
+            tasks=[Task(name, name, {}) for name in by_name],
+            scheme=credit.make("grpo"),
+            args=arguments(**values),
+            processing_class=tokenizer,
+            **others or {},
+        )
+        seen: list[dict[str, Any]] = []
+        loss = trainer._compute_loss
+
+        def watched(model: Any, inputs: dict[str, Any]) -> Any:
+            seen.append(inputs)
+            return loss(model, inputs)
+
+        trainer._compute_loss = watched
+        return trainer, seen
+
+    return make
+
+
+def expected(groups: list[Group], credits_: list[Credit]) -> dict[tuple[int, ...], dict[int, float]]:
+    """By all ids of an episode: position of each token in the loss -> its advantage."""
+    return {
+        tuple(row.ids.tolist()): dict(zip(row.target.tolist(), row.advantage.tolist(), strict=True))
+        for row in make_rows(groups, credits_)
+    }
+
+
+def reached(seen: list[dict[str, Any]]) -> dict[tuple[int, ...], dict[int, float]]:
+    """The same, read off what TRL's loss was given; what is masked must be worth nothing."""
+    out = {}
+    for batch in seen:
+        assert batch["advantages"].shape == batch["completion_ids"].shape
+        mask = batch["completion_mask"] * batch["tool_mask"]
+        assert not (batch["advantages"] * (1 - mask)).any()
+        for i in range(len(mask)):
+            prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()].tolist()
+            completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()].tolist()
+            places = mask[i].nonzero()[:, 0].tolist()
+            out[tuple(prompt + completion)] = {len(prompt) + p: float(batch["advantages"][i, p]) for p in places}
+    return out
+
+
+def same(got: dict[Any, dict[int, float]], wanted: dict[Any, dict[int, float]]) -> None:
+    assert got.keys() == wanted.keys()
+    for name, numbers in wanted.items():
+        assert got[name].keys() == numbers.keys()
+        assert list(got[name].values()) == [float(np.float32(numbers[p])) for p in got[name]]
+
+
+@pytest.mark.parametrize("scheme", ["grpo", "gigpo", "grouptd", "graphgpo"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_array_and_the_mask_in_the_loss_are_ours(name: str, scheme: str, trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS[name]
+    one = credit.make(scheme).assign(group)
+    trainer, seen = trainer_of([group], [one])
+    trainer.train()
+    same(reached(seen), expected([group], [one]))
+
+
+def test_equal_outcomes_are_worth_nothing_in_the_loss(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["zero variance"]
+    trainer, seen = trainer_of([group], [credit.make("grpo").assign(group)])
+    trainer.train()
+    assert not any(any(numbers.values()) for numbers in reached(seen).values())
+
+
+def test_turns_of_one_episode_keep_different_numbers(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["unequal turn counts"]
+    one = Credit.of(group, outcome=np.zeros(SIZE), step=np.arange(len(group.turns), dtype=np.float64) - 8.5)
+    trainer, seen = trainer_of([group], [one])
+    trainer.train()
+    assert max(len(set(numbers.values())) for numbers in reached(seen).values()) == 8
+    same(reached(seen), expected([group], [one]))
+
+
+def test_turns_outside_the_loss_are_masked_in_it(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["unequal turn counts"]
+    kept = np.arange(len(group.turns)) % 2 == 0
+    one = Credit.of(group, outcome=np.array([1.0, -1.0, 2.0, -2.0]), loss_mask=kept)
+    trainer, seen = trainer_of([group], [one])
+    trainer.train()
+    same(reached(seen), expected([group], [one]))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
+        {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 8},
+        {"per_device_train_batch_size": 4, "steps_per_generation": 4, "max_steps": 4},
+        {"per_device_train_batch_size": 8, "steps_per_generation": 2, "num_iterations": 2, "max_steps": 4},
+        {"pad_to_multiple_of": 16},
+    ],
+)
+def test_cutting_shuffling_and_padding_keep_every_row_with_its_numbers(
+    changes: dict[str, Any], trainer_of: Callable[..., Any]
+) -> None:
+    groups = list(GROUPS.values())
+    credits_ = [credit.make("gigpo").assign(group) for group in groups]
+    trainer, seen = trainer_of(groups, credits_, **changes)
+    trainer.train()
+    same(reached(seen), expected(groups, credits_))
+
+
+@pytest.mark.parametrize(
+    ("loss_type", "averages", "changes"),
+    [
+        ("dapo", "token_mean", {}),
+        ("dapo", "token_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
+        ("bnpo", "token_mean", {}),
+        (
+            "cispo",
+            "token_mean",
+            {"epsilon_high": 5.0},
+        ),  # of CISPO it is the largest ratio itself, not its distance from 1
+        ("grpo", "trajectory_mean", {}),
+        ("grpo", "trajectory_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
+    ],
+)
+def test_one_step_moves_the_weights_as_our_own_loss_does(
+    loss_type: str, averages: Any, changes: dict[str, Any], trainer_of: Callable[..., Any]
+) -> None:
+    import torch
+
+    from creditflow.train.batching import batches_of
+    from creditflow.train.logprobs import token_scores
+    from creditflow.train.losses import LossConfig, token_losses
+
+    groups = [GROUPS["unequal turn counts"], GROUPS["one turn"]]
+    credits_ = [credit.make("gigpo").assign(group) for group in groups]
+    temperature = 1.3
+    trainer, _ = trainer_of(
+        groups, credits_, loss_type=loss_type, max_grad_norm=0.0, learning_rate=1.0, lr_scheduler_type="constant",
+        optim="sgd", temperature=temperature, **changes,
+    )  # fmt: skip
+    model, rows = trainer.model, make_rows(groups, credits_)
+    weights = np.concatenate(token_weights(rows, averages))
+    ours = [rows[i].advantage for i in range(len(rows))]
+    [batch] = batches_of(rows, 100_000, "cpu")
+    scores = token_scores(model, batch, temperature=temperature)
+    order = np.concatenate([np.flatnonzero(np.repeat(range(len(rows)), list(map(len, ours))) == i) for i in batch.rows])
+    advantage = torch.tensor(np.concatenate(ours)[order], dtype=torch.float32)
+    losses = token_losses(
+        scores.logprob, scores.entropy, scores.logprob.detach(), advantage, LossConfig(importance_cap=0.0)
+    )
+    (torch.tensor(weights[order], dtype=torch.float32) * losses["loss"]).sum().backward()
+    wanted = {name: p.detach() - p.grad for name, p in model.named_parameters()}
+    largest = max(float(p.grad.abs().max()) for p in model.parameters())
+    model.zero_grad()
+    trainer.train()
+    assert largest > 1e-3
+    for name, parameter in trainer.model.named_parameters():
+        torch.testing.assert_close(parameter.detach(), wanted[name], rtol=1e-4, atol=1e-5 * max(1.0, largest), msg=name)
+
+
+def test_an_episode_with_nothing_to_learn_from_is_masked_out(trainer_of: Callable[..., Any]) -> None:
+    full = GROUPS["one turn"]
+    bare = Trajectory("one/3", "one", "one", (), False, 0.0, "token_limit", "s0", replica=3)
+    group = Group((*full.trajectories[:3], bare))
+    one = Credit.of(group, outcome=np.array([1.0, -1.0, 2.0, -2.0]))
+    trainer, seen = trainer_of([group], [one])
+    trainer.train()
+    got = reached(seen)
+    eos = trainer.processing_class.eos_token_id
+    assert got.pop((eos, eos)) == {}
+    same(got, expected([group], [one]))
+
+
+def test_a_group_that_could_not_begin_leaves_the_others_as_they_are(
+    trainer_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = list(GROUPS.values())
+    credits_ = [credit.make("grpo").assign(group) for group in groups]
+    trainer, seen = trainer_of(groups, credits_)
+    monkeypatch.setattr(trainer.rollout_func, "_score", lambda *_: (groups[:3], credits_[:3]))
+    trainer.train()
+    got = reached(seen)
+    eos = trainer.processing_class.eos_token_id
+    assert got.pop((eos, eos)) == {}
+    same(got, expected(groups[:3], credits_[:3]))
+
+
+def test_the_log_of_completions_shows_our_advantages(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["unequal turn counts"]
+    one = Credit.of(group, outcome=np.array([4.0, -3.0, 2.0, -1.0]))
+    trainer, _ = trainer_of([group], [one])
+    trainer.train()
+    np.testing.assert_allclose(list(trainer._logs["advantages"]), [4.0, -3.0, 2.0, -1.0], rtol=1e-6)
+
+
+def test_a_mask_that_is_not_ours_stops_the_run(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["unequal turn counts"]
+    trainer, _ = trainer_of([group], [credit.make("grpo").assign(group)])
+    rollout = trainer.rollout_func
+
+    def everything(prompts: Any, trainer: Any) -> Any:
+        columns = rollout(prompts, trainer)
+        return columns | {"env_mask": [[1] * len(ids) for ids in columns["completion_ids"]]}
+
+    trainer.rollout_func = everything
+    with pytest.raises(TrajectoryError, match="mask"):
+        trainer.train()
+
+
+def test_groups_that_would_be_split_over_processes_are_refused(trainer_of: Callable[..., Any]) -> None:
+    groups = list(GROUPS.values())
+    credits_ = [credit.make("grpo").assign(group) for group in groups]
+    trainer, _ = trainer_of(groups, credits_)
+    half = [{"prompt": "unequal"}] * 2 + [{"prompt": "one"}] * 2
+    with pytest.raises(ConfigError, match="whole groups"):
+        trainer._generate_and_score_completions(half)
+
+
+def test_what_the_adapter_decides_cannot_be_given(trainer_of: Callable[..., Any]) -> None:
+    group = GROUPS["one turn"]
+    with pytest.raises(ConfigError, match="reward_funcs"):
+        trainer_of([group], [credit.make("grpo").assign(group)], others={"reward_funcs": []})
+
+
+def test_a_task_listed_twice_is_refused() -> None:
+    from creditflow.train.adapters.trl import _dataset
+
+    with pytest.raises(ConfigError, match="twice"):
+        _dataset([Task("a", "a", {}), Task("a", "a", {})])

@@ -1,0 +1,193 @@
+"""What TRL calls a rollout function: whole groups played in our environments and scored by a credit scheme.
+
+TRL hands over task ids, each repeated once per episode of its group, and takes token ids, log-probabilities, a mask
+and any further columns. Our advantages travel as such a column.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from creditflow.agents.backends.base import Backend, Sampling
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.pretrained import Speech
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.tasks import Task
+from creditflow.train.adapters.trl_batch import columns_of, tasks_of
+from creditflow.train.adapters.trl_support import check_averaging
+from creditflow.train.annotate import Annotator, annotate
+from creditflow.train.assemble import group_maker
+from creditflow.train.engine import Arena, Budget, Report
+from creditflow.train.settings import EnvConfig
+from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.groups import Group
+
+__all__ = ["ADVANTAGES", "LOSS_MASK", "CreditRollout", "Play", "SyncedBackend", "episode_return"]
+
+ADVANTAGES = "creditflow_advantages"
+LOSS_MASK = "creditflow_loss_mask"
+RETURN, SUCCESS, TURNS = "creditflow_return", "creditflow_success", "creditflow_turns"
+EVALUATION_SEED = 1_000_003  # added to the seed: evaluation never replays training's episodes
+_log = logging.getLogger(__name__)
+
+
+class SyncedBackend(Backend, Protocol):
+    """A backend that can be told that the weights have moved."""
+
+    def sync(self, version: str = "") -> None:
+        """Sample from the trained model's present weights from now on."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """How episodes are played.
+
+    Attributes:
+        env: the environment.
+        speech: how the model is spoken to; its history must be append-only.
+        max_new_tokens: longest answer. (TRL's ``max_completion_length`` does not limit episodes; ``budget`` does.)
+        budget: limits of one episode.
+
+    Raises:
+        ConfigError: a windowed history.
+    """
+
+    env: EnvConfig = field(default_factory=EnvConfig)
+    speech: Speech = field(default_factory=Speech)
+    max_new_tokens: int = 256
+    budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        if self.speech.history != "append":
+            raise ConfigError(
+                "TRL takes one row per episode, a windowed history needs one per turn: use history='append' here, or "
+                "creditflow's own trainer"
+            )
+
+
+class CreditRollout:
+    """Plays, annotates and scores one process's share of a generation batch.
+
+    Args:
+        play: how.
+        tasks: all that TRL may name, of training and evaluation.
+        scheme: scores groups.
+        tokenizer: of the model.
+        annotators: write what the scheme needs, in order.
+        averaging: "scheme": the loss type must average token losses as the scheme says; "loss_type": TRL decides.
+        make_backend: makes the sampler from the trainer when the first episode is played.
+    """
+
+    def __init__(
+        self,
+        play: Play,
+        tasks: Sequence[Task],
+        scheme: Scheme,
+        tokenizer: Any,
+        *,
+        annotators: Sequence[Annotator] = (),
+        averaging: Literal["scheme", "loss_type"] = "scheme",
+        make_backend: Callable[[Any], SyncedBackend] | None = None,
+    ) -> None:
+        needed = (*scheme.needs, *scheme.requires_tokens)
+        if needed and not annotators:
+            raise ConfigError(f"scheme {scheme.name!r} needs {', '.join(needed)}: give annotators that write them")
+        self.play, self.scheme, self.annotators, self.averaging = play, scheme, tuple(annotators), averaging
+        self._tasks: Mapping[str, Task] = {task.task_id: task for task in tasks}
+        self._tokenizer = tokenizer
+        self._make_backend = make_backend or (lambda trainer: TransformersBackend(trainer.model))
+        self._backend: SyncedBackend | None = None
+        self._arenas: dict[int, Arena] = {}
+        self._step, self._round = -1, 0
+
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        """Columns of the batch, one entry per prompt.
+
+        Args:
+            prompts: task ids, each as often as its group has episodes.
+            trainer: a ``GRPOTrainer``; its model, settings and step are read.
+
+        Raises:
+            ConfigError: groups are not whole; the loss type does not fit; a scheme that learns a critic.
+        """
+        training = bool(trainer.model.training)
+        size = trainer.num_generations if training else trainer.num_generations_eval
+        names = tasks_of(prompts, size)
+        groups, credits_ = self._score(trainer, [self._tasks[name] for name in names], size, training)
+        # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
+        trainer.model.train(training)
+        filler = trainer.processing_class.eos_token_id
+        columns = columns_of(groups, credits_, names, size=size, filler=filler)
+        by_name = {group.task_id: group for group in groups}
+        members = [
+            member for name in names for member in (by_name[name].trajectories if name in by_name else [None] * size)
+        ]
+        returns = {name: group.arrays.returns.tolist() for name, group in by_name.items()}
+        return {
+            "prompt_ids": [one.prompt_ids for one in columns],
+            "completion_ids": [one.completion_ids for one in columns],
+            "logprobs": [one.logprobs for one in columns],
+            "env_mask": [one.loss_mask for one in columns],
+            LOSS_MASK: [one.loss_mask for one in columns],
+            ADVANTAGES: [one.advantages for one in columns],
+            RETURN: [value for name in names for value in returns.get(name, [None] * size)],
+            SUCCESS: [None if member is None else float(member.success) for member in members],
+            TURNS: [None if member is None else float(len(member.turns)) for member in members],
+        }
+
+    def _score(
+        self, trainer: Any, tasks: Sequence[Task], size: int, training: bool
+    ) -> tuple[list[Group], list[Credit]]:
+        args = trainer.args
+        if self._backend is None:
+            self._backend = self._make_backend(trainer)
+        self._backend.sync(f"step-{trainer.state.global_step}")
+        sampling = Sampling(max_new_tokens=self.play.max_new_tokens, temperature=args.temperature)
+        agent = self.play.speech.agent(self._backend, self._tokenizer, sampling, name="policy")
+        if size not in self._arenas:
+            texts = bool(self.scheme.texts or self.annotators)
+            self._arenas[size] = Arena(group_maker(self.play.env, size, texts=texts), self.play.budget)
+        report = Report()
+        groups = self._arenas[size].play(
+            agent,
+            tasks,
+            seed=args.seed if training else args.seed + EVALUATION_SEED,
+            iteration=self._iteration(trainer) if training else trainer.state.global_step,
+            report=report,
+        )
+        if report.errors:
+            _log.warning("%d environment errors, the first: %s", len(report.errors), report.errors[0])
+        for annotator in self.annotators:
+            groups = annotate(groups, annotator)
+        credits_ = self.scheme.assign_batch(groups)
+        for credit in credits_:
+            if credit.value_targets is not None:
+                raise ConfigError(f"scheme {self.scheme.name!r} trains a critic, TRL's GRPO trainer has none")
+            if self.averaging == "scheme":
+                check_averaging(credit.aggregation, args.loss_type)
+        return groups, credits_
+
+    def _iteration(self, trainer: Any) -> int:
+        """Number of this generation in the whole run: from the step alone, so that a resumed run repeats it."""
+        args, step = trainer.args, trainer.state.global_step
+        per_step = math.ceil(args.gradient_accumulation_steps / (args.steps_per_generation * args.num_iterations))
+        self._round = self._round + 1 if step == self._step else 0
+        self._step = step
+        return int(step * per_step + self._round)
+
+
+def episode_return(*, log_metric: Callable[[str, float], None], **columns: Any) -> list[float | None]:
+    """The reward that TRL logs: the episode's return. TRL's own estimate from it is not learned from.
+
+    Also logs the shares of successful episodes and the mean number of turns. None for an episode that never began.
+    """
+    for name, column in (("success", SUCCESS), ("turns", TURNS)):
+        values = [value for value in columns[column] if value is not None]
+        if values:
+            log_metric(name, sum(values) / len(values))
+    return list(columns[RETURN])

@@ -1,0 +1,112 @@
+"""Which releases of TRL, and which of its settings, let credit through to the loss unchanged.
+
+The adapter stands on a hook that TRL keeps private, so it names the releases that its contract tests ran on, and it
+refuses settings under which other numbers than ours would be learned from, before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.wrappers.credit.base import Aggregation
+
+__all__ = ["AVERAGES", "check_arguments", "check_averaging", "check_version", "require_trl"]
+
+FIRST: Final = (1, 16)  # 1.15 computes log-probabilities with Triton alone: no CPU, and so no tests here
+BEYOND: Final = (1, 17)
+# loss_type -> how it averages token losses; the contract tests cover these and no others. "dapo" averages over all
+# tokens of a generation batch, "bnpo" over those of each micro-batch.
+AVERAGES: Final[Mapping[str, Aggregation]] = {
+    "dapo": "token_mean",
+    "bnpo": "token_mean",
+    "cispo": "token_mean",
+    "grpo": "trajectory_mean",
+}
+# setting -> values under which our sampling, mask and advantages are the ones in the loss
+_NEEDED: Final[Mapping[str, tuple[Any, ...]]] = {
+    "top_p": (1.0,),
+    "top_k": (0, -1, None),
+    "min_p": (None, 0.0),
+    "repetition_penalty": (1.0,),
+    "use_vllm": (False,),
+    "use_liger_kernel": (False,),
+    "mask_truncated_completions": (False,),
+    "importance_sampling_level": ("token",),
+}
+
+
+def require_trl() -> None:
+    """Raise unless a supported TRL is installed.
+
+    Raises:
+        MissingExtraError: there is none.
+        ConfigError: it is another release.
+    """
+    try:
+        version = importlib.metadata.version("trl")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingExtraError("TRL", "trl") from error
+    check_version(version)
+
+
+def check_version(version: str) -> None:
+    """Raise ConfigError for a release that the contract tests did not run on.
+
+    >>> check_version("1.16.0")
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None or not FIRST <= (int(numbers[1]), int(numbers[2])) < BEYOND:
+        first, beyond = (".".join(map(str, bound)) for bound in (FIRST, BEYOND))
+        raise ConfigError(
+            f"TRL {version} is installed; this adapter replaces the output of one of TRL's private methods and was "
+            f"tested with {first} ≤ TRL < {beyond}: pip install 'trl>={first},<{beyond}'"
+        )
+
+
+def check_arguments(args: Any, tasks: int) -> None:
+    """Raise ConfigError for settings under which whole groups or our numbers would not reach the loss.
+
+    Args:
+        args: a ``GRPOConfig``.
+        tasks: how many there are to train on.
+    """
+    local = args.train_batch_size * args.steps_per_generation
+    if local % args.num_generations:
+        raise ConfigError(
+            "credit needs whole groups in one process: per_device_train_batch_size × steps_per_generation must be a "
+            f"multiple of num_generations, got {args.train_batch_size} × {args.steps_per_generation} = {local} and "
+            f"{args.num_generations}"
+        )
+    groups = args.generation_batch_size // args.num_generations
+    if tasks < groups:
+        raise ConfigError(
+            f"one generation batch plays {groups} different tasks, there are only {tasks}: give more tasks, or lower "
+            "per_device_train_batch_size or steps_per_generation"
+        )
+    if args.loss_type not in AVERAGES:
+        raise ConfigError(
+            f"loss_type {args.loss_type!r} is not covered by the contract tests; covered: {', '.join(AVERAGES)}"
+        )
+    if not args.temperature > 0.0:
+        raise ConfigError(f"temperature must be positive, got {args.temperature!r}")
+    for name, allowed in _NEEDED.items():
+        value = getattr(args, name, allowed[0])
+        if value not in allowed:
+            raise ConfigError(
+                f"{name}={value!r} would change what is sampled or what is in the loss; this adapter needs "
+                f"{name}={allowed[0]!r}"
+            )
+
+
+def check_averaging(wanted: Aggregation, loss_type: str) -> None:
+    """Raise ConfigError unless the loss type averages token losses as the scheme asks."""
+    if AVERAGES[loss_type] != wanted:
+        fitting = ", ".join(name for name, kind in AVERAGES.items() if kind == wanted) or "none"
+        raise ConfigError(
+            f"the scheme averages token losses by {wanted}, loss_type {loss_type!r} by {AVERAGES[loss_type]}; loss "
+            f"types that fit: {fitting}. averaging='loss_type' takes TRL's averaging instead"
+        )
