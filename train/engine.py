@@ -18,7 +18,7 @@ from creditflow.envs.errors import ConfigError, CreditflowError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.branching import BranchConfig, rise
 from creditflow.train.rollout import episode_rng
-from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.group_env import GroupEnv, task_payload
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Trajectory, Turn
@@ -176,7 +176,10 @@ class Arena:
                 on_turn(sum(seat.running for seat in seats), len(seats))
         version = str(getattr(getattr(agent, "backend", None), "version", ""))
         return [
-            Group(tuple(_finish(seat, version) for seat in table.seats), dict(table.task.content))
+            Group(
+                tuple(_finish(seat, version) for seat in table.seats),
+                task_payload([seat.recorder.base for seat in table.seats]),
+            )
             for table in tables
             if table.seats
         ]
