@@ -10,7 +10,7 @@ from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError, unknown_name
 
-__all__ = ["AGENTS", "make_agent"]
+__all__ = ["AGENTS", "check_agent", "make_agent"]
 
 AGENTS: dict[str, Callable[[str], Agent]] = {
     "random": lambda text: _plain(RandomAgent, "random", text),
@@ -21,15 +21,21 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
 }
 
 
+def check_agent(spec: str) -> None:
+    """Raise ConfigError unless there is an agent of this name; it is not made."""
+    name = spec.partition(":")[0]
+    if name not in AGENTS:
+        raise unknown_name("agent", name, AGENTS)
+
+
 def make_agent(spec: str) -> Agent:
     """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "tabular:0.5").
 
     Raises:
         ConfigError: an unknown name (never a download) or a malformed argument.
     """
+    check_agent(spec)
     name, _, argument = spec.partition(":")
-    if name not in AGENTS:
-        raise unknown_name("agent", name, AGENTS)
     return AGENTS[name](argument)
 
 
