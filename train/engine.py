@@ -18,7 +18,7 @@ from creditflow.envs.errors import ConfigError, CreditflowError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.branching import BranchConfig, rise
 from creditflow.train.rollout import episode_rng
-from creditflow.wrappers.group_env import GroupEnv, task_payload
+from creditflow.wrappers.group_env import GroupEnv, payload
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Trajectory, Turn
@@ -180,7 +180,7 @@ class Arena:
         return [
             Group(
                 tuple(_finish(seat, version) for seat in table.seats),
-                task_payload([seat.recorder.base for seat in table.seats]),
+                payload(table.task, [seat.recorder.base for seat in table.seats]),
             )
             for table in tables
             if table.seats

@@ -6,7 +6,7 @@ opposite: every member plays the same task once, and only those still running ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -15,30 +15,20 @@ import gymnasium as gym
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.registration import make
+from creditflow.envs.tasks import Task
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Trajectory
 from creditflow.wrappers.stop_reasons import StopReason
 
-__all__ = ["GroupEnv", "Step", "member_seed", "task_payload"]
+__all__ = ["GroupEnv", "Step", "member_seed", "payload"]
 
 
 def member_seed(seed: int, group_id: str, replica: int) -> int:
     """Seed of a member's own chance: members of a group share a task, never their luck."""
     digest = blake2b(f"{seed}/{group_id}/{replica}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big")
-
-
-def task_payload(envs: Sequence[AgentEnv[Any, Any, Any]]) -> dict[str, Any]:
-    """What schemes may read of a group's task: its content and, as "documents", the texts of what was read.
-
-    Args:
-        envs: the bare environments of the group's episodes, at least one, all at their end.
-    """
-    task: dict[str, Any] = dict(envs[0].task.content)
-    read = {name: text for env in envs for name, text in env.documents().items()}
-    return {**task, "documents": read} if read else task
 
 
 class Step(NamedTuple):
@@ -219,5 +209,11 @@ class GroupEnv:
         if self._running:
             raise EpisodeError(f"members {list(self._running)} are still running")
         if task is None:
-            task = task_payload([member.base for member in self.members])
+            task = payload(self.members[0].base.task, [member.base for member in self.members])
         return Group(self.trajectories(), task)
+
+
+def payload(task: Task, played: Iterable[AgentEnv[Any, Any, Any]]) -> dict[str, Any]:
+    """What schemes may know of a task: its content and, as "documents", the texts of what was read in these episodes."""
+    read = {name: text for env in played for name, text in env.documents().items()}
+    return {**task.content, "documents": read} if read else dict(task.content)

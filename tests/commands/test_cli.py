@@ -200,17 +200,23 @@ def test_data_builds_an_encyclopedia(tmp_path, capsys):
 
 
 def test_play_serves_the_shop_until_interrupted():
-    command = [sys.executable, "-m", "creditflow.train", "play", "--env", "webshop"]
+    # a shell's background jobs ignore SIGINT, and so would what they start
+    heeds = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    plays = "from creditflow.train.cli import main; sys.exit(main(['play', '--env', 'webshop']))"
+    command = [sys.executable, "-c", f"{heeds}; {plays}"]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as played:
-        assert played.stdout is not None
-        url = played.stdout.readline().split()[0]
-        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
-            assert "<title>WebShop</title>" in page.read().decode()
-        played.send_signal(signal.SIGINT)
-        assert played.wait(timeout=30) == 130
+        try:
+            assert played.stdout is not None
+            url = played.stdout.readline().split()[0]
+            with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - our own server
+                assert "<title>WebShop</title>" in page.read().decode()
+            played.send_signal(signal.SIGINT)
+            assert played.wait(timeout=30) == 130
+        finally:
+            played.kill()  # else leaving the block waits for it forever
 
 
 def test_play_shops_in_the_terminal_too(monkeypatch, capsys):

@@ -7,7 +7,7 @@ import numpy as np
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
-from creditflow.wrappers.group_env import GroupEnv, task_payload
+from creditflow.wrappers.group_env import GroupEnv, payload
 
 WORLD = {"articles": 400, "questions": 3, "seed": 3}
 
@@ -20,5 +20,6 @@ def test_a_group_of_search_episodes_carries_documents_and_one_of_games_does_not(
     assert read <= set(group.task["documents"])
     assert not credit.make("stepsearch").undefined_on(group)
     game = GroupEnv("sokoban", size=1)
-    play_group(game, ExpertAgent(), game.members[0].base.tasks.draw(np.random.default_rng(0)))
-    assert "documents" not in task_payload([game.members[0].base])
+    task = game.members[0].base.tasks.draw(np.random.default_rng(0))
+    play_group(game, ExpertAgent(), task)
+    assert "documents" not in payload(task, [game.members[0].base])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate.success_settings import SuccessTrainConfig
 from creditflow.train.config import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
 from creditflow.train.settings import TrainConfig, load_settings
 
@@ -96,4 +97,7 @@ def test_the_shipped_configs_read(tmp_path: Path) -> None:
     found = sorted(folder.glob("*.yaml"))
     assert found
     for path in found:
-        load_settings(path, (f"out={tmp_path}",))
+        if "kind" in load_mapping(path):
+            read_dataclass(SuccessTrainConfig, load_mapping(path))
+        else:
+            load_settings(path, (f"out={tmp_path}",))

@@ -80,7 +80,7 @@ PRESETS: Mapping[str, Preset] = {
     "quick": Preset(
         grids=ExactWork((0.1, 0.5, 0.9), (4, 16), 4, {4: 32, 16: 20}, {4: 20, 16: 14}),
         sokoban=ExactWork((0.1, 0.5), (8,), 4, {8: 20}, {8: 16}),
-        played=PlayedWork(8, 8, 14, 2),
+        played=PlayedWork(6, 8, 12, 2),
         log=16,
     ),
     "full": Preset(

@@ -69,7 +69,7 @@ def _gain_table(found: Summary, schemes: Sequence[str], controls: Sequence[str])
         over = "–" if name == against else found.gain(name, over=against).text(sign="+")
         means = [f"{part.mean(name, 'gain'):.2f}" for part in parts]
         rows.append([name, str(large), str(small), over, *means])
-        bars.append(large)
+        bars.append(None if name.startswith("flipped(") else large)
     small_natural, natural = found.over_cells("natural_gain_small"), found.over_cells("natural_gain")
     rows.append(
         ["natural gradient", f"{natural:.3f}", _number(small_natural, 3), "", *(f"{p.over_cells('natural_gain'):.2f}" for p in parts)]
@@ -128,7 +128,7 @@ def _area_table(found: Summary, schemes: Sequence[str], controls: Sequence[str],
             [name, "–" if name == against else lead.text(sign="+"), str(found.area(name)), f"{found.final(name):.2f}",
              *means, f"{cost[name]:.1f}" if name in cost else "–"]
         )  # fmt: skip
-        bars.append(None if name == against else lead)
+        bars.append(None if name == against or name.startswith("flipped(") else lead)
     return Table(
         "Learning (area under the curve)",
         f"Mean exact success over a budget of environment turns, groups without credit charged; by kind: lead over "
@@ -152,8 +152,8 @@ def _correlation_table(suite: Suite) -> Table:
         rows.append([words[metric], *(_number(values[side]) for side in sides)])
     return Table(
         "Which metric predicts learning",
-        "Rank correlation over columns of each metric with the area under the learning curve, mean over cells. A metric "
-        "of fidelity earns its name here.",
+        "Rank correlation over columns of each metric with the area under the learning curve, mean over cells; cells whose "
+        "text keys merge states stand apart. A metric of fidelity earns its name here.",
         rows,
         len(rows) - 1,
     )

@@ -59,11 +59,13 @@ def _exact_verdict(suite: Mapping[str, Any]) -> list[str]:
             + "."
         )
         known = {m: v["plain"] for m, v in suite["correlations"].items() if v["plain"] is not None}
+        aliased = suite["correlations"]["gain"]["alias"]
         if known.get("gain") is not None:
             said.append(
                 f"{suite['name']}: the single step (M2) predicts the order of learning, over schemes and controls, with a "
                 f"rank correlation of {known['gain']:.2f}; agreement with shortest paths (M4 on Q*) with "
-                f"{known.get('agree_efficiency') or 0.0:.2f}."
+                f"{known.get('agree_efficiency') or 0.0:.2f}"
+                + (f". Where text keys merge states, M2 has {aliased:.2f}." if aliased is not None else ".")
             )
     return said
 

@@ -4,6 +4,7 @@ creditflow data list
 creditflow data import webshop FOLDER --out STORE     the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
 creditflow data verify webshop STORE                  every byte against its checksum
+creditflow data label LOG.jsonl --out LABELS.jsonl    pivots of search rollouts, to train a success model on
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ VERIFIABLE = ("webshop",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|build|verify")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|build|verify|label")
     actions.add_parser("list", help="embedded panels, and the argument that takes files of your own")
     importing = actions.add_parser("import", help="build a store from released files")
     importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
@@ -42,6 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"one of: {', '.join(VERIFIABLE)}")
     verifying.add_argument("path", help="the store")
+    labelling = actions.add_parser("label", help="mark the pivots of search rollouts")
+    labelling.add_argument("log", metavar="LOG.jsonl", help="a trajectory log with its tasks, from wikisearch")
+    labelling.add_argument(
+        "--out", required=True, metavar="LABELS.jsonl", help="one line of labels per trajectory kept"
+    )
+    labelling.add_argument("--judge", metavar="URL#MODEL", help="ask an OpenAI-compatible server instead of the rule")
+    labelling.add_argument("--cache", metavar="FILE", help="verdicts of the judge, read and appended to")
+    labelling.add_argument(
+        "--audit", type=int, default=20, metavar="N", help="episodes to write out to read (default 20)"
+    )
+    labelling.add_argument("--seed", type=int, default=0, help="of the choice of the audit (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.action == "build":
         return _build(args)
+    if args.action == "label":
+        return _label(args)
     known = VERIFIABLE if args.action == "verify" else IMPORTABLE
     if args.name not in known:
         raise unknown_name("importable data" if args.action == "import" else "store to verify", args.name, known)
@@ -101,6 +115,29 @@ def _build(args: argparse.Namespace) -> int:
         progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
+    return 0
+
+
+def _label(args: argparse.Namespace) -> int:
+    from creditflow.train.annotate.success_labels import write_labels
+    from creditflow.train.annotate.success_pipeline import judge_labeller, label_log, write_audit
+    from creditflow.wrappers.jsonl import read_groups
+
+    labeller = judge_labeller(args.judge, args.cache) if args.judge else None
+    groups = read_groups(args.log)
+    result = label_log(groups, labeller)
+    write_labels(args.out, result.labels)
+    marks = "".join(mark for one in result.labels for mark in one.marks)
+    print(
+        f"{args.out}: {len(result.labels)} trajectories, {marks.count('+')} turns '+', {marks.count('-')} '-', "
+        f"success {result.success:.3f}"
+    )
+    for reason, count in result.left_out.items():
+        print(f"  left out {count}: {reason}")
+    if args.audit > 0:
+        audit = Path(args.out).with_suffix(".audit.txt")
+        count = write_audit(audit, groups, result.labels, args.audit, args.seed)
+        print(f"{audit}: {count} labelled episodes to be read by a person")
     return 0
 
 

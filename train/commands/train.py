@@ -1,4 +1,4 @@
-"""Train a language-model policy with any credit scheme.
+"""Train a language-model policy with any credit scheme; with kind: success_model, a model of success for PiCA.
 
   creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.agents.pretrained import require_torch
 
     require_torch()
+    from creditflow.train.config import load_mapping
     from creditflow.train.settings import load_settings
     from creditflow.train.trainer import Trainer
 
@@ -41,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and not source.is_file():
         raise DataError(f"{args.resume}: there is no run here (no config.yaml)")
     overrides = [*args.set, *([f"out={args.resume}"] if args.resume else [])]
+    if load_mapping(source).get("kind", "policy") != "policy":
+        return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
     if args.dry_run:
         from creditflow.train.dry_run import describe
@@ -48,4 +51,24 @@ def run(args: argparse.Namespace) -> int:
         describe(settings)
         return 0
     Trainer(settings, resume=args.resume is not None).run()
+    return 0
+
+
+def _success_model(source: Path, overrides: list[str], args: argparse.Namespace) -> int:
+    """Train, or describe, what a config of another kind than a policy asks for."""
+    import yaml
+
+    from creditflow.envs.errors import unknown_name
+    from creditflow.train.annotate.success_settings import KIND, SuccessTrainConfig
+    from creditflow.train.annotate.success_training import SuccessTrainer
+    from creditflow.train.config import apply_overrides, load_mapping, plain, read_dataclass
+
+    data = apply_overrides(load_mapping(source), overrides)
+    if data["kind"] != KIND:
+        raise unknown_name("kind of training run", str(data["kind"]), ("policy", KIND))
+    settings = read_dataclass(SuccessTrainConfig, data)
+    if args.dry_run:
+        print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
+        return 0
+    SuccessTrainer(settings, resume=args.resume is not None).run()
     return 0

@@ -24,6 +24,7 @@ from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.igpo import IGPO
 from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.pica import PiCA
 from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.rewardflow import RewardFlow
@@ -50,6 +51,7 @@ __all__ = [
     "GiGPO",
     "GraphGPO",
     "GroupTD",
+    "PiCA",
     "RewardFlow",
     "Scheme",
     "Semantics",

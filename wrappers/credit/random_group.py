@@ -33,7 +33,8 @@ def random_group(
         outcome: probability of success of each; default drawn.
         unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
         dense: every turn has a reward; else only a final 1 for success.
-        values: annotations of the turns, functions of the state, in (−1, 0); with their ".next".
+        values: annotations of the turns, functions of the state, in (0, 1) for names that begin with "value.", else in
+            (−1, 0); with their ".next".
         token_values: annotations of tokens, which the trajectories then have.
     """
     n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
@@ -80,7 +81,7 @@ def _annotated(
     members: Sequence[Trajectory], values: Sequence[str], token_values: Sequence[str], rng: np.random.Generator
 ) -> list[Trajectory]:
     keys = sorted({key for m in members for turn in m.turns for key in (turn.state_key, turn.next_state_key)})
-    of = {name: dict(zip(keys, (-rng.random(len(keys))).tolist(), strict=True)) for name in values}
+    of = {name: dict(zip(keys, (_sign(name) * rng.random(len(keys))).tolist(), strict=True)) for name in values}
     out = []
     for m in members:
         turns = tuple(
@@ -93,6 +94,10 @@ def _annotated(
         )
         out.append(replace(m, turns=turns, tokens=_tokens(len(turns), token_values, rng) if token_values else None))
     return out
+
+
+def _sign(name: str) -> float:
+    return 1.0 if name.startswith("value.") else -1.0
 
 
 def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:

@@ -17,6 +17,7 @@ from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.igpo import IGPO
+from creditflow.wrappers.credit.pica import PiCA
 from creditflow.wrappers.credit.prm import PRM
 from creditflow.wrappers.credit.rewardflow import RewardFlow
 from creditflow.wrappers.credit.rloo import RLOO
@@ -45,6 +46,7 @@ _SCHEMES: dict[str, type[Scheme]] = {
         PRM,
         TIPS,
         IGPO,
+        PiCA,
     )
 }
 

@@ -1,0 +1,101 @@
+"""Episodes as ids: places are exact, and what cannot be encoded is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate.success_encoding import Encoder, EpisodeTooLongError, TextConfig
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn
+
+
+class Bytes:
+    """A tokenizer of bytes; with role tokens from 256 on."""
+
+    def __init__(self, roles=()):
+        self.roles = roles
+
+    def get_vocab(self):
+        return {f"<|{name}|>": 256 + i for i, name in enumerate(self.roles)}
+
+    def encode(self, text, add_special_tokens):
+        assert not add_special_tokens
+        return list(text.encode())
+
+
+ROLES = ("user", "assistant", "end")
+
+
+def turns(*texts):
+    return [
+        Turn(f"s{t}", action, f"s{t + 1}", observation=seen, response=f"<{action}>")
+        for t, (seen, action) in enumerate(texts)
+    ]
+
+
+def text_until(encoded, place):
+    return bytes(i for i in encoded.ids[: place + 1].tolist() if i < 256).decode()
+
+
+def test_a_place_stands_behind_the_question_and_behind_what_each_turn_returned():
+    encoded = Encoder(Bytes(ROLES), TextConfig()).encode(turns(("Q", "a"), ("R1", "b"), ("R2", "c")), "t")
+    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "QaR1", "QaR1bR2", "QaR1bR2c"]
+
+
+def test_read_at_the_action_a_place_stands_before_the_result():
+    encoded = Encoder(Bytes(ROLES), TextConfig(read="action")).encode(turns(("Q", "a"), ("R1", "b")), "t")
+    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "Qa", "QaR1b"]
+
+
+def test_role_tokens_frame_the_parts_where_the_tokenizer_has_them_and_lines_elsewhere():
+    (turn,) = turns(("Q", "a"))
+    framed = Encoder(Bytes(ROLES), TextConfig()).encode([turn], "t").ids.tolist()
+    assert framed == [256, ord("Q"), 258, 257, ord("a"), 258]
+    assert bytes(Encoder(Bytes(), TextConfig()).encode([turn], "t").ids.tolist()).decode() == "Q\na\n"
+
+
+@given(texts=st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=5))
+def test_there_is_one_place_more_than_turns_and_they_rise(texts):
+    encoded = Encoder(Bytes(ROLES), TextConfig()).encode(turns(*texts), "t")
+    assert len(encoded.places) == len(texts) + 1
+    assert (np.diff(encoded.places) > 0).all()
+    assert encoded.places[-1] == len(encoded) - 1
+
+
+def test_responses_and_cut_observations_are_options():
+    encoder = Encoder(Bytes(), TextConfig(action="response", observation_tokens=2))
+    assert bytes(encoder.encode(turns(("Question", "a")), "t").ids.tolist()).decode() == "Qu\n<a>\n"
+
+
+def test_a_branch_is_read_with_the_turns_it_shares():
+    root = Trajectory("root", "g", "k", tuple(turns(("Q", "a"), ("R", "b"))), False, 0.0, "failed", "s2")
+    own = (Turn("s1", "c", "x", observation="R"),)
+    branch = Trajectory("branch", "g", "k", own, False, 0.0, "failed", "x", parent="root", fork_turn=1)
+    encoded = Encoder(Bytes(ROLES), TextConfig()).encode_member(Group((root, branch)), 1)
+    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "QaR", "QaRc"]
+    assert encoded.shared == 1
+
+
+def test_the_digest_tells_templates_apart():
+    digests = {
+        Encoder(Bytes(roles), config).digest
+        for roles in ((), ROLES)
+        for config in (TextConfig(), TextConfig(read="action"), TextConfig(names="symbols"))
+    }
+    assert len(digests) == 6
+
+
+def test_a_log_without_texts_is_refused():
+    bare = [Turn("s", "a", "t")]
+    with pytest.raises(DataError, match="turn 0 has no observation: a success model reads texts"):
+        Encoder(Bytes(), TextConfig()).encode(bare, "t")
+
+
+def test_an_episode_longer_than_the_model_is_refused():
+    with pytest.raises(EpisodeTooLongError, match="t has 12 tokens, the success model takes 8"):
+        Encoder(Bytes(), TextConfig(), positions=8).encode(turns(("12345678", "ab")), "t")
+    with pytest.raises(ConfigError, match="must not be negative"):
+        TextConfig(observation_tokens=-1)

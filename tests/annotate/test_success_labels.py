@@ -1,0 +1,184 @@
+"""Labels of pivots: the rule, the judge, the file, the filters and the audit sample."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
+from creditflow.train.annotate.success_labels import JudgeLabeller, Labels, RuleLabeller, read_labels, write_labels
+from creditflow.train.annotate.success_pipeline import judge_labeller, label_log, write_audit
+from creditflow.train.cli import main
+from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
+
+QUESTION = Question(
+    id="q", text="Who taught the designer of Elm Hall?", answers=("Nora",), kind="bridge",
+    entities=(Entity("Elm Hall"), Entity("Rasmin Lee", ("R. Lee",)), Entity("Nora")),
+    edges=(("Elm Hall", "architect", "Rasmin Lee"), ("Rasmin Lee", "teacher", "Nora")), answer_node="Nora",
+    steps=(SubQuestion("Who designed Elm Hall?", "Rasmin Lee", "p0"), SubQuestion("Who taught #1?", "Nora", "p1")),
+    supporting=("p0", "p1"), corpus="",
+)  # fmt: skip
+
+
+def search(query, *found, shown="", **fields):
+    """(query, passages found, what is shown before it)."""
+    return {"action": f"search: {query}", "queries": (query,), "doc_ids": found, "observation": shown, **fields}
+
+
+def answer(text="Nora", shown=""):
+    return {"action": f"answer: {text}", "observation": shown}
+
+
+def episode(*turns, end: StopReason = "success", name="t"):
+    made = tuple(Turn(f"s{t}", next_state_key=f"s{t + 1}", **fields) for t, fields in enumerate(turns))
+    return Trajectory(name, "g", "task", made, end == "success", float(end == "success"), end, f"s{len(made)}")
+
+
+def marks(*turns, end: StopReason = "success"):
+    return RuleLabeller().marks(episode(*turns, end=end), QUESTION)
+
+
+def test_a_golden_query_that_finds_its_passage_is_a_pivot():
+    assert marks(search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()) == ("+", "+", "+")
+
+
+def test_the_second_time_is_none():
+    assert marks(search("Elm Hall", "p0"), search("Elm Hall", "p0"), answer("x"), end="failed") == ("+", "-", "-")
+
+
+def test_a_query_about_something_else_is_no_pivot_whatever_it_finds_by_chance():
+    assert marks(search("Nora", "p0"), search("R. Lee", "p1"), answer()) == ("-", "+", "+")
+
+
+def test_a_step_whose_premise_is_unknown_is_no_pivot():
+    assert marks(search("Rasmin Lee", "p1"), search("Elm Hall", "p0"), answer()) == ("-", "+", "+")
+
+
+def test_a_turn_that_is_refused_has_no_mark():
+    assert marks({"action": "??", "parsed": False}, search("Elm Hall", "p0"), end="env_limit") == ("", "+")
+
+
+def test_without_passage_ids_the_sub_answer_must_be_shown():
+    steps = tuple(replace(step, passage_id="") for step in QUESTION.steps)
+    question = replace(QUESTION, steps=steps)
+    told = episode(search("Elm Hall", "a"), search("Rasmin Lee", "b", shown="Rasmin Lee built it"), answer(shown="?"))
+    assert RuleLabeller().marks(told, question) == ("+", "-", "+")
+
+
+def test_a_judge_is_asked_for_open_steps_with_their_premises_filled_in():
+    asked = []
+
+    def judge(question, golden, text):
+        asked.append((question, tuple(golden)))
+        return float(golden[0] in text)
+
+    told = episode(search("x"), search("y", shown="by Rasmin Lee"), answer(shown="taught by Nora"))
+    assert JudgeLabeller(judge).marks(told, QUESTION) == ("+", "+", "+")
+    assert asked == [("Who designed Elm Hall?", ("Rasmin Lee",)), ("Who taught Rasmin Lee?", ("Nora",))]
+
+
+def test_a_judge_is_written_url_and_model():
+    with pytest.raises(ConfigError, match="URL#MODEL"):
+        judge_labeller("http://127.0.0.1:8000/v1")
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------------
+def test_labels_read_back_as_they_were_written(tmp_path):
+    one = Labels("g", "t", ("+", "-", ""), True, "rule")
+    write_labels(tmp_path / "l.jsonl", [one])
+    assert read_labels(tmp_path / "l.jsonl") == {("g", "t"): one}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"marks": ["*"]}, "marks must be a list"),
+        ({"success": 1}, "success must be true or false"),
+        ({"group_id": 3}, "must be texts"),
+        ({"format_version": 2}, "this reader knows 1"),
+    ],
+)
+def test_a_malformed_line_is_refused_with_its_number(tmp_path, change, message):
+    row = {"format_version": 1, "group_id": "g", "trajectory_id": "t", "marks": [], "success": True, "labeller": "r"}
+    (tmp_path / "l.jsonl").write_text(json.dumps(row | change) + "\n")
+    with pytest.raises(DataError, match=f"line 1: not a line of labels: .*{message}"):
+        read_labels(tmp_path / "l.jsonl")
+
+
+def test_a_trajectory_labelled_twice_is_refused(tmp_path):
+    write_labels(tmp_path / "l.jsonl", [Labels("g", "t", (), True, "rule")] * 2)
+    with pytest.raises(DataError, match="labelled twice"):
+        read_labels(tmp_path / "l.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (Labels("g", "t", ("+",), True, "rule"), "1 marks for 2 turns"),
+        (Labels("g", "t", ("+", "-"), False, "rule"), "success is False, the log True"),
+        (Labels("g", "other", ("+", "-"), True, "rule"), "given to 't'"),
+    ],
+)
+def test_labels_of_another_trajectory_are_refused(labels, message):
+    with pytest.raises(DataError, match=message):
+        labels.check(episode(search("Elm Hall", "p0"), answer()))
+
+
+# -- the pipeline -------------------------------------------------------------------------------------------------------------
+def test_unusable_episodes_are_left_out_and_counted():
+    group = Group(
+        (
+            episode(search("Elm Hall", "p0"), answer("x"), end="failed"),
+            episode(answer("x"), end="failed", name="idle"),
+            episode(search("Elm Hall", "p0"), end="env_error", name="broken"),
+        ),
+        QUESTION.to_json(),
+    )
+    result = label_log([group])
+    assert [one.trajectory_id for one in result.labels] == ["t"]
+    assert result.left_out == {"no tool was used": 1, "the episode ended by env_error": 1}
+    assert result.success == 0.0
+
+
+def test_labels_of_a_wrong_count_are_left_out():
+    class Short:
+        name = "short"
+
+        def marks(self, trajectory, question):
+            return ("+",)
+
+    result = label_log([Group((episode(search("Elm Hall", "p0"), answer()),), QUESTION.to_json())], Short())
+    assert result.left_out == {"its labels do not match its turns": 1}
+
+
+def test_a_log_without_golden_steps_is_refused():
+    group = Group((episode(search("Elm Hall", "p0"), answer()),), replace(QUESTION, steps=()).to_json())
+    with pytest.raises(DataError, match="no golden steps"):
+        label_log([group])
+
+
+def test_the_command_writes_labels_and_an_audit_sample(tmp_path, capsys):
+    members = tuple(episode(search("Elm Hall", "p0"), answer(), name=f"t{i}") for i in range(4))
+    write_jsonl(tmp_path / "log.jsonl", [Group(members, QUESTION.to_json())])
+    out = tmp_path / "labels.jsonl"
+    assert main(["data", "label", str(tmp_path / "log.jsonl"), "--out", str(out), "--audit", "2"]) == 0
+    assert len(read_labels(out)) == 4
+    assert "4 trajectories, 8 turns '+', 0 '-', success 1.000" in capsys.readouterr().out
+    audit = (tmp_path / "labels.audit.txt").read_text()
+    assert audit.count("== t") == 2
+    assert "[+] turn 1: search: Elm Hall   passages: p0" in audit
+
+
+def test_the_audit_is_drawn_by_its_seed(tmp_path):
+    members = tuple(episode(search("Elm Hall", "p0"), answer(), name=f"t{i}") for i in range(30))
+    group = Group(members, QUESTION.to_json())
+    labels = label_log([group]).labels
+    texts = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        assert write_audit(tmp_path / name, [group], labels, 5, seed) == 5
+        texts.append((tmp_path / name).read_text())
+    assert texts[0] == texts[1] != texts[2]

@@ -1,0 +1,81 @@
+"""``success:DIR``: a success model's probability of success before and after every turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from creditflow.agents.pretrained import require_torch
+from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.digest import folder_digest
+from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.wrappers.groups import Group
+
+__all__ = ["SuccessAnnotator", "make"]
+
+NAME = "value.pica"
+
+
+class SuccessAnnotator:
+    """Writes ``value.pica`` (f before a turn; before the first, the prior) and ``value.pica.next`` (f after it).
+
+    Args:
+        model, encoder: a ``SuccessModel`` and the ``Encoder`` of its texts.
+        kind: what its number means, "paper" or "hazard".
+        provenance: who that is.
+        batch_tokens: of forward passes.
+    """
+
+    turn_names = (NAME, f"{NAME}.next")
+    trajectory_names: tuple[str, ...] = ()
+    token_names: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        model: Any,
+        encoder: Any,
+        kind: Literal["paper", "hazard"],
+        provenance: Provenance,
+        *,
+        batch_tokens: int = 16384,
+    ) -> None:
+        self.provenance = provenance
+        self._model, self._encoder, self._kind, self._budget = model, encoder, kind, batch_tokens
+
+    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+        """One entry per trajectory.
+
+        Raises:
+            AnnotationError: a log without texts, an episode too long for the model, or a model that says no number.
+        """
+        from creditflow.train.annotate.success_predict import predict_success
+
+        members = [(group, i) for group in groups for i in range(len(group))]
+        episodes = [self._encoder.encode_member(group, i) for group, i in members]
+        notes = []
+        for (group, i), success in zip(
+            members, predict_success(self._model, episodes, self._kind, batch_tokens=self._budget), strict=True
+        ):
+            member = group.trajectories[i]
+            wrong = np.flatnonzero(~np.isfinite(success))
+            if len(wrong):
+                raise AnnotationError(
+                    f"{self.provenance.annotator}: group {group.group_id!r}, trajectory {member.trajectory_id!r}: the model "
+                    f"says {success[wrong[0]]} at place {wrong[0]} of {len(success) - 1} turns; are its weights damaged?"
+                )
+            notes.append(Notes(boundaries(NAME, success if member.turns else np.zeros(1))))
+        return notes
+
+
+def make(argument: str, context: Context) -> SuccessAnnotator:
+    """The annotator ``success:DIR``; DIR is what ``creditflow train`` with kind: success_model wrote to ``model/``."""
+    settings = settings_of("success", context, {"batch_tokens": 16384})
+    require_torch()
+    from creditflow.train.annotate.success_model import open_success
+
+    model, encoder, file = open_success(argument, device=context.device)
+    parameters = {"kind": file.kind, "read": file.text.read, "template": file.template}
+    provenance = Provenance("success", 1, parameters, folder_digest(argument))
+    return SuccessAnnotator(model, encoder, file.kind, provenance, batch_tokens=settings["batch_tokens"])

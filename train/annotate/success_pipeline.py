@@ -1,0 +1,124 @@
+"""From a log of search rollouts to labels: what is left out and why, and a sample for a person to check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.judge import ModelJudge
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.train.annotate.success_labels import JudgeLabeller, Labeller, Labels, RuleLabeller
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory
+
+__all__ = ["Labelled", "judge_labeller", "label_log", "write_audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What came of a log.
+
+    Attributes:
+        labels: of the trajectories kept, in order.
+        left_out: reason → number of trajectories.
+    """
+
+    labels: tuple[Labels, ...]
+    left_out: Mapping[str, int]
+
+    @property
+    def success(self) -> float:
+        """Share of successes."""
+        return float(np.mean([one.success for one in self.labels])) if self.labels else float("nan")
+
+
+def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
+    """A labeller that asks the model ``MODEL`` of the OpenAI-compatible server at ``URL``, written URL#MODEL.
+
+    Raises:
+        ConfigError: not of that form.
+    """
+    url, sign, model = spec.partition("#")
+    if not (url and sign and model):
+        raise ConfigError(f"a judge is written URL#MODEL, as in http://127.0.0.1:8000/v1#qwen, got {spec!r}")
+    return JudgeLabeller(ModelJudge(url, model, cache=cache), f"judge:{model}")
+
+
+def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labelled:
+    """Labels of every usable trajectory.
+
+    Left out are episodes that ended by an error or a broken format, that hold no tool turn, and those whose labels do
+    not fit their turns (as the paper's filter does).
+
+    Args:
+        groups: with the questions as their tasks.
+        labeller: default: the rule.
+
+    Raises:
+        DataError: a group without a question or golden steps.
+    """
+    labeller = labeller or RuleLabeller()
+    labels: list[Labels] = []
+    left_out: Counter[str] = Counter()
+    for group in groups:
+        question = _question(group)
+        for member in group.trajectories:
+            reason = _unusable(member)
+            marks = () if reason else labeller.marks(member, question)
+            if not reason and len(marks) != len(member.turns):
+                reason = "its labels do not match its turns"
+            if reason:
+                left_out[reason] += 1
+            else:
+                labels.append(Labels(group.group_id, member.trajectory_id, marks, member.success, labeller.name))
+    return Labelled(tuple(labels), dict(left_out))
+
+
+def _question(group: Group) -> Question:
+    try:
+        question = Question.from_json(group.task)
+    except DataError as error:
+        raise DataError(f"group {group.group_id!r} carries no question to label by: {error}") from error
+    if not question.steps:
+        raise DataError(
+            f"group {group.group_id!r}: its question has no golden steps, which pivots are defined by; use questions with "
+            "a decomposition (the embedded encyclopedia's, MuSiQue's)"
+        )
+    return question
+
+
+def _unusable(member: Trajectory) -> str:
+    if member.stop_reason in ("env_error", "format"):
+        return f"the episode ended by {member.stop_reason}"
+    if member.parent:
+        return "a branch holds only part of its episode"
+    if not any(turn.queries or turn.doc_ids for turn in member.turns):
+        return "no tool was used"
+    return ""
+
+
+def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels], count: int, seed: int) -> int:
+    """Some labelled episodes as text, drawn alike from all; returns how many."""
+    chosen = np.random.default_rng(seed).permutation(len(labels))[:count]
+    members = {(g.group_id, m.trajectory_id): (g, m) for g in groups for m in g.trajectories}
+    with atomic_writer(path) as stream:
+        for index in sorted(chosen.tolist()):
+            one = labels[index]
+            group, member = members[one.group_id, one.trajectory_id]
+            question = Question.from_json(group.task)
+            lines = [
+                f"== {one.trajectory_id} | {one.labeller} | {member.stop_reason}",
+                f"question: {question.text}   golden: {' | '.join(question.answers)}",
+                *(f"  step {k}: {step.question} -> {step.answer}" for k, step in enumerate(question.steps, 1)),
+            ]
+            for t, (turn, mark) in enumerate(zip(member.turns, one.marks, strict=True), 1):
+                lines.append(f"[{mark or '.'}] turn {t}: {turn.action}   passages: {', '.join(turn.doc_ids) or 'none'}")
+            text = "\n".join(lines) + "\n\n"
+            stream.write(text.encode("ascii", "backslashreplace").decode("ascii"))
+    return len(chosen)

@@ -1,0 +1,75 @@
+"""Running a success model over encoded episodes: batches by token budget, probabilities by place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from creditflow.train.annotate.success_encoding import Encoded
+from creditflow.train.annotate.success_model import SuccessModel
+from creditflow.train.batching import plan
+
+__all__ = ["PlaceBatch", "predict_success", "read_logits"]
+
+
+class PlaceBatch:
+    """Some episodes, of at least one turn each, as tensors.
+
+    Attributes:
+        ids: int64 (B, L), right-padded with 0: causal models never look there from a real place.
+        rows, places: int64 (n,), where to read, episode by episode.
+        there: bool (B, S), which of the padded (B, S) readings exist.
+    """
+
+    def __init__(self, members: Sequence[Encoded], device: Any) -> None:
+        length, most = max(map(len, members)), max(len(one.places) for one in members)
+        ids = np.zeros((len(members), length), np.int64)
+        there = np.zeros((len(members), most), np.bool_)
+        for row, one in enumerate(members):
+            ids[row, : len(one)] = one.ids
+            there[row, : len(one.places)] = True
+        rows = np.repeat(np.arange(len(members)), [len(one.places) for one in members])
+        self.ids = torch.from_numpy(ids).to(device)
+        self.rows = torch.from_numpy(rows).to(device)
+        self.places = torch.from_numpy(np.concatenate([one.places for one in members])).to(device)
+        self.there = torch.from_numpy(there).to(device)
+
+
+def read_logits(model: SuccessModel, batch: PlaceBatch, hidden: Any = None) -> Any:
+    """float32 (B, S): z at every place; 0 where there is none."""
+    hidden = model.hidden(batch.ids) if hidden is None else hidden
+    flat = model.read(hidden, batch.rows, batch.places)
+    return torch.zeros(batch.there.shape, device=flat.device).masked_scatter(batch.there, flat)
+
+
+def predict_success(
+    model: SuccessModel, episodes: Sequence[Encoded], kind: Literal["paper", "hazard"], *, batch_tokens: int = 16384
+) -> list[NDArray[np.float64]]:
+    """f(0), …, f(T) of every episode with T turns; for a hazard model f(0) = 1 and f(t) = Π(1 − h).
+
+    Episodes without turns get an empty array.
+    """
+    out: list[NDArray[np.float64]] = [np.zeros(0)] * len(episodes)
+    asked = [i for i, one in enumerate(episodes) if len(one.places)]
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        for chosen in plan([len(episodes[i]) for i in asked], batch_tokens):
+            members = [episodes[asked[i]] for i in chosen]
+            batch = PlaceBatch(members, device)
+            logits = read_logits(model, batch).double().cpu().numpy()
+            for row, i in enumerate(chosen):
+                one = members[row]
+                out[asked[i]] = _success(logits[row, : len(one.places)], kind)[one.shared :]
+    return out
+
+
+def _success(logits: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):  # a NaN stays one, and whoever asked refuses it by name
+        if kind == "paper":
+            return np.exp(-np.logaddexp(0.0, -logits))
+        survive: NDArray[np.float64] = np.exp(-np.cumsum(np.logaddexp(0.0, logits[1:])))
+    return np.concatenate([[1.0], survive])

@@ -1,0 +1,80 @@
+"""Everything that the training of a success model is told: ``kind: success_model`` in the config of creditflow train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate.success_encoding import TextConfig
+from creditflow.train.annotate.success_loss import SuccessLossConfig
+from creditflow.train.optimiser import OptimiserConfig
+from creditflow.train.settings import CheckpointConfig, LogConfig, ModelConfig
+
+__all__ = ["KIND", "SuccessDataConfig", "SuccessTrainConfig"]
+
+KIND = "success_model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessDataConfig:
+    """What is learned from.
+
+    Attributes:
+        log: a trajectory log with texts.
+        labels: of that log, as ``creditflow data label`` writes them.
+        valid: share of the *tasks* that are kept for validation, in [0, 1).
+        too_long: an episode that is too long for the model is an error ("refuse") or left out and counted ("skip").
+    """
+
+    log: str
+    labels: str
+    valid: float = 0.1
+    too_long: Literal["refuse", "skip"] = "refuse"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.valid < 1.0:
+            raise ConfigError(f"data.valid must lie in [0, 1), got {self.valid}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessTrainConfig:
+    """One training run of a success model.
+
+    Attributes:
+        kind: "success_model"; tells this config from a policy's.
+        out: run folder; the model is written to ``out/model``.
+        seed: of weights, split and order.
+        device, threads: as for a policy.
+        steps, batch: optimiser steps, episodes in each.
+        batch_tokens: tokens per micro-batch, padding included.
+        language_weight: weight of next-token prediction over all tokens beside the loss; helps models made from
+            nothing to learn what names are.
+        rename_beyond: all but this many of the most frequent tokens are exchanged among themselves, anew for every
+            sample and step and alike within it: names become symbols, of which only equality matters. 0 leaves them.
+        loss: see ``SuccessLossConfig``.
+    """
+
+    kind: Literal["success_model"]
+    out: str
+    data: SuccessDataConfig
+    seed: int = 0
+    device: str = "auto"
+    threads: int = 0
+    model: ModelConfig = field(default_factory=ModelConfig)
+    text: TextConfig = field(default_factory=TextConfig)
+    loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
+    language_weight: float = 0.0
+    rename_beyond: int = 0
+    steps: int = 1000
+    batch: int = 16
+    batch_tokens: int = 16384
+    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig(lr=5e-6, schedule="cosine", warmup=0.05))
+    checkpoint: CheckpointConfig = field(default_factory=lambda: CheckpointConfig(every=500))
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.batch, self.batch_tokens) < 1 or min(self.language_weight, self.rename_beyond) < 0:
+            raise ConfigError(
+                "steps, batch and batch_tokens must be at least 1, language_weight and rename_beyond not negative"
+            )

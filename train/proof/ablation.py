@@ -1,0 +1,88 @@
+"""Three arms of reinforcement learning that differ in their reward alone: F1, F1 + penalty, F1 + penalty + PiCA.
+
+The policy is a softmax table over states, begun with some of the oracle's knowledge; the scheme is ``pica`` in all
+arms, with the other members of the group as baseline. Where an arm has no success model, f is the same everywhere and
+the shaping is exactly 0. A table cannot generalise: success is on the very questions that are learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.tabular import TabularAgent
+from creditflow.envs.tasks import Task
+from creditflow.train.annotate import Annotator, annotate
+from creditflow.train.rollout import play_group
+from creditflow.wrappers import credit
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.groups import Group
+
+__all__ = ["ARMS", "Arm", "run_arm"]
+
+ARMS: Final = ("F1", "F1 + penalty", "F1 + penalty + PiCA")
+GUIDANCE: Final = 0.5
+KL: Final = 0.02
+PENALTY: Final = 0.3  # of the third turn, as released
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arm:
+    """One arm, one seed.
+
+    Attributes:
+        f1, turns: float64 (iterations + 1, questions), means of the group before each update, and at the end.
+    """
+
+    f1: NDArray[np.float64]
+    turns: NDArray[np.float64]
+
+
+def run_arm(
+    name: str,
+    tasks: Sequence[Task],
+    options: dict[str, Any],
+    model: Annotator,
+    *,
+    iterations: int,
+    group: int,
+    seed: int,
+) -> Arm:
+    """Learn from scratch on some questions.
+
+    Args:
+        name: one of ``ARMS``.
+        tasks: the questions.
+        options: of the environment.
+        model: writes ``value.pica``; asked only by the arm that has it.
+        iterations: updates.
+        group: episodes per question and iteration.
+        seed: of the rollouts; equal seeds give every arm the same first iteration.
+    """
+    scheme = credit.make("pica", baseline="group", log_floor=-3.0, penalty=0.0 if name == ARMS[0] else PENALTY)
+    rate: Callable[[Group], Group] = _constant if name != ARMS[2] else lambda played: annotate([played], model)[0]
+    env = GroupEnv("wikisearch", size=group, **options)
+    agents = [TabularAgent(guidance=GUIDANCE, step_size=KL) for _ in tasks]
+    f1, turns = np.empty((iterations + 1, len(tasks))), np.empty((iterations + 1, len(tasks)))
+    for iteration in range(iterations + 1):
+        for column, (task, agent) in enumerate(zip(tasks, agents, strict=True)):
+            played = play_group(env, agent, task, seed=seed, iteration=iteration)
+            f1[iteration, column] = np.mean([member.score for member in played.trajectories])
+            turns[iteration, column] = len(played.turns) / len(played)
+            if iteration < iterations:
+                agent.update([played], [scheme.assign(rate(played))])
+    return Arm(f1, turns)
+
+
+def _constant(group: Group) -> Group:
+    """f is one half everywhere: no shaping."""
+    half = {"value.pica": 0.5, "value.pica.next": 0.5}
+    members = (
+        replace(m, turns=tuple(replace(turn, values={**turn.values, **half}) for turn in m.turns))
+        for m in group.trajectories
+    )
+    return replace(group, trajectories=tuple(members))

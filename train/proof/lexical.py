@@ -1,0 +1,83 @@
+"""The lexical baseline: logistic regression over how words of question, query, result and history overlap.
+
+It sees what the success model sees, as sets of words, and is trained on the very same labelled turns. What it cannot
+see is order, and which word stands for what.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.entity_matching import phrase_tokens
+from creditflow.wrappers.records import Trajectory
+
+__all__ = ["FEATURES", "Lexical", "overlap_features"]
+
+Floats = NDArray[np.float64]
+
+FEATURES: Final = (
+    "share of the query's words in the question", "share of the question's words in the query",
+    "share of the query's words in the last observation", "share of the result's words in the question",
+    "share of the question's words in the result", "share of the query's words in anything earlier",
+    "share of the result's words in anything earlier", "share of the query's words in the result",
+    "turn number", "words of the query", "a visit, not a search",
+)  # fmt: skip
+RIDGE: Final = 1e-3
+ROUNDS: Final = 30
+
+
+def overlap_features(trajectory: Trajectory, question: str) -> Floats:
+    """float64 (T, 11): ``FEATURES`` of every turn; the last turn's result is not in the log and counts as empty."""
+    asked = set(phrase_tokens(question))
+    earlier: set[str] = set()
+    rows = []
+    for t, turn in enumerate(trajectory.turns):
+        words = phrase_tokens(" ".join(turn.queries) or turn.action)
+        query, seen = set(words), set(phrase_tokens(turn.observation))
+        last = t + 1 == len(trajectory.turns)
+        result = set() if last else set(phrase_tokens(trajectory.turns[t + 1].observation))
+        if t:
+            earlier |= seen
+        rows.append(
+            [
+                _share(query, asked), _share(asked, query), _share(query, seen), _share(result, asked),
+                _share(asked, result), _share(query, earlier), _share(result, earlier), _share(query, result),
+                float(t), float(len(words)), float(not turn.queries),
+            ]
+        )  # fmt: skip
+        earlier |= query
+    return np.array(rows).reshape(len(rows), len(FEATURES))
+
+
+def _share(part: set[str], whole: set[str]) -> float:
+    return len(part & whole) / len(part) if part else 0.0
+
+
+class Lexical:
+    """Logistic regression with a small ridge, by Newton's method.
+
+    Args:
+        features: float64 (N, F), of the training turns.
+        positive: bool (N,).
+    """
+
+    def __init__(self, features: Floats, positive: NDArray[np.bool_]) -> None:
+        self._mean, self._scale = features.mean(axis=0), features.std(axis=0) + 1e-9
+        design = self._design(features)
+        self._weights = np.zeros(design.shape[1])
+        ridge = RIDGE * len(design)
+        for _ in range(ROUNDS):
+            chance = 1.0 / (1.0 + np.exp(-design @ self._weights))
+            curvature = (design * (chance * (1.0 - chance))[:, None]).T @ design + ridge * np.eye(design.shape[1])
+            self._weights -= np.linalg.solve(curvature, design.T @ (chance - positive) + ridge * self._weights)
+
+    def score(self, features: Floats) -> Floats:
+        """float64 (N,): log odds."""
+        out: Floats = self._design(features) @ self._weights
+        return out
+
+    def _design(self, features: Floats) -> Floats:
+        return np.column_stack([(features - self._mean) / self._scale, np.ones(len(features))])

@@ -1,0 +1,78 @@
+"""The embedded encyclopedia as a testing ground: rollouts of noisy experts, questions of some kinds held out.
+
+Training questions come from worlds of their own (other names, other facts) and hold no relation and follow no template
+that the test is about; only articles, which mention all relations, are worded alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from creditflow.agents.scripted import NoisyExpert
+from creditflow.envs.tasks import Task
+from creditflow.envs.wikisearch.questions import Question
+from creditflow.train.commands.options import bare_env
+from creditflow.train.rollout import play_group
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.groups import Group
+
+__all__ = ["SPLITS", "Split", "WorldSize", "env_options", "questions", "rollouts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What is kept for the test.
+
+    Attributes:
+        relations: no training question stands on any of them.
+        templates: no training question is of these kinds.
+        world: seed of the test world.
+    """
+
+    relations: tuple[str, ...]
+    templates: tuple[str, ...]
+    world: int
+
+    def held_out(self, question: Question) -> bool:
+        """Whether a question has a held-out template or stands on a held-out relation."""
+        return question.kind in self.templates or any(relation in self.relations for _, relation, _ in question.edges)
+
+
+# settings were chosen on "dev"; "final" shares no relation, template or world with it and is what the proof is about
+SPLITS: Final[Mapping[str, Split]] = MappingProxyType(
+    {
+        "dev": Split(("publisher", "teacher", "twin"), ("intersection", "temporal"), 9),
+        "final": Split(("employer", "founder", "setting"), ("comparison",), 40),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSize:
+    """How large a world is, and how it is played: articles, questions asked of it, episodes per question."""
+
+    articles: int
+    questions: int
+    episodes: int
+
+
+def env_options(seed: int, size: WorldSize) -> dict[str, Any]:
+    """Arguments of ``creditflow/WikiSearch-v0``: short results, so that an episode fits a small model."""
+    world = {"articles": size.articles, "questions": size.questions, "seed": seed}
+    return {"world": world, "top_k": 1, "max_passage_chars": 300, "max_steps": 8, "metric": "f1"}
+
+
+def questions(seed: int, size: WorldSize, wanted: Callable[[Question], bool]) -> list[Task]:
+    """The tasks of a world whose question is wanted, in order."""
+    source = bare_env("wikisearch", env_options(seed, size)).tasks
+    tasks = [source.get(task_id) for task_id in source.task_ids()]
+    return [task for task in tasks if wanted(Question.from_json(task.content))]
+
+
+def rollouts(seed: int, size: WorldSize, tasks: Sequence[Task], *, noise: float = 0.3) -> list[Group]:
+    """A group of noisy experts' episodes for each task."""
+    env = GroupEnv("wikisearch", size=size.episodes, policy=f"noisy:{noise}", **env_options(seed, size))
+    return [play_group(env, NoisyExpert(noise), task, seed=seed) for task in tasks]
