@@ -7,8 +7,8 @@ last k turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Backend, Job, Sampled, Sampling
 from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.agents.chat import Chat
-from creditflow.agents.parsing import Dialect
-from creditflow.agents.prompts import Prompt, slots_of
+from creditflow.agents.parsing import Dialect, make_dialect
+from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 
@@ -55,12 +55,14 @@ class Conversations:
         prompt, chat: how messages are worded and encoded.
         history: "append" or "window".
         window: past turns that a windowed prompt shows.
+        lessons: what earlier trials of a view's task taught; "" for none.
     """
 
     prompt: Prompt
     chat: Chat
     history: Literal["append", "window"] = "append"
     window: int = 2
+    lessons: Callable[[View], str] = lambda view: ""  # noqa: ARG005 - most agents have none
     _running: WeakKeyDictionary[AgentEnv[Any, Any, Any], _Conversation] = field(default_factory=WeakKeyDictionary)
 
     def __post_init__(self) -> None:
@@ -75,7 +77,7 @@ class Conversations:
         Raises:
             ConfigError: an append-only conversation that was not followed from its first turn.
         """
-        slots = slots_of(self.prompt, view, self.window)
+        slots = slots_of(self.prompt, view, self.window, self.lessons(view))
         if not view.turns:
             new = self.chat.begin(self.prompt.fill("system", slots), self.prompt.fill("first", slots))
             return Pending(view, new, new)
@@ -161,6 +163,31 @@ class LanguageModelAgent:
             self._decide(one, next(answers)) if fit else Decision("", stop="token_limit")
             for one, fit in zip(pending, fits, strict=True)
         ]
+
+    def with_sampling(self, sampling: Sampling) -> LanguageModelAgent:
+        """The same model, sampled in another way, with conversations of its own."""
+        talk = self.conversations
+        return LanguageModelAgent(
+            self.backend, Conversations(talk.prompt, talk.chat, talk.history, talk.window, talk.lessons), self.dialect,
+            sampling, name=self.name, max_context=self.max_context,
+        )  # fmt: skip
+
+    def spoken_to(
+        self,
+        prompt: str,
+        dialect: str,
+        *,
+        name: str,
+        history: Literal["append", "window"] = "append",
+        window: int = 0,
+        lessons: Callable[[View], str] | None = None,
+    ) -> LanguageModelAgent:
+        """The same model with another prompt and dialect, by their names."""
+        other = self.with_sampling(self.sampling)
+        talk = Conversations(make_prompt(prompt), self.conversations.chat, history, window)
+        other.conversations = talk if lessons is None else replace(talk, lessons=lessons)
+        other.dialect, other.name = make_dialect(dialect), name
+        return other
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
         """``child`` has the history of ``parent`` up to its first ``turns`` turns."""

@@ -14,7 +14,17 @@ from typing import Final, Protocol
 
 from creditflow.envs.errors import ConfigError, unknown_name
 
-__all__ = ["DIALECTS", "Bare", "Dialect", "Parsed", "Tagged", "VerlAgent", "make_dialect", "verl_agent_projection"]
+__all__ = [
+    "DIALECTS",
+    "Bare",
+    "Dialect",
+    "Parsed",
+    "React",
+    "Tagged",
+    "VerlAgent",
+    "make_dialect",
+    "verl_agent_projection",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,44 @@ class Tagged:
         return "text outside <think> and <action>"
 
 
+_REACT: Final = re.compile(r"\s*Thought:(.*?)\n\s*Action:(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class React:
+    r"""``Thought: reasoning`` and, on a line of its own and last, ``Action: the action`` (ReAct, Yao et al. 2023).
+
+    >>> React().parse("Thought: the box is free\nAction: up")
+    Parsed(action='up', valid=True, reason='', thought='the box is free')
+    >>> React().parse("Action: up").reason
+    'there is no line that begins with Thought:'
+    """
+
+    name: str = "react"
+
+    def write(self, action: str, thought: str = "") -> str:
+        """Both lines."""
+        return f"Thought: {thought}\nAction: {action}"
+
+    def parse(self, response: str) -> Parsed:
+        """What follows ``Action:``, stripped."""
+        if not response.strip():
+            return Parsed("", False, "the answer is empty")
+        for label in ("Thought:", "Action:"):
+            count = sum(line.lstrip().startswith(label) for line in response.split("\n"))
+            if count != 1:
+                wrong = "no line that begins" if not count else f"more than one line ({count}) that begins"
+                return Parsed("", False, f"there is {wrong} with {label}")
+        found = _REACT.fullmatch(response)
+        if found is None:
+            return Parsed("", False, "the answer must begin with Thought: and end with Action:")
+        thought, action = found[1].strip(), found[2].strip()
+        if not action or "\n" in action:
+            fault = "followed by more than its one line" if action else "empty"
+            return Parsed("", False, f"Action: is {fault}", thought)
+        return Parsed(action, True, "", thought)
+
+
 _CJK: Final = re.compile("[\u4e00-\u9fff]")
 _SOKOBAN: Final[Mapping[str, int]] = {"up": 1, "down": 2, "left": 3, "right": 4, "still": 0}
 
@@ -217,12 +265,16 @@ DIALECTS: Final[Mapping[str, Callable[[str], Dialect]]] = {
     "bare": lambda argument: _without(argument, "bare", Bare()),
     "action": lambda argument: _without(argument, "action", Tagged(think=False)),
     "think": lambda argument: _without(argument, "think", Tagged(think=True)),
+    "react": lambda argument: _without(argument, "react", React()),
     "verl_agent": VerlAgent,
 }
 
 
 def make_dialect(spec: str) -> Dialect:
-    """A dialect by name: ``bare``, ``action`` (tags around the action), ``think`` (with reasoning), ``verl_agent:ENV``.
+    """A dialect by name.
+
+    ``bare``, ``action`` (tags around the action), ``think`` (with reasoning), ``react`` (lines of thought and action),
+    ``verl_agent:ENV``.
 
     Raises:
         ConfigError: unknown; suggests the near one.

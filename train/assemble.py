@@ -23,10 +23,12 @@ from creditflow.train.engine import Arena, Budget
 from creditflow.train.logprobs import check_model
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.settings import EnvConfig, RolloutConfig, TaskConfig, TrainConfig
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = [
     "group_maker",
+    "keeps_texts",
     "make_agent_of",
     "make_backend",
     "make_policy",
@@ -49,6 +51,11 @@ def group_maker(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[
         )
 
     return make
+
+
+def keeps_texts(settings: TrainConfig, scheme: Scheme) -> bool:
+    """Whether rollouts must keep what was read and written: for windowed prompts, the scheme, or annotators."""
+    return settings.speech.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
 
 
 def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:

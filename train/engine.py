@@ -140,6 +140,7 @@ class Arena:
         *,
         seed: int,
         iteration: int = 0,
+        trial: int = 0,
         report: Report | None = None,
         on_turn: Callable[[int, int], None] | None = None,
     ) -> list[Group]:
@@ -149,6 +150,7 @@ class Arena:
             agent: who acts.
             tasks: what is played.
             seed, iteration: of the episodes' randomness.
+            trial: number of the attempt, for agents that learn from earlier ones.
             report: filled in.
             on_turn: called after every round with (running episodes, all episodes).
 
@@ -159,7 +161,7 @@ class Arena:
         while len(self._groups) < len(tasks):
             self._groups.append(self._make())
         tables = [
-            _Table(task, _sit(env, task, seed, iteration, report))
+            _Table(task, _sit(env, task, seed, iteration, trial, report))
             for env, task in zip(self._groups, tasks, strict=False)
         ]
         if tasks and not any(table.seats for table in tables):
@@ -270,10 +272,11 @@ class Arena:
                 _stop(seat, "env_limit")
 
 
-def _sit(env: GroupEnv, task: Task, seed: int, iteration: int, report: Report) -> list[_Seat]:
+def _sit(env: GroupEnv, task: Task, seed: int, iteration: int, trial: int, report: Report) -> list[_Seat]:
     """Begin a task in every member; [] if the environment cannot."""
     try:
-        starts = env.reset(task=dict(task.content), seed=seed, group_id=f"{task.task_id}#{iteration}")
+        name = f"{task.task_id}#{iteration}" + (f".{trial}" if trial else "")
+        starts = env.reset(task=dict(task.content), seed=seed, group_id=name, trial=trial)
     except CreditflowError:
         raise  # wrong tasks or settings: nothing that other tasks would be spared
     except Exception as error:  # noqa: BLE001 - as above; there is no episode yet that could be marked
@@ -281,7 +284,8 @@ def _sit(env: GroupEnv, task: Task, seed: int, iteration: int, report: Report) -
         report.lost_groups += 1
         return []
     return [
-        _Seat(env, i, obs, info, episode_rng(seed, iteration, task.task_id, i)) for i, (obs, info) in enumerate(starts)
+        _Seat(env, i, obs, info, episode_rng(seed, iteration, task.task_id, i, trial))
+        for i, (obs, info) in enumerate(starts)
     ]
 
 

@@ -21,10 +21,10 @@ from creditflow.wrappers.groups import Group
 __all__ = ["episode_rng", "play_group", "play_groups"]
 
 
-def episode_rng(seed: int, iteration: int, task_id: str, replica: int) -> np.random.Generator:
-    """The randomness of one episode."""
+def episode_rng(seed: int, iteration: int, task_id: str, replica: int, trial: int = 0) -> np.random.Generator:
+    """The randomness of one episode; a further trial has its own."""
     digest = hashlib.blake2b(task_id.encode(), digest_size=8).digest()
-    return np.random.default_rng([seed, iteration, int.from_bytes(digest, "big"), replica])
+    return np.random.default_rng([seed, iteration, int.from_bytes(digest, "big"), replica, *([trial] if trial else [])])
 
 
 @dataclass

@@ -20,6 +20,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.assemble import (
     group_maker,
+    keeps_texts,
     make_agent_of,
     make_backend,
     make_policy,
@@ -81,15 +82,14 @@ class Trainer:
         self.model, self.tokenizer = make_policy(settings, kept_tokenizer(self.folder) if found else None, self.tasks)
         self.ends = generation_ends(self.model)
         self.backend = make_backend(self.model, settings.rollout)
-        windowed = settings.speech.history == "window"
-        texts = windowed or bool(self.scheme.texts)
+        texts = keeps_texts(settings, self.scheme)
         self.arena = Arena(
             group_maker(settings.env, settings.rollout.group_size, texts=texts),
             Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
             branching=settings.rollout.branching,
             make_branch=group_maker(settings.env, 1, texts=texts),
         )
-        self.judge = Arena(group_maker(settings.env, 1, texts=windowed))
+        self.judge = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
         self.progress = Progress("sft", 0)
         self.optimiser = make_optimiser(self.model, settings.sft.optimiser)
         self.critic: Critic | None = None

@@ -1,6 +1,10 @@
-"""The templates: ``think-v1`` and ``action-v1`` for instructed models, ``terse-v1`` and ``places-v1`` for small ones.
+"""The templates, by what they are for.
 
-A small model trained from nothing has no use for words: it gets the observation alone.
+``think-v1``, ``action-v1`` and ``react-v1`` show an instructed model the possible actions. The search templates
+(``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1`` and ``rag-v1``
+for the two baselines) never do: WikiSearch's list is for scripted players and names the golden answer once its evidence
+was read. ``terse-v1`` and ``places-v1`` give a small model trained from nothing the observation alone: it has no use
+for words.
 """
 
 from __future__ import annotations
@@ -26,12 +30,52 @@ _WINDOWED: Final = (
 )
 _TURN: Final = "[step {step}] seen: {observation}\n[step {step}] done: {action}"
 _REFUSED: Final = "The last action was refused: {reason}\n\n"
+_REACT: Final = (
+    "Answer in two lines. The first begins with Thought: and says in a sentence or two what was learnt and what to do "
+    "next. The second begins with Action: and is one action, copied from the list. Stop after it."
+)
+_LESSONS: Final = "{lessons}"
+_REACT_SEARCH: Final = (
+    "Answer in two lines. The first begins with Thought: and says in a sentence or two what is known and what is still "
+    "missing. The second begins with Action: and is one of\n"
+    "search: what to look for\nvisit: the title of a page that was found\nanswer: the answer, in a few words\n"
+    "Stop after it. There are at most {steps} steps, and the last must answer."
+)
+_TAGS: Final = (
+    "Find the answer by searching. Think before every step, in plain words or inside <think> and </think>. To search, "
+    "end with <search> what to look for </search>; the passages found come back inside <information> and "
+    "</information>. Search as often as it helps. Once you know, end with <answer> the answer in a few words </answer>, "
+    "without an explanation."
+)
+_TOOLS: Final = (
+    "Find the answer with two tools. Before every step, reason inside <think> and </think>; then either call one tool or "
+    "answer.\nTo search for one or several things at once:\n"
+    '<tool_call>{"name": "search", "arguments": {"query": ["one thing", "another"]}}</tool_call>\n'
+    "To read pages that were found:\n"
+    '<tool_call>{"name": "visit", "arguments": {"url": ["title of a page"], "goal": "what to look for"}}</tool_call>\n'
+    "Results come back inside <tool_response>. To finish: <answer>the answer in a few words</answer>"
+)
+_SHORT: Final = "Write nothing but the answer, in a few words: a name, a date, a number, yes or no."
+_SEEN: Final = "This is step {step} of at most {steps}. What happened last:\n{history}\n\n{refused}Now:\n{observation}"
+
+
+def _search(name: str, how: str) -> Prompt:
+    """A search template: how to search, the question, and then nothing but what comes back."""
+    first = how + "\n\n{lessons}Question: {task}"
+    return Prompt(name, "", first, "{refused}{observation}", first + "\n\n" + _SEEN, _TURN, _REFUSED)
+
 
 PROMPTS: Final[Mapping[str, Prompt]] = {
     prompt.name: prompt
     for prompt in (
         Prompt("think-v1", "", _FIRST + _THINK, _LATER, _WINDOWED + _THINK, _TURN, _REFUSED),
         Prompt("action-v1", "", _FIRST + _ACTION, _LATER, _WINDOWED + _ACTION, _TURN, _REFUSED),
+        Prompt("react-v1", "", _LESSONS + _FIRST + _REACT, _LATER, _LESSONS + _WINDOWED + _REACT, _TURN, _REFUSED),
+        _search("react-search-v1", _REACT_SEARCH),
+        _search("search-v1", _TAGS),
+        _search("tools-v1", _TOOLS),
+        _search("direct-v1", _SHORT),
+        Prompt("rag-v1", "", *["Passages:\n{observation}\n\n" + _SHORT + "\n\nQuestion: {task}"] * 3),
         Prompt("terse-v1", "", "{observation}", "{observation}", "{observation}"),
         Prompt("places-v1", "", "{cells}", "{cells}", "{cells}"),
     )

@@ -1,4 +1,4 @@
-"""What is to be done, in words: from the environment's own info where it says so, else one paragraph per game."""
+"""What is to be done, in words: from info or the task itself where they say so, else one paragraph per game."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Final
 
 from creditflow.agents.base import View
 
-__all__ = ["TASK_TEXTS", "task_text"]
+__all__ = ["CONTENT_FIELDS", "TASK_TEXTS", "task_text"]
 
 # info keys in which environments state the task, in the order they are looked for
 STATED: Final = ("task_text", "goal", "instruction", "question")
+
+# where a task's content states it: an environment shows it once, a prompt with a short history must repeat it
+CONTENT_FIELDS: Final[Mapping[str, str]] = {"alfworld": "sentence", "webshop": "instruction", "wikisearch": "text"}
 
 TASK_TEXTS: Final[Mapping[str, str]] = {
     "sokoban": (
@@ -27,5 +30,8 @@ def task_text(view: View) -> str:
         stated = view.info.get(key)
         if isinstance(stated, str) and stated:
             return stated
+    field = CONTENT_FIELDS.get(view.env.env_name)
+    if field is not None:
+        return str(view.env.task.content[field])
     legend = getattr(getattr(view.env, "text_view", None), "legend", "")
     return TASK_TEXTS.get(view.env.env_name, "").replace("{legend}", legend)

@@ -28,6 +28,7 @@ class Slots:
         cells: a grid observation as a list of places (see ``places``); the observation itself if it is no grid.
         actions: admissible actions, one a line.
         refused: why the last action was refused; "" if it was not.
+        lessons: what an agent that tries again wrote down after earlier trials; "" at the first.
     """
 
     task: str
@@ -38,6 +39,7 @@ class Slots:
     cells: str
     actions: str
     refused: str
+    lessons: str = ""
 
 
 _NAMES: Final = tuple(field.name for field in fields(Slots))
@@ -82,13 +84,14 @@ def _substitute(text: str, values: Mapping[str, str]) -> str:
     return _SLOT.sub(lambda found: values[found[1]], text)
 
 
-def slots_of(prompt: Prompt, view: View, window: int = 0) -> Slots:
+def slots_of(prompt: Prompt, view: View, window: int = 0, lessons: str = "") -> Slots:
     """The slots of one view.
 
     Args:
         prompt: whose ``turn`` and ``refused`` texts are used.
         view: one running episode.
         window: how many past turns ``history`` shows.
+        lessons: of earlier trials.
 
     Raises:
         ConfigError: the observation is not a text.
@@ -116,4 +119,5 @@ def slots_of(prompt: Prompt, view: View, window: int = 0) -> Slots:
         cells=places(view.observation),
         actions="\n".join(view.info["admissible_actions"]),
         refused=_substitute(prompt.refused, {"reason": reason}) if reason else "",
+        lessons=lessons,
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.agents.parsing import Bare, Tagged, make_dialect
+from creditflow.agents.parsing import Bare, React, Tagged, make_dialect
 from creditflow.envs.errors import ConfigError
 
 
@@ -62,3 +62,28 @@ def test_unknown_dialects_suggest_the_near_one() -> None:
         make_dialect("thinks")
     with pytest.raises(ConfigError, match="did you mean 'sokoban'"):
         make_dialect("verl_agent:sokobn")
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        ("", "the answer is empty"),
+        ("up", "there is no line that begins with Thought:"),
+        ("Thought: a", "there is no line that begins with Action:"),
+        ("Thought: a Action: up", "there is no line that begins with Action:"),
+        ("Thought: a\nAction: up\nAction: up", "there is more than one line (2) that begins with Action:"),
+        ("Action: up\nThought: a", "the answer must begin with Thought: and end with Action:"),
+        ("Well.\nThought: a\nAction: up", "the answer must begin with Thought: and end with Action:"),
+        ("Thought: a\nAction:", "Action: is empty"),
+        ("Thought: a\nAction: up\nObservation: a wall", "Action: is followed by more than its one line"),
+    ],
+)
+def test_react_refuses_what_is_not_a_thought_and_one_action(response: str, reason: str) -> None:
+    parsed = React().parse(response)
+    assert (parsed.valid, parsed.action, parsed.reason) == (False, "", reason)
+
+
+def test_react_reads_what_it_writes_and_thoughts_may_have_several_lines() -> None:
+    react = make_dialect("react")
+    parsed = react.parse(react.write("go to shelf 1", "first this,\nthen that"))
+    assert (parsed.action, parsed.thought, parsed.valid) == ("go to shelf 1", "first this,\nthen that", True)

@@ -20,6 +20,12 @@ from creditflow.wrappers.group_env import GroupEnv
 PINNED = {
     "think-v1": "64075fd4b58154a2",
     "action-v1": "78ffc23d2abb7116",
+    "react-v1": "09954bc5ce8d544f",
+    "react-search-v1": "7c590005d37fd85e",
+    "search-v1": "134ededed1aef92a",
+    "tools-v1": "7a0a121850ba4769",
+    "direct-v1": "0364167691edc183",
+    "rag-v1": "e6040e4c2f4d86c7",
     "terse-v1": "5df4e1f00e6c735f",
     "places-v1": "1b1d0e649490f6fc",
 }
@@ -81,3 +87,22 @@ def test_places_of_something_that_is_no_grid_is_the_text_itself() -> None:
 
 def test_equal_places_are_equal_boards() -> None:
     assert places("# # # #\n# P X #\n# _ _ #\n# # # #") == places("####\n#PX#\n#__#\n####") == "Pa1 Xa2"
+
+
+@pytest.mark.parametrize("env", ["sokoban", "alfworld", "webshop", "wikisearch"])
+def test_a_windowed_prompt_repeats_the_task_in_every_environment(env: str) -> None:
+    group = GroupEnv(env, size=1)
+    [(observation, info)] = group.reset(seed=0)
+    step = group.step({0: info["admissible_actions"][-1]})[0]
+    member = group.members[0]
+    view = View(step.observation, step.info, member.turns, member.base, np.random.default_rng(0))
+    task = slots_of(make_prompt("think-v1"), view, window=1).task
+    assert task
+    assert env == "sokoban" or task in observation
+
+
+@pytest.mark.parametrize("name", ["search-v1", "tools-v1", "react-search-v1", "direct-v1", "rag-v1"])
+def test_search_prompts_never_show_the_list_of_actions(name: str) -> None:
+    prompt = make_prompt(name)
+    assert "{actions}" not in "".join(astuple(prompt))
+    assert all("{task}" in getattr(prompt, part) for part in ("first", "windowed"))

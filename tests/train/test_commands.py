@@ -12,6 +12,7 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.config import write_yaml
+from creditflow.wrappers.jsonl import read_jsonl
 
 
 def call(name: str, *arguments: str) -> int:
@@ -39,7 +40,7 @@ def test_a_dry_run_prints_the_resolved_config_and_writes_nothing(
 
 
 def test_train_then_resume_with_more_iterations_then_eval(
-    file: str, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    file: str, config: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call("train", file, "--set", "update.iterations=1") == 0
     assert call("train", "--resume", config["out"], "--set", "update.iterations=2") == 0
@@ -49,7 +50,19 @@ def test_train_then_resume_with_more_iterations_then_eval(
                 "--set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
     summary = json.loads(capsys.readouterr().out)
     assert summary["tasks"] == 2
-    assert {"greedy_low", "sampled_high", "pass@2", "invalid_share"} <= summary.keys()
+    assert {"greedy_low", "sampled_high", "pass@2", "invalid_share", "score_low"} <= summary.keys()
+    log = tmp_path / "log.jsonl"
+    for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
+                            ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
+        panel = f"{'small' if env == 'sokoban' else 'standard'}-v1:valid"
+        assert call("eval", "--agent", f"{kind}:{model}", "--env", env, "--panel", panel, "--limit", "2", "--samples", "1",
+                    "--json", "--set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
+        summary = json.loads(capsys.readouterr().out)
+        assert ("success_by_type" in summary) is (env != "sokoban")
+        assert ("solved_by_trial_2" in summary) is (kind == "reflexion")
+        played = list(read_jsonl(log))
+        assert {one.policy for one in played} == {f"{kind}:{model}"}
+        assert len(played) >= 4
 
 
 def test_a_config_or_a_folder_but_not_both(file: str, tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import creditflow
 from creditflow.agents.base import Decision, TurnTokens, View
-from creditflow.agents.scripted import RandomAgent
+from creditflow.agents.scripted import ExpertAgent, RandomAgent
 from creditflow.envs.errors import EpisodeError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
 from creditflow.train.engine import Arena, Budget, Report
+from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 
 LEVEL = "#######\n#@ $ .#\n#     #\n#######"
@@ -121,3 +123,12 @@ def test_equal_seeds_give_equal_episodes_and_replicas_differ() -> None:
     assert actions(1) == actions(1)
     assert actions(1) != actions(2)
     assert len({tuple(one) for one in actions(1)}) > 1
+
+
+def test_groups_of_the_engine_carry_what_was_read() -> None:
+    world = {"articles": 400, "questions": 3, "seed": 3}
+    source = creditflow.make("wikisearch", world=world).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
+    [group] = Arena(lambda: GroupEnv("wikisearch", size=2, world=world)).play(
+        ExpertAgent(), [source.get(source.task_ids()[0])], seed=0
+    )
+    assert not credit.make("stepsearch").undefined_on(group)

@@ -1,23 +1,34 @@
-"""Evaluate a language model on a panel: greedy and sampled success and pass@k, with intervals.
+"""Evaluate a language model on a panel: success, score and pass@k with intervals, success by task type, transcripts.
 
-creditflow eval --agent hf:runs/quickstart/model --env sokoban --panel small-v1:test
+  creditflow eval --agent hf:runs/quickstart/model --env sokoban --panel small-v1:test
+  creditflow eval --agent react:hf:PATH --env alfworld --panel standard-v1:valid --out transcripts.jsonl
+  creditflow eval --agent reflexion:hf:PATH --trials 3 --env webshop --panel standard-v1:valid
+  creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
+
+hf:PATH speaks to a model as it was trained to be spoken to. react:, reflexion:, direct: and rag: in front of it prompt
+it in their own way: thought and action; the same with reflections between trials; an answer without tools; one search.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.commands.options import parse_rewards
+from creditflow.train.commands.options import parse_rewards, positive
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.jsonl import write_jsonl
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("--agent", required=True, metavar="hf:PATH", help="folder or name of a Hugging Face model")
+    parser.add_argument(
+        "--agent", required=True, metavar="hf:PATH", help="a model, perhaps behind react:, reflexion:, direct: or rag:"
+    )
     parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
     parser.add_argument("--panel", required=True, metavar="NAME:SPLIT", help="tasks to play")
     parser.add_argument("--set", action="append", default=[], metavar="k=v", help="argument of the environment")
@@ -30,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reward", action="append", default=[], metavar="NAME", help="also grade transcripts (repeat; search only)"
     )
+    parser.add_argument("--trials", type=positive, default=1, metavar="T", help="attempts per episode (reflexion only)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="also write every episode as a trajectory log (.jsonl, .jsonl.gz)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -38,10 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.agents.pretrained import require_torch
 
     require_torch()
-    kind, _, path = args.agent.partition(":")
-    if kind != "hf" or not path:
-        raise ConfigError(f"eval takes a language model as --agent hf:PATH, got {args.agent!r}")
-    from creditflow.agents.pretrained import make_hf_agent
+    from creditflow.agents.registry import make_agent
     from creditflow.train.assemble import group_maker, panel_tasks
     from creditflow.train.config import apply_overrides
     from creditflow.train.engine import Arena
@@ -50,7 +62,10 @@ def run(args: argparse.Namespace) -> int:
 
     env = EnvConfig(name=args.env, options=apply_overrides({}, args.set))
     tasks = panel_tasks(env, args.panel, args.limit)
-    agent = make_hf_agent(path, device=args.device)
+    agent = make_agent(args.agent, device=args.device)
+    if not hasattr(agent, "with_sampling"):
+        raise ConfigError(f"eval takes a language model, as in --agent hf:PATH, got {args.agent!r}")
+    groups: list[Group] = []
     result = evaluate(
         Arena(group_maker(env, 1, texts=True)),
         _at(agent, 0.0, args.max_new_tokens),
@@ -59,18 +74,28 @@ def run(args: argparse.Namespace) -> int:
         samples=args.samples,
         seed=args.seed,
         rewards=parse_rewards(args.reward),
+        trials=args.trials,
+        keep=groups.append if args.out else None,
     )
+    if args.out:
+        write_jsonl(args.out, [_played_by(group, args.agent) for group in groups])
+    kinds = result.by_type()
     summary: dict[str, Any] = {"agent": args.agent, "env": args.env, "panel": args.panel, **result.summary()}
-    print(json.dumps(summary) if args.json else result.line())
+    if args.json:
+        print(json.dumps(summary | ({"success_by_type": kinds} if kinds else {})))
+        return 0
+    print(result.line())
+    for kind, row in kinds.items():
+        print(f"  {kind}: {row['success']:.3f} [{row['low']:.3f}, {row['high']:.3f}] of {row['tasks']} tasks")
     return 0
 
 
 def _at(agent: Any, temperature: float, longest: int) -> Any:
     """The same model, sampled at another temperature."""
-    import copy
-    from dataclasses import replace
-
-    other = copy.copy(agent)
     limit = longest or agent.sampling.max_new_tokens
-    other.sampling = replace(agent.sampling, temperature=temperature, max_new_tokens=limit)
-    return other
+    return agent.with_sampling(replace(agent.sampling, temperature=temperature, max_new_tokens=limit))
+
+
+def _played_by(group: Group, name: str) -> Group:
+    """The group with the agent's full name as its policy."""
+    return Group(tuple(replace(one, policy=name) for one in group.trajectories), group.task)

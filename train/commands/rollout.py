@@ -4,6 +4,9 @@
 
 Groups are written to OUT.partial as they finish; OUT appears when all are there. After an interruption the same
 command with --resume goes on where it stopped and gives the same file.
+
+--workers N plays on N processes, --ray ADDRESS on N actors of a running Ray cluster. The file is the same as from one
+process, in the same order; the task of a worker that was lost is played again.
 """
 
 from __future__ import annotations
@@ -11,21 +14,22 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from creditflow.agents.base import Agent
-from creditflow.agents.registry import make_agent
+from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
-from creditflow.envs.wikisearch.rewards import REWARDS, Reward
+from creditflow.envs.wikisearch.rewards import REWARDS
 from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, parse_rewards, positive
 from creditflow.train.progress import progress
-from creditflow.train.rollout import play_group
-from creditflow.wrappers.episode_rewards import with_reward_values
+from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
+from creditflow.train.workers.pool import Executor, run_units
+from creditflow.train.workers.processes import ProcessExecutor
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
@@ -49,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + ", ".join(REWARDS),
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the agent's choices (default 0)")
+    parser.add_argument(
+        "--workers", type=positive, default=0, metavar="N", help="processes (default: play in this one)"
+    )
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="play on this Ray cluster instead (auto, HOST:PORT); extra [ray]"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with OUT.partial")
     parser.add_argument("--out", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file; - is standard output")
 
@@ -56,18 +66,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     settings = env_arguments(args)
-    agent = make_agent(args.agent)
     rewards = parse_rewards(args.reward)
     tasks = _tasks(args, settings)
-    env = GroupEnv(
-        args.env, size=args.group_size, invalid_actions=args.invalid_actions, oracle=args.oracle, policy=args.agent,
-        **settings,
+    spec = RolloutSpec(
+        env=args.env, options=settings, agent=args.agent, group_size=args.group_size, seed=args.seed,
+        invalid_actions=args.invalid_actions, oracle=args.oracle, rewards=tuple(rewards),
     )  # fmt: skip
+    play = _player(spec, args)
     if args.out == "-":
-        groups = list(progress(_play(env, agent, tasks, args.seed, rewards), "rollout", len(tasks)))
+        groups = list(progress(play(tasks), "rollout", len(tasks)))
         write_jsonl(sys.stdout, groups)
     else:
-        groups = _to_file(Path(args.out), env, agent, tasks, args, rewards)
+        groups = _to_file(Path(args.out), play, tasks, args)
     episodes = [trajectory for group in groups for trajectory in group.trajectories]
     print(
         f"{len(groups)} groups, {len(episodes)} episodes, {sum(len(t.turns) for t in episodes)} turns, "
@@ -91,21 +101,31 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
     return [source.draw(rng) for _ in range(args.limit)]
 
 
-def _play(
-    env: GroupEnv, agent: Agent, tasks: Sequence[Task], seed: int, rewards: Mapping[str, Reward]
-) -> Iterator[Group]:
-    for task in tasks:
-        group = play_group(env, agent, task, seed=seed)
-        yield with_reward_values(group, rewards) if rewards else group
+def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[Task]], Iterator[Group]]:
+    """What plays tasks in order: this process, or workers. A wrong name is told here, before anything is written."""
+    if not args.workers and args.ray is None:
+        player = Player(spec)
+        return lambda tasks: map(player.group, tasks)
+    check_agent(spec.agent)
+    GroupEnv(spec.env, size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle, **spec.options)
+    return lambda tasks: _on_workers(_executor(spec, args), tasks)
+
+
+def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
+    with closing(run_units(executor, [write_task(task) for task in tasks])) as results:
+        yield from map(read_group, results)
+
+
+def _executor(spec: RolloutSpec, args: argparse.Namespace) -> Executor:
+    if args.ray is not None:
+        from creditflow.train.workers.ray_cluster import RayExecutor
+
+        return RayExecutor(spec, args.workers or 2, args.ray)
+    return ProcessExecutor(spec, args.workers)
 
 
 def _to_file(
-    out: Path,
-    env: GroupEnv,
-    agent: Agent,
-    tasks: Sequence[Task],
-    args: argparse.Namespace,
-    rewards: Mapping[str, Reward],
+    out: Path, play: Callable[[Sequence[Task]], Iterator[Group]], tasks: Sequence[Task], args: argparse.Namespace
 ) -> list[Group]:
     partial = out.with_name(out.name + ".partial")
     done: list[Group] = []
@@ -118,7 +138,7 @@ def _to_file(
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
         rest = tasks[len(done) :]
-        for group in progress(_play(env, agent, rest, args.seed, rewards), "rollout", len(rest)):
+        for group in progress(play(rest), "rollout", len(rest)):
             write_jsonl(stream, [group])
             stream.flush()
             done.append(group)

@@ -5,15 +5,14 @@
   creditflow train --resume runs/graphgpo
 
 The run folder holds the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent hf:DIR/model
-opens. --dry-run checks everything, prints the resolved config and what one iteration would cost, and trains nothing.
+opens. --dry-run checks everything that can be checked without fetching a model, prints the resolved config and what one
+iteration would cost, and trains nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
 
@@ -47,7 +46,9 @@ def run(args: argparse.Namespace) -> int:
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
     if args.dry_run:
-        _describe(settings)
+        from creditflow.train.dry_run import describe
+
+        describe(settings)
         return 0
     Trainer(settings, resume=args.resume is not None).run()
     return 0
@@ -71,30 +72,3 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
         return 0
     SuccessTrainer(settings, resume=args.resume is not None).run()
     return 0
-
-
-def _describe(settings: Any) -> None:
-    """Print the resolved config and what it amounts to; build what can be built without writing anything."""
-    import yaml
-
-    from creditflow.train.assemble import make_policy, panel_tasks, training_tasks
-    from creditflow.train.config import plain
-    from creditflow.train.run_annotators import check_annotations
-    from creditflow.wrappers import credit
-
-    scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
-    check_annotations(scheme, settings)
-    tasks = training_tasks(settings.env, settings.tasks, settings.seed)
-    model, tokenizer = make_policy(settings, None, tasks)
-    settings.speech.conversations(tokenizer)
-    print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
-    evaluation = settings.evaluation
-    for spec in dict.fromkeys(filter(None, (evaluation.panel, evaluation.final_panel))):
-        print(f"# {len(panel_tasks(settings.env, spec))} tasks in {spec}", file=sys.stderr)
-    rollout = settings.rollout
-    print(
-        f"# {type(model).__name__} with {sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} "
-        f"tokens; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} warm-up steps; "
-        f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
-        file=sys.stderr,
-    )

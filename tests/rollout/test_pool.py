@@ -1,0 +1,93 @@
+"""Handing out: in order, each unit once, whatever the executor loses, repeats or delays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.train.workers.pool import TRIES, Event, WorkerError, run_units
+
+
+class Scripted:
+    """Finishes units in an order drawn by the test, losing or repeating some; counts how many are begun."""
+
+    def __init__(self, size: int, choices: Iterator[int], *, most_losses: int = 0, repeat: bool = False) -> None:
+        self.size, self._choices, self._losses, self._repeat = size, choices, most_losses, repeat
+        self.open: list[tuple[int, str]] = []
+        self.begun: list[int] = []
+        self.lost: dict[int, int] = {}
+        self.closed = 0
+
+    def submit(self, unit: int, text: str) -> None:
+        assert len(self.open) < self.size
+        self.begun.append(unit)
+        self.open.append((unit, text))
+
+    def wait(self) -> list[Event]:
+        assert self.open, "waiting for nothing would last for ever"
+        number = next(self._choices)
+        unit, text = self.open.pop(number % len(self.open))
+        if number % 3 == 0 and self.lost.get(unit, 0) < self._losses:
+            self.lost[unit] = self.lost.get(unit, 0) + 1
+            return [Event(unit, reason="lost by the test")]
+        done = Event(unit, result=text.upper())
+        return [done, done] if self._repeat else [done]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def endless(numbers: list[int]) -> Iterator[int]:
+    while True:
+        yield from numbers
+
+
+@given(
+    st.integers(0, 20),
+    st.integers(1, 5),
+    st.lists(st.integers(0, 30), min_size=1),
+    st.integers(0, TRIES - 1),
+    st.booleans(),
+)
+def test_every_unit_is_given_once_and_in_order(
+    units: int, size: int, numbers: list[int], losses: int, repeat: bool
+) -> None:
+    executor = Scripted(size, endless(numbers), most_losses=losses, repeat=repeat)
+    texts = [f"unit {i}" for i in range(units)]
+    assert list(run_units(executor, texts)) == [text.upper() for text in texts]
+    assert executor.closed == 1
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 30), min_size=1))
+def test_no_more_than_ahead_units_wait_for_the_reader(size: int, ahead: int, numbers: list[int]) -> None:
+    executor = Scripted(size, endless(numbers))
+    for given_so_far, _ in enumerate(run_units(executor, [str(i) for i in range(20)], ahead=ahead)):
+        assert max(executor.begun) < given_so_far + ahead
+
+
+def test_a_unit_that_ends_every_worker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    executor = Scripted(2, endless([0]), most_losses=99)
+    with pytest.raises(WorkerError, match=f"unit 0 ended {TRIES} workers, the last with: lost by the test"):
+        list(run_units(executor, ["a", "b"]))
+    assert executor.closed == 1
+    assert "played again" in capsys.readouterr().err
+
+
+def test_leaving_early_closes_the_executor() -> None:
+    executor = Scripted(2, endless([0]))
+    results = run_units(executor, ["a", "b", "c"])
+    assert next(results) == "A"
+    results.close()
+    assert executor.closed == 1
+
+
+def test_an_error_that_a_worker_reports_ends_the_run() -> None:
+    class Failing(Scripted):
+        def wait(self) -> list[Event]:
+            return [Event(self.open.pop()[0], error="DataError: no such file")]
+
+    with pytest.raises(WorkerError, match=r"unit 1: DataError: no such file"):
+        list(run_units(Failing(2, endless([0])), ["a", "b"]))

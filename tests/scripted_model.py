@@ -1,0 +1,62 @@
+"""A language model made of a function: texts in, texts out, one token a character. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.backends.base import Job, Sampled, Sampling
+from creditflow.agents.language_model import Conversations, LanguageModelAgent
+from creditflow.agents.parsing import make_dialect
+from creditflow.agents.prompts import make_prompt
+
+END = 0
+
+
+class CharChat:
+    """Messages between marks; a character is a token."""
+
+    end_ids = frozenset({END})
+    opened = ""
+
+    def begin(self, system: str, user: str) -> NDArray[np.int32]:
+        return _ids(f"{system}{user}\n>")
+
+    def go_on(self, user: str, *, ended: bool) -> NDArray[np.int32]:
+        return _ids(f"\n{user}\n>")
+
+    def close(self, text: str) -> NDArray[np.int32]:
+        return np.append(_ids(text), np.int32(END))
+
+    def read(self, ids: Sequence[int]) -> str:
+        return "".join(chr(i) for i in ids if i != END)
+
+
+class ScriptedBackend:
+    """Answers every prompt with what a function makes of its text, and keeps what it was asked."""
+
+    version, context = "scripted", 0
+
+    def __init__(self, answer: Callable[[str], str]) -> None:
+        self._answer = answer
+        self.asked: list[str] = []
+
+    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+        out = []
+        for job in jobs:
+            self.asked.append("".join(map(chr, job.ids)))
+            ids = np.append(_ids(self._answer(self.asked[-1])), np.int32(END))
+            out.append(Sampled(ids, np.zeros(len(ids), np.float32)))
+        return out
+
+
+def scripted_model(answer: Callable[[str], str]) -> LanguageModelAgent:
+    """A language-model agent whose model is a function of the whole prompt."""
+    talk = Conversations(make_prompt("think-v1"), CharChat())
+    return LanguageModelAgent(ScriptedBackend(answer), talk, make_dialect("think"), Sampling(max_new_tokens=64))
+
+
+def _ids(text: str) -> NDArray[np.int32]:
+    return np.array([ord(character) for character in text], np.int32)
