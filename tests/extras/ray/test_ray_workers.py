@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
+from creditflow.train.commands import rollout
 from creditflow.train.workers.play import Player, RolloutSpec, write_task
 from creditflow.train.workers.pool import run_units
 from creditflow.train.workers.ray_cluster import RayExecutor
@@ -65,6 +67,15 @@ def test_a_killed_actor_loses_and_doubles_nothing(
     found += results
     assert found == [player.answer(unit) for unit in units]
     assert "a worker was lost (Ray:" in capsys.readouterr().err
+
+
+def test_the_command_writes_the_file_of_one_process(cluster: Any, tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    rollout.add_arguments(parser)
+    common = ["--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "5", "--group-size", "2"]
+    for name, more in (("one", []), ("ray", ["--ray", cluster.address, "--workers", "2"])):
+        assert rollout.run(parser.parse_args([*common, *more, "--out", str(tmp_path / name)])) == 0
+    assert (tmp_path / "ray").read_bytes() == (tmp_path / "one").read_bytes()
 
 
 def test_an_address_without_a_cluster_is_told() -> None:
