@@ -4,8 +4,10 @@ They are objects apart from credit: a scheme asks what a rollout achieved, not w
 ones by name; others are made of the same parts:
 
 >>> transcript = Transcript("<think>easy</think><answer>The Nile</answer>", golden=("Nile",))
->>> REWARDS["search_r1_format"](transcript), REWARDS["pica"](transcript)
-(1.0, 1.0)
+>>> REWARDS["pica"](transcript), REWARDS["search_r1_format"](transcript)  # the latter counts an example in the prompt
+(1.0, 0.2)
+>>> REWARDS["search_r1_format"](transcript._replace(prompt="Such as <answer>Rome</answer>. "))
+1.0
 >>> mild = Reward(metric="f1", form="search_r1", right_malformed=0.9, wrong_formed=0.05)
 >>> mild(transcript._replace(response="I say <answer>Nile</answer>"))
 0.9
