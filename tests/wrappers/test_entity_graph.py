@@ -30,7 +30,7 @@ def test_distances_are_shortest_paths_to_the_answer(pairs: Any, answer: int, dir
     graph: Any = nx.DiGraph() if directed else nx.Graph()
     graph.add_nodes_from(names)
     graph.add_edges_from((names[a], names[b]) for a, b in pairs)
-    known = dict(nx.single_target_shortest_path_length(graph, names[answer]))
+    known = nx.single_source_shortest_path_length(graph.reverse() if graph.is_directed() else graph, names[answer])
     expected = [known.get(name, np.inf) for name in names]
     assert EntityGraph.from_task(task).distances(directed=directed).tolist() == expected
 

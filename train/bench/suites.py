@@ -68,10 +68,13 @@ def suite_name(spec: str) -> str:
 
     Raises:
         ConfigError: unknown; suggests the near one.
+        DataError: there is nothing at its path.
     """
-    name = spec.partition("@")[0]
+    name, at, path = spec.partition("@")
     if name not in SUITES:
         raise unknown_name("suite", name, SUITES)
+    if at and not Path(path).exists():
+        raise DataError(f"suite {spec!r}: {path} does not exist")
     return name
 
 
@@ -90,8 +93,6 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     name, at, path = spec.partition("@")
     suite_name(spec)
     if at:
-        if not Path(path).exists():
-            raise DataError(f"suite {spec!r}: {path} does not exist")
         if name == "grids" or not ENVIRONMENTS[name].files:
             raise ConfigError(f"suite {spec!r}: {name} takes no files")
     kinds, why = exact_kinds(spec)
