@@ -92,9 +92,8 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     """
     name, at, path = spec.partition("@")
     suite_name(spec)
-    if at:
-        if name == "grids" or not ENVIRONMENTS[name].files:
-            raise ConfigError(f"suite {spec!r}: {name} takes no files")
+    if at and (name == "grids" or not ENVIRONMENTS[name].files):
+        raise ConfigError(f"suite {spec!r}: {name} takes no files")
     kinds, why = exact_kinds(spec)
     limit = preset.log if kinds else preset.played.tasks
     short = name if not at else f"{name}@{Path(path).parent.name}/{Path(path).stem}"
