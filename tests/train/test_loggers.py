@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ def frames(data: bytes) -> Iterator[bytes]:
             at += left
             continue
         length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        if at + 7 + length > len(data):  # still being written
+            return
         begun += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # a whole record, or the last piece of one
@@ -58,12 +61,23 @@ def frames(data: bytes) -> Iterator[bytes]:
             begun = b""
 
 
+def histories(data: bytes) -> list[dict[str, Any]]:
+    """The rows of a run file, without what wandb adds to them."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    kept = []
+    for frame in frames(data):
+        record = Record.FromString(frame)
+        if record.WhichOneof("record_type") == "history":
+            items = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+            kept.append({name: value for name, value in items.items() if not name.startswith("_")})
+    return kept
+
+
 @pytest.mark.loggers
 @pytest.mark.filterwarnings("default")  # wandb's own imports warn
 def test_weights_and_biases_keeps_every_number_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed: pip install 'creditflow[train-log]'")
-    from wandb.proto.wandb_internal_pb2 import Record
-
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     for name in ("CACHE", "CONFIG", "DATA"):
@@ -73,10 +87,9 @@ def test_weights_and_biases_keeps_every_number_offline(tmp_path: Path, monkeypat
         journal.write("rl", step, "iteration", {**VALUES, "loss": step / 4})
     journal.close()
     (path,) = (tmp_path / "run").glob("wandb/offline-run-*/*.wandb")
-    kept = []
-    for frame in frames(path.read_bytes()):
-        record = Record.FromString(frame)
-        if record.WhichOneof("record_type") == "history":
-            items = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
-            kept.append({name: value for name, value in items.items() if not name.startswith("_")})
-    assert kept == [{"rl/iteration/loss": step / 4, "rl/iteration/success": 1} for step in range(300)]
+    wanted = [{"rl/iteration/loss": step / 4, "rl/iteration/success": 1} for step in range(300)]
+    # a process of wandb's own writes the file and may still be at it when finish() returns
+    deadline = time.monotonic() + 60.0
+    while len(kept := histories(path.read_bytes())) < len(wanted) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert kept == wanted
