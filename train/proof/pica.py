@@ -287,7 +287,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.out:
         facts = _facts(sys.argv[1:] if argv is None else argv)
         with atomic_writer(args.out) as stream:
-            stream.write(json.dumps(facts | result, indent=1) + "\n")
+            # the work folder is this machine's own
+            stream.write(json.dumps(facts | result, indent=1).replace(str(work), "WORK") + "\n")
     return 0 if result["holds"] else 1
 
 
