@@ -62,7 +62,7 @@ class Conversations:
     chat: Chat
     history: Literal["append", "window"] = "append"
     window: int = 2
-    lessons: Callable[[View], str] = lambda view: ""  # noqa: ARG005 - most agents have none
+    lessons: Callable[[View], str] = lambda _view: ""
     _running: WeakKeyDictionary[AgentEnv[Any, Any, Any], _Conversation] = field(default_factory=WeakKeyDictionary)
 
     def __post_init__(self) -> None:

@@ -153,6 +153,8 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     env_name: ClassVar[str]  # "sokoban"; prefix of task ids
     # True: the observation answers the last action, so a refusal is seen in it; False: it pictures the state
     replies: ClassVar[bool] = False
+    # True: the list of admissible actions gives the solution away; it is for scripted players, never for prompts
+    actions_tell: ClassVar[bool] = False
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:

@@ -75,6 +75,11 @@ class Prompt:
                 if slot not in allowed.get(part, _NAMES):
                     raise unknown_name(f"slot of {self.name}.{part}", slot, allowed.get(part, _NAMES))
 
+    @property
+    def lists_actions(self) -> bool:
+        """Whether the agent is shown the admissible actions."""
+        return any("{actions}" in part for part in (self.system, self.first, self.later, self.windowed))
+
     def fill(self, part: str, slots: Slots) -> str:
         """One part with its slots filled; slots' own braces are left alone."""
         return _substitute(getattr(self, part), {name: getattr(slots, name) for name in _NAMES})
@@ -94,8 +99,13 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, lessons: str = "") -> 
         lessons: of earlier trials.
 
     Raises:
-        ConfigError: the observation is not a text.
+        ConfigError: the observation is not a text, or the prompt would list actions that give the solution away.
     """
+    if view.env.actions_tell and prompt.lists_actions:
+        raise ConfigError(
+            f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
+            "away; set speech.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
+        )
     if not isinstance(view.observation, str):
         raise ConfigError(
             f"a language model reads text, but this environment's observations are {type(view.observation).__name__}; "

@@ -248,7 +248,9 @@ def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
             "instruction_text": goal.instruction,
             "attributes": list(goal.attributes),
             "price_upper": goal.price_cap if goal.price_cap < NO_CAP else int(NO_CAP),
-            "goal_options": dict(goal.options) if goal.named_options else list(goal.options),  # type: ignore[arg-type]  # pairs, when named
+            "goal_options": {option[0]: option[1] for option in goal.options}
+            if goal.named_options
+            else list(goal.options),
             "weight": goal.weight if goal.named_options else 1,
         }
         for goal in goals

@@ -68,6 +68,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     """
 
     env_name: ClassVar[str] = "wikisearch"
+    actions_tell: ClassVar[bool] = True  # the right answer is listed once its evidence was read
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}
 
     def __init__(

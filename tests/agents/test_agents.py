@@ -109,8 +109,11 @@ def test_a_group_without_credit_changes_nothing():
 
 
 def test_agents_are_made_by_name():
-    assert make_agent("noisy:0.25").noise == 0.25  # type: ignore[attr-defined]  # of its own class
-    assert make_agent("tabular:0.5").guidance == 0.5  # type: ignore[attr-defined]  # of its own class
+    noisy, tabular = make_agent("noisy:0.25"), make_agent("tabular:0.5")
+    assert isinstance(noisy, NoisyExpert)
+    assert noisy.noise == 0.25
+    assert isinstance(tabular, TabularAgent)
+    assert tabular.guidance == 0.5
     for spec, said in (("expret", "did you mean 'expert'"), ("random:3", "takes no argument"), ("noisy:x", "a number")):
         with pytest.raises(ConfigError, match=said):
             make_agent(spec)

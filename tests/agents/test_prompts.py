@@ -96,7 +96,7 @@ def test_a_windowed_prompt_repeats_the_task_in_every_environment(env: str) -> No
     step = group.step({0: info["admissible_actions"][-1]})[0]
     member = group.members[0]
     view = View(step.observation, step.info, member.turns, member.base, np.random.default_rng(0))
-    task = slots_of(make_prompt("think-v1"), view, window=1).task
+    task = slots_of(make_prompt("search-v1" if env == "wikisearch" else "think-v1"), view, window=1).task
     assert task
     assert env == "sokoban" or task in observation
 
@@ -106,3 +106,22 @@ def test_search_prompts_never_show_the_list_of_actions(name: str) -> None:
     prompt = make_prompt(name)
     assert "{actions}" not in "".join(astuple(prompt))
     assert all("{task}" in getattr(prompt, part) for part in ("first", "windowed"))
+
+
+def test_a_prompt_does_not_list_actions_that_give_the_answer_away() -> None:
+    env = GroupEnv("wikisearch", size=1, world={"articles": 200, "questions": 2, "seed": 3})
+    [(observation, info)] = env.reset(seed=0)
+    base = env.members[0].base
+    while not (action := base.oracle.optimal_actions(base.get_state())[0]).startswith("answer"):
+        step = env.step({0: action})[0]
+        observation, info = step.observation, step.info
+    assert action in info["admissible_actions"]
+    view = View(observation, info, env.members[0].turns, base, np.random.default_rng(0))
+    for prompt in PROMPTS.values():
+        if prompt.lists_actions:
+            with pytest.raises(ConfigError, match="search-v1"):
+                slots_of(prompt, view)
+        else:
+            slots = slots_of(prompt, view)
+            assert not any(action in prompt.fill(part, slots) for part in ("first", "later", "windowed"))
+    assert {prompt.name for prompt in PROMPTS.values() if prompt.lists_actions} == {"think-v1", "action-v1", "react-v1"}

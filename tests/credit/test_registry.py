@@ -41,7 +41,7 @@ def test_every_preset_constructs_with_every_value_of_every_option(name, semantic
             except ConfigError as error:  # combinations without meaning say what to use instead
                 assert "use" in str(error), error
     with pytest.raises(FrozenInstanceError):
-        scheme.std_eps = 1.0  # type: ignore[attr-defined]  # typed as the base class, or wrong on purpose
+        scheme.std_eps = 1.0  # type: ignore[attr-defined]  # typed as the base class
 
 
 def test_the_default_is_the_paper():
@@ -52,7 +52,7 @@ def test_the_default_is_the_paper():
 @pytest.mark.parametrize("name", [name for name in credit.names() if hasattr(credit.make(name), "stats_over")])
 def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name):
     preset = credit.make(name)
-    assert (preset.std_eps, preset.invalid_penalty, preset.stats_over) == (0.0, 0.0, "trajectories")  # type: ignore[attr-defined]  # typed as the base class, or wrong on purpose
+    assert (preset.std_eps, preset.invalid_penalty, preset.stats_over) == (0.0, 0.0, "trajectories")  # type: ignore[attr-defined]  # typed as the base class
 
 
 @pytest.mark.parametrize(
@@ -150,15 +150,15 @@ def test_a_registered_scheme_is_made_listed_and_explained():
     scheme = credit.make("last_turn", bonus=2.0)
     assert isinstance(scheme, cls)
     assert scheme.assign(group(walk("s a g"))).flat_advantages.tolist() == [0.0, 2.0]
-    assert credit.make("last_turn", semantics="shout").assign(group(walk("s g"))).flat_advantages.tolist() == [5.0]  # type: ignore[arg-type]  # typed as the base class, or wrong on purpose
+    assert credit.make("last_turn", semantics="shout").assign(group(walk("s g"))).flat_advantages.tolist() == [5.0]  # type: ignore[arg-type]  # no such semantics: the mistake under test
     assert "bonus" in credit.explain("last_turn")
     credit.check_credit(scheme, draws=5)
 
 
 def test_a_parameter_may_have_any_type_hint():
     credit.register(last_turn())
-    assert credit.make("last_turn", limit=3).limit == 3  # type: ignore[attr-defined]  # typed as the base class, or wrong on purpose
-    assert credit.make("last_turn", limit=None).limit is None  # type: ignore[attr-defined]  # typed as the base class, or wrong on purpose
+    assert credit.make("last_turn", limit=3).limit == 3  # type: ignore[attr-defined]  # typed as the base class
+    assert credit.make("last_turn", limit=None).limit is None  # type: ignore[attr-defined]  # typed as the base class
     assert "int | None" in credit.explain("last_turn")
 
 

@@ -74,7 +74,7 @@ def test_tokens_that_do_not_fit_together_are_refused(change, message):
 
 
 def test_turns_given_as_a_list_are_kept_as_a_tuple():
-    trajectory = replace(walk("s a g"), turns=list(walk("s a g").turns))  # type: ignore[arg-type]  # wrong on purpose, or a literal
+    trajectory = replace(walk("s a g"), turns=list(walk("s a g").turns))  # type: ignore[arg-type]  # a list, which becomes a tuple
     assert trajectory == walk("s a g")
 
 
@@ -85,7 +85,7 @@ def test_a_turn_is_valid_if_it_was_parsed_and_admissible():
 
 
 def test_every_stop_reason_says_what_kind_of_end_it_is():
-    kinds = {reason: walk("s g", reason).end for reason in STOP_REASONS}  # type: ignore[arg-type]  # wrong on purpose, or a literal
+    kinds = {reason: walk("s g", reason).end for reason in STOP_REASONS}  # type: ignore[arg-type]  # each is one of the literals
     assert {r for r, k in kinds.items() if k == GOAL} == {"success"}
     assert {r for r, k in kinds.items() if k == FAILED} == {"failed", "format"}
     assert {r for r, k in kinds.items() if k == TRUNCATED} == {"env_limit", "token_limit", "tool_limit", "env_error"}
@@ -225,7 +225,7 @@ def test_by_task_joins_groups_and_keeps_ids_unique_and_branches_attached():
 
 def test_collecting_by_something_else_suggests_the_near_name():
     with pytest.raises(ConfigError, match="did you mean 'task'"):
-        group_trajectories([member("1", "a")], by="tasks")  # type: ignore[arg-type]  # wrong on purpose, or a literal
+        group_trajectories([member("1", "a")], by="tasks")  # type: ignore[arg-type]  # the misspelling is the test
 
 
 def test_the_same_rollouts_may_be_grouped_with_others():

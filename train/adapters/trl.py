@@ -58,12 +58,12 @@ from creditflow.train.adapters.trl_support import check_arguments, require_trl
 require_torch()
 require_trl()
 
-import torch  # noqa: E402 - what is missing is named first
-from datasets import Dataset  # noqa: E402
-from torch.utils.data import Sampler  # noqa: E402
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+import torch
+from datasets import Dataset
+from torch.utils.data import Sampler
+from trl import GRPOConfig, GRPOTrainer
 
-from creditflow.train.adapters.trl_rollout import (  # noqa: E402 - imports torch
+from creditflow.train.adapters.trl_rollout import (
     ADVANTAGES,
     LOSS_MASK,
     CreditRollout,
@@ -71,8 +71,8 @@ from creditflow.train.adapters.trl_rollout import (  # noqa: E402 - imports torc
     SyncedBackend,
     episode_return,
 )
-from creditflow.train.annotate import Annotator  # noqa: E402
-from creditflow.wrappers.credit.base import Scheme  # noqa: E402
+from creditflow.train.annotate import Annotator
+from creditflow.wrappers.credit.base import Scheme
 
 __all__ = ["CreditGRPOTrainer", "Play"]
 

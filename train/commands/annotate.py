@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     make_env = None
     if args.env:
         settings = env_arguments(args)
-        make_env = lambda: make(env_id(args.env), **settings)  # noqa: E731 - one use
+        make_env = partial(make, env_id(args.env), **settings)
     context = Context(parse_settings(args.set), make_env, args.device)
     annotator = make_annotator(args.annotator, context)
     groups = read_groups(sys.stdin if args.input == "-" else args.input)

@@ -10,6 +10,7 @@ import numpy as np
 
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
 from creditflow.wrappers.tokens import Tokens
 
 __all__ = ["random_group"]
@@ -59,10 +60,10 @@ def random_group(
                 )
             )  # fmt: skip
             state = int(moves[state, action])
-        reason = "success" if success else str(rng.choice(["failed", "env_limit"]))
+        reason: StopReason = "success" if success else ("failed", "env_limit")[int(rng.integers(2))]
         members.append(
             Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,  # type: ignore[arg-type]  # drawn from the literals
+                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,
                 final_text_key=_seen(turns[-1].next_state_key, length),
             )
         )  # fmt: skip

@@ -163,7 +163,7 @@ def test_task_types_limit_what_is_drawn() -> None:
 
 def test_a_folder_is_listed_in_the_order_of_its_paths() -> None:
     env = ALFWorldEnv(data_path=DATA, split="valid_unseen")
-    paths = [path.as_posix() for path in env.tasks.paths]  # type: ignore[attr-defined]  # a FolderTasks, or wrong on purpose
+    paths = [path.as_posix() for path in env.tasks.paths]  # type: ignore[attr-defined]  # a FolderTasks
     assert paths == sorted(paths, key=lambda path: path.split("/"))
     assert len(env.tasks.task_ids()) == len(paths)
     env.reset(seed=1)
@@ -390,7 +390,7 @@ def test_a_snapshot_continues_in_another_environment_as_if_nothing_had_happened(
 )
 def test_what_is_no_snapshot_is_refused(text: object) -> None:
     with pytest.raises(DataError, match="snapshot"):
-        ALFWorldEnv().set_state(text)  # type: ignore[arg-type]  # a FolderTasks, or wrong on purpose
+        ALFWorldEnv().set_state(text)  # type: ignore[arg-type]  # no text: the mistake under test
 
 
 @pytest.mark.parametrize(
