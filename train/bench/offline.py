@@ -105,7 +105,9 @@ def measure(
     (apart,) = rng.spawn(1)  # what is held out changes no draw of the rest
     played = [simulate(mdp, policy[None], size, rng, name=f"g{i}")[0] for i in range(groups)]
     where = [judge.locate(group) for group in played]
-    held = [simulate(mdp, policy[None], HELD_OUT * size, apart)[0] for _ in played if any("[fitted]" in n for n in names)]
+    held = [
+        simulate(mdp, policy[None], HELD_OUT * size, apart)[0] for _ in played if any("[fitted]" in n for n in names)
+    ]
 
     @cache
     def fed(name: str) -> list[Group]:
