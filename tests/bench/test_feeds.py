@@ -138,16 +138,17 @@ def test_an_exact_critic_of_shaped_returns_expects_what_is_paid(slip: float) -> 
 
 
 def test_fed_columns_change_no_draw_of_the_others() -> None:
-    alone, beside = (
-        asdict(measure(chain(), LOGITS, names, np.random.default_rng(0), size=4, groups=6).columns["gigpo"])
-        for names in (["gigpo", "oracle_adv"], ["gigpo", "mt_ppo[fitted]", "oracle_adv"])
-    )
-    assert alone == pytest.approx(beside, rel=1e-6, nan_ok=True)  # steps of one KL are searched for together
-    alone, beside = (
-        learn_exactly(chain(), LOGITS, names, np.random.default_rng(0), size=4, updates=4, kl=0.01).curves["gigpo"]
-        for names in (["gigpo"], ["gigpo", "mt_ppo[fitted]"])
-    )
-    assert alone.points == pytest.approx(beside.points, rel=1e-6)
+    names = ["gigpo", "mt_ppo[fitted]", "oracle_adv"]
+    measured = [
+        asdict(measure(chain(), LOGITS, own, np.random.default_rng(0), size=4, groups=6).columns["gigpo"])
+        for own in (["gigpo", "oracle_adv"], names)
+    ]
+    assert measured[0] == pytest.approx(measured[1], rel=1e-6, nan_ok=True)  # steps of one KL are searched for together
+    curves = [
+        learn_exactly(chain(), LOGITS, own, np.random.default_rng(0), size=4, updates=4, kl=0.01).curves["gigpo"]
+        for own in (["gigpo"], names)
+    ]
+    assert curves[0].points == pytest.approx(curves[1].points, rel=1e-6)
 
 
 def test_names_are_fed_by_what_can_be_learned() -> None:
