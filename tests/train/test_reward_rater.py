@@ -19,7 +19,9 @@ from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 MARK = "<|vision_start|>"
-SIZES = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=96, init=0.1)
+SIZES = ScratchConfig(
+    hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=96, init=0.1
+)
 
 
 def folder_of(path: Path, kind: str, **text: Any) -> str:
