@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from toy_success import success_folder
 
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.registry import Context
 from creditflow.train.annotate.reward_rater import FolderRater
 from creditflow.train.annotate.success import make
-from creditflow.train.annotate.success_encoding import Encoder, TextConfig
-from creditflow.train.annotate.success_model import SuccessModel, save_success
-from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 MARK = "<|vision_start|>"
-SIZES = ScratchConfig(
-    hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=96, init=0.1
-)
-
-
-def folder_of(path: Path, kind: str, **text: Any) -> str:
-    tokenizer = build_tokenizer(["find ash birch cedar elm look seen"] * 4, SIZES)
-    model = SuccessModel(build_model(SIZES, tokenizer, seed=1, device=torch.device("cpu")))
-    with torch.no_grad():
-        model.score.weight.normal_(generator=torch.Generator().manual_seed(0))
-    words = ("find", "look", "seen") if text.get("names") == "symbols" else ()
-    save_success(path, model, tokenizer, kind, Encoder(tokenizer, TextConfig(**text), SIZES.positions, words))
-    return str(path)
 
 
 def episode() -> tuple[Turn, ...]:
@@ -42,7 +26,7 @@ def episode() -> tuple[Turn, ...]:
 
 @pytest.mark.parametrize("kind", ["paper", "hazard"])
 def test_an_episode_is_rated_as_the_annotator_rates_it(kind: str, tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "model", kind)
+    folder = success_folder(tmp_path / "model", kind)
     rater = FolderRater(folder, device="cpu")
     member = Trajectory("t", "g", "task", episode(), True, 1.0, "success", "s2")
     annotator = make(folder, Context(device="cpu"))
@@ -54,7 +38,7 @@ def test_an_episode_is_rated_as_the_annotator_rates_it(kind: str, tmp_path: Path
 
 
 def test_every_placeholder_has_its_hazard_which_nothing_behind_it_changes(tmp_path: Path) -> None:
-    rater = FolderRater(folder_of(tmp_path / "model", "hazard"), device="cpu")
+    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     long = rater.read_text(f"find ash look elm{MARK}\n seen elm look ash{MARK}")
     short = rater.read_text(f"find ash look elm{MARK} look birch{MARK} the rest is not read")
     alone = rater.hazards([rater.read_text(f"find ash look elm{MARK}")])[0]
@@ -66,7 +50,7 @@ def test_every_placeholder_has_its_hazard_which_nothing_behind_it_changes(tmp_pa
 
 
 def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "model", "hazard")
+    folder = success_folder(tmp_path / "model", "hazard")
     known = FolderRater(folder, device="cpu", placeholder="<|end|>")
     text = known.read_text("find ash<|end|> look<|end|>")
     mark = known._encoder.tokenizer.get_vocab()["<|end|>"]
@@ -77,13 +61,13 @@ def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path
 
 
 def test_names_become_symbols_for_a_model_that_reads_symbols(tmp_path: Path) -> None:
-    rater = FolderRater(folder_of(tmp_path / "model", "hazard", names="symbols"), device="cpu")
+    rater = FolderRater(success_folder(tmp_path / "model", "hazard", names="symbols"), device="cpu")
     ids = rater.read_text(f"find ash{MARK} look ash{MARK}").ids
     assert "ash" not in rater._encoder.tokenizer.decode(ids.tolist())
 
 
 def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    rater = FolderRater(folder_of(tmp_path / "model", "hazard"), device="cpu")
+    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     for text, message in (
         ("find ash", "no placeholder"),
         (f"{MARK}find ash", "begins with a placeholder"),
@@ -91,3 +75,11 @@ def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=message):
             rater.read_text(text)
+
+
+def test_a_turn_in_which_nothing_was_said_is_rated_and_a_log_without_texts_refused(tmp_path: Path) -> None:
+    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
+    first, last = episode()
+    assert len(rater.success([rater.read_turns([replace(first, action="", parsed=False), last])])[0]) == 3
+    with pytest.raises(DataError, match="turn 0 has no action"):
+        rater.read_turns([replace(first, action=""), last])

@@ -3,8 +3,8 @@
 ``POST /get_reward``  {"query": [text, …], "prompts": []} → {"rewards": [[h, …] a text], "scores": the same, "extra_logs":
                       {"dummy_scores": the same}}; h, one for each placeholder in the text, is the probability that the
                       step which ends there is the first error. For models of hazards only.
-``POST /success``     {"episodes": [{"turns": [{"observation", "action", "response"}, …]}, …]} → {"success": [[f(0), …,
-                      f(T)] an episode], "model", "parameters"}: what ``annotate --with success:DIR`` writes, of any model.
+``POST /success``     {"episodes": [{"turns": [{"observation", "action", "response", "valid"}, …]}, …]} → {"success":
+                      [[f(0), …, f(T)] an episode], "model", "parameters"}: what ``annotate --with success:DIR`` writes, of any model.
 ``GET /health``       which model, how busy it is
 
 The released service takes one text a request, of any size, and has no limits; here everything is bounded. No torch here:
@@ -139,11 +139,21 @@ def episodes_of(body: Any, limits: RewardLimits) -> tuple[tuple[Turn, ...], ...]
         if len(turns) > limits.turns:
             raise BadRequestError("too_long", loc, f"an episode has at most {limits.turns} turns")
         texts = [[turn.get(name, "") for name in TEXTS] for turn in turns]
-        if not all(isinstance(text, str) for own in texts for text in own):
-            raise BadRequestError("string_type", loc, f"{', '.join(TEXTS)} of a turn are texts")
+        valid = [turn.get("valid", True) for turn in turns]
+        if not all(isinstance(text, str) for own in texts for text in own) or not all(
+            isinstance(v, bool) for v in valid
+        ):
+            raise BadRequestError(
+                "string_type", loc, f"{', '.join(TEXTS)} of a turn are texts, 'valid' is true or false"
+            )
         if sum(len(text) for own in texts for text in own) > limits.text_chars:
             raise BadRequestError("string_too_long", loc, f"an episode has at most {limits.text_chars} characters")
-        found.append(tuple(Turn("", did, "", observation=saw, response=said) for saw, did, said in texts))
+        found.append(
+            tuple(
+                Turn("", did, "", parsed=read, observation=saw, response=said)
+                for (saw, did, said), read in zip(texts, valid, strict=True)
+            )
+        )
     return tuple(found)
 
 

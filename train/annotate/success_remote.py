@@ -150,7 +150,7 @@ def marked_text(question: Any, turns: Sequence[Turn], placeholder: str, name: st
     whole_text, cuts = asked, []
     for t, turn in enumerate(turns):
         said = turn.response or turn.action
-        if not said or (t and not turn.observation):
+        if (not said and turn.valid) or (t and not turn.observation):
             raise AnnotationError(f"trajectory {name!r}, turn {t} was recorded without texts; record the log with them")
         whole_text += (turn.observation if t else "") + said
         cuts.append(len(compact_text(whole_text)))
@@ -163,8 +163,8 @@ def marked_text(question: Any, turns: Sequence[Turn], placeholder: str, name: st
     return f"{placeholder}\n".join(pieces) + placeholder
 
 
-def _shown(turn: Turn) -> dict[str, str]:
-    return {"observation": turn.observation, "action": turn.action, "response": turn.response}
+def _shown(turn: Turn) -> dict[str, Any]:
+    return {"observation": turn.observation, "action": turn.action, "response": turn.response, "valid": turn.valid}
 
 
 def _numbers(given: Any, wanted: Sequence[int]) -> list[NDArray[np.float64]]:
