@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 import numpy as np
@@ -66,8 +67,14 @@ def open_feed(name: str, horizon: int, key: Key) -> Feed:
     column = None if name in ORACLES else scheme_column(name)
     if column is None or not column.feed:
         return _Unfed()
-    scheme = column.made(horizon, key)
+    scheme = _made(name, horizon, key)
     return _Exact(scheme) if column.feed == "exact" else _Fitted(scheme, key)
+
+
+@lru_cache(maxsize=64)
+def _made(name: str, horizon: int, key: Key) -> Scheme:
+    """Schemes are checked when they are made; every measured group asks for one."""
+    return scheme_column(name).made(horizon, key)
 
 
 def feed_log(name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group]) -> list[Group]:

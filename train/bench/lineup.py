@@ -60,7 +60,7 @@ def line_up(
         fed = feed_log(name, horizon, groups, earlier)
         reason = next(filter(None, map(scheme.undefined_on, fed)), "")
         if reason and not column.feed and feedable(name):
-            reason += f"; by its name, --schemes {name}, it is fed with fitted ones (preset full does it for all)"
+            reason += f"; asked for by name, --schemes {name}, it is fed by the bench"
         if not reason:
             try:
                 given = [column.bind(horizon, "state")(group) for group in fed]
