@@ -94,3 +94,13 @@ def test_a_scheme_over_annotations_trains_by_its_name(
         for name in run.scheme.needs:
             assert np.isfinite(group.annotation(name)).all()
             assert all(name in member.provenance for member in group.trajectories)
+
+
+def test_the_gpu_script_writes_every_annotation_or_says_why_not(tmp_path: Path) -> None:
+    from creditflow import credit
+    from creditflow.train.gpu_curves import ONLY_TOY, WITHOUT, _writers
+
+    needy = {name for name in credit.names() if credit.make(name).needs}
+    assert set(WITHOUT) <= needy
+    for name in needy - set(ONLY_TOY):
+        assert (_writers(name, tmp_path, tmp_path) is None) == (name in WITHOUT)
