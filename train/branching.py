@@ -2,7 +2,8 @@
 
 After ARPO (Dong et al. 2025, arXiv 2507.19849): entropy rises after a tool's answer where the way on is open, and
 samples are worth more there than at the start. A branch begins at a snapshot of the environment, before the answer
-that was so uncertain, and stores its own turns only.
+that was so uncertain, and stores its own turns only. What branches leave of a group's budget, ARPO spends on fresh
+episodes: that is ``refill``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class BranchConfig:
         per_turn: branches that a forked turn gets.
         tokens: no group is forked any more once it has generated this many tokens; 0 for no limit. A branch's prefix
             was generated once and is counted once.
+        refill: a group that forked too little plays fresh episodes, once its own are over, until it has ``total``
+            (within ``tokens``), so that every task costs the same number of rollouts. They cannot fork any more.
         prefix: the advantage of turns that several trajectories share: "mean" over all of them, or that of the
             trajectory that stores them ("own").
     """
@@ -42,11 +45,16 @@ class BranchConfig:
     threshold: float = 0.5
     per_turn: int = 1
     tokens: int = 0
+    refill: bool = False
     prefix: Literal["mean", "own"] = "mean"
 
     def __post_init__(self) -> None:
         if min(self.total, self.tokens) < 0 or min(self.first, self.per_turn) < 1:
             raise ConfigError("branching: total and tokens must not be negative, first and per_turn at least 1")
+
+    def room(self, episodes: int, written: int) -> int:
+        """How many trajectories more a group may have, which has so many and has generated so many tokens."""
+        return 0 if self.tokens and written >= self.tokens else max(self.total - episodes, 0)
 
     def wants(self, entropy: float, at_first: float) -> bool:
         """Whether a turn with this entropy is forked, in an episode that began with that one."""

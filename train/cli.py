@@ -38,6 +38,7 @@ COMMANDS = {
     "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
     "serve-search": "serve a search index on this machine, in the dialects that search agents speak",
+    "serve-reward": "serve a success model on this machine, as PiCA's released reward service does",
     "data": "list, import and verify data of your own",
 }
 

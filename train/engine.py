@@ -98,11 +98,12 @@ class _Seat:
 
 @dataclass(slots=True)
 class _Table:
-    """One task: its episodes, branches last, and how many tokens they wrote."""
+    """One task: its episodes, branches last, how many tokens they wrote, and whether it cannot begin any more."""
 
     task: Task
     seats: list[_Seat]
     written: int = 0
+    closed: bool = False
 
 
 class Arena:
@@ -167,7 +168,7 @@ class Arena:
         if tasks and not any(table.seats for table in tables):
             raise EpisodeError(f"no group could begin; the first error was: {report.errors[0]}")
         spare = iter(self._spare_branches())
-        while running := [(table, seat) for table in tables for seat in table.seats if seat.running]:
+        while running := self._running(tables, report, spare, seed, iteration, trial):
             decisions = agent.act([seat.view() for _, seat in running])
             for (table, seat), decision in zip(running, decisions, strict=True):
                 if self.branching.total:
@@ -185,6 +186,34 @@ class Arena:
             for table in tables
             if table.seats
         ]
+
+    def _running(
+        self, tables: Sequence[_Table], report: Report, spare: Iterator[GroupEnv], seed: int, iteration: int, trial: int
+    ) -> list[tuple[_Table, _Seat]]:
+        """Episodes that go on; fresh ones of groups that are over and have room are among them."""
+        for table in tables:
+            over = table.seats and not table.closed and not any(seat.running for seat in table.seats)
+            if self.branching.refill and over:
+                identity = table.seats[0].recorder.identity
+                for _ in range(self.branching.room(len(table.seats), table.written)):
+                    env, replica = next(spare), len(table.seats)
+                    try:
+                        start = env.begin_member(
+                            task=dict(table.task.content),
+                            group_id=identity["group_id"],
+                            replica=replica,
+                            seed=seed,
+                            trial=trial,
+                        )
+                    except CreditflowError:
+                        raise  # as in ``_sit``
+                    except Exception as error:  # noqa: BLE001 - as there: the group stays as large as it is
+                        report.errors.append(f"{type(error).__name__}: {error}"[:300])
+                        table.closed = True
+                        break
+                    rng = episode_rng(seed, iteration, table.task.task_id, replica, trial)
+                    table.seats.append(_Seat(env, 0, *start, rng))
+        return [(table, seat) for table in tables for seat in table.seats if seat.running]
 
     def _spare_branches(self) -> Iterator[GroupEnv]:
         """Environments for branches, made when they are first needed."""
@@ -211,11 +240,10 @@ class Arena:
         unsure = rise(tokens.entropies, config.first)
         if seat.unsure_at_first is None:
             seat.unsure_at_first = unsure
-        spent = config.tokens and table.written >= config.tokens
-        if turn < seat.may_fork_at or spent or not config.wants(unsure, seat.unsure_at_first):
+        if turn < seat.may_fork_at or not config.wants(unsure, seat.unsure_at_first):
             return
         recorder, task = seat.recorder, table.task
-        for _ in range(min(config.per_turn, config.total - len(table.seats))):
+        for _ in range(min(config.per_turn, config.room(len(table.seats), table.written))):
             env, replica = next(spare), len(table.seats)
             env.begin_branch(
                 recorder.base.get_state(),

@@ -30,6 +30,12 @@ __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
 
 FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # these first, should the time run out
 CONTROLS = ("gigpo_shuffled", "more_sft")
+ONLY_TOY = ("pica",)  # with a success model that was never trained, to show that the path is whole
+WITHOUT = {
+    "pica": "train a success model on search logs first (kind: success_model)",
+    "tips": "Sokoban's tasks have no answers",
+    "igpo": "Sokoban's tasks have no answers",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +148,33 @@ def _learn(folder: Path, scheme: str, seed: int, overrides: Sequence[str], toy: 
     if scheme == "more_sft":
         return _run(_settings(folder, scheme, seed, overrides, toy, *begin, "update.iterations=0"))
     made = credit.make(scheme)
-    if made.requires:
-        return {"skipped": f"needs annotations: {', '.join(made.requires)}"}
-    return _run(_settings(folder, scheme, seed, overrides, toy, *begin, "sft.episodes=0", f"credit.scheme={scheme}"))
+    written = _writers(scheme, start, folder) if made.needs else ()
+    if written is None or (scheme in ONLY_TOY and not toy):
+        return {"skipped": f"needs {', '.join(made.needs)}, which nothing here writes: {WITHOUT.get(scheme, scheme)}"}
+    return _run(
+        _settings(folder, scheme, seed, overrides, toy, *begin, "sft.episodes=0", f"credit.scheme={scheme}", *written)
+    )
+
+
+def _writers(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
+    """Settings under which the scheme's annotations are written on Sokoban; None if they cannot be."""
+    if scheme in ("mt_ppo", "ppo_gae"):
+        return ("critic.kind=shared",)
+    if scheme == "prm":  # the judge is the oracle: a turn is marked down when it loses the level
+        return ("credit.annotators=[oracle]", "credit.parameters={value: value.oracle, form: increase}")
+    if scheme == "pica":
+        model = _untrained_success(policy, folder / "success")
+        return (f"credit.annotators=['success:{model}']", "credit.parameters={penalty: 0.0, baseline: group}")
+    return None
+
+
+def _untrained_success(policy: Path, path: Path) -> Path:
+    """A success model that begins as the warm-up's network and has learned nothing: it says 1/2 of every state."""
+    from creditflow.agents.pretrained import open_pretrained
+    from creditflow.train.annotate.success_encoding import Encoder, TextConfig
+    from creditflow.train.annotate.success_model import SuccessModel, save_success
+
+    if not path.exists():
+        backbone, tokenizer = open_pretrained(str(policy), device="cpu")
+        save_success(path, SuccessModel(backbone), tokenizer, "paper", Encoder(tokenizer, TextConfig()))
+    return path

@@ -165,6 +165,28 @@ class GroupEnv:
         self._running = (0,)
         return start
 
+    def begin_member(
+        self, *, task: Mapping[str, Any], group_id: str, replica: int, seed: int, trial: int = 0
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin one more episode of another group, from the start, in the only member of this one.
+
+        Args:
+            task: what is played.
+            group_id, replica, seed, trial: of the record: the episode is what member ``replica`` of a larger group would
+                have played.
+
+        Raises:
+            ConfigError: this group has several members.
+        """
+        if len(self.members) != 1:
+            raise ConfigError(f"one more episode is played by a group of one member, this has {len(self.members)}")
+        [member] = self.members
+        name = f"{group_id}/{replica}"
+        member.name_next(group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial)
+        start = member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
+        self._running = (0,)
+        return start
+
     def step(self, actions: Mapping[int, Any]) -> dict[int, Step]:
         """Step members by index; others wait.
 

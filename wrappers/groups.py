@@ -113,6 +113,23 @@ class Group:
         """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
         return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
 
+    def annotation(self, name: str) -> NDArray[np.float64]:
+        """float64 (N,): a number that an annotator wrote into every turn; nan where it did not."""
+        return np.array([turn.values.get(name, np.nan) for turn in self.turns], np.float64)
+
+    @cached_property
+    def token_counts(self) -> NDArray[np.int64]:
+        """int64 (N,): how many tokens a model wrote in each turn; 1 for turns of agents without tokens."""
+        counts = [np.zeros(0, np.int64)]
+        for trajectory in self.trajectories:
+            tokens = trajectory.tokens
+            if tokens is None:
+                counts.append(np.ones(len(trajectory.turns), np.int64))
+            else:
+                before = np.concatenate([[0], np.cumsum(tokens.mask)])
+                counts.append(np.diff(before[tokens.turn_offsets]))
+        return frozen(np.concatenate(counts).astype(np.int64))
+
     def prefix(self, index: int) -> tuple[Turn, ...]:
         """The turns before a branch's own first one, which its ancestors store; () for a trajectory that is no branch."""
         member = self.trajectories[index]

@@ -7,23 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.service import BadRequestError
 
-__all__ = ["BadRequestError", "SearchRequest", "ServerLimits", "access_request", "search_request"]
-
-
-class BadRequestError(Exception):
-    """A request that cannot be served.
-
-    Args:
-        kind: machine-readable type, as pydantic names it where it has a name.
-        loc: path to what is wrong, beginning with "body".
-        message: for people.
-        status: of the answer.
-    """
-
-    def __init__(self, kind: str, loc: tuple[str | int, ...], message: str, status: int = 422) -> None:
-        super().__init__(message)
-        self.kind, self.loc, self.status = kind, loc, status
+__all__ = ["SearchRequest", "ServerLimits", "access_request", "search_request"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,49 @@ def test_the_budget_counts_generated_tokens_and_a_prefix_once() -> None:
     for tokens, forks in ((3, []), (4, [1]), (6, [1]), (7, [1, 2])):
         group = play(BranchConfig(total=99, first=2, base=1.0, tokens=tokens), size=1)
         assert [b.fork_turn for b in branches(group)] == forks
+
+
+FILLED = BranchConfig(total=5, first=2, refill=True)  # forked where the entropy rises
+
+
+def test_a_group_that_forked_too_little_is_filled_up_with_fresh_episodes() -> None:
+    counts = []
+    for unsure in ((), (4,), range(1, 9)):
+        group = play(FILLED, Speaker(unsure))
+        counts.append(len(branches(group)))
+        fresh = group.trajectories[2 + counts[-1] :]
+        assert [t.replica for t in group.trajectories] == list(range(5))
+        assert all(not t.parent and t.turns[0].state_key == group.trajectories[0].turns[0].state_key for t in fresh)
+    assert counts[0] == 0 < counts[-1] == 3
+    assert len(play(BranchConfig(total=5, first=2), Speaker())) == 2
+
+
+def test_a_fresh_episode_is_the_one_that_a_larger_group_would_have_played() -> None:
+    [larger] = arena(BranchConfig(), size=5).play(Speaker(), [task()], seed=0)
+    assert play(FILLED, Speaker()).trajectories == larger.trajectories
+
+
+def test_no_group_is_filled_up_beyond_its_tokens() -> None:
+    for tokens, size in ((1, 2), (10_000, 5)):
+        assert len(play(replace(FILLED, tokens=tokens), Speaker())) == size
+
+
+def test_every_task_of_a_batch_is_filled_up_by_itself() -> None:
+    kept = arena(FILLED)
+    for _ in range(2):  # environments of one call serve the next
+        groups = kept.play(Speaker(), [task(), task()], seed=0)
+        assert [len(group) for group in groups] == [5, 5]
+
+
+def test_an_environment_that_fails_to_begin_again_leaves_its_group_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise OSError("no more of these")
+
+    monkeypatch.setattr(GroupEnv, "begin_member", fail)
+    report = Report()
+    groups = arena(FILLED).play(Speaker(), [task(), task()], seed=0, report=report)
+    assert [len(group) for group in groups] == [2, 2]
+    assert report.errors == ["OSError: no more of these"] * 2
 
 
 def test_equal_seeds_give_equal_branches_and_siblings_differ() -> None:

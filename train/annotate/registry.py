@@ -26,7 +26,16 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
         "DIR",
         "logp.answer, logp.answer.mean: log-likelihood of the right answer after the history so far",
     ),
-    "success": ("creditflow.train.annotate.success", "DIR", "value.pica: a success model's probability of success"),
+    "success": (
+        "creditflow.train.annotate.success",
+        "DIR",
+        "value.pica: a success model's probability of success; DIR or the URL of creditflow serve-reward",
+    ),
+    "pica-server": (
+        "creditflow.train.annotate.success_remote",
+        "URL",
+        "value.pica: from the hazards that PiCA's released reward service says, or ours",
+    ),
     "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's mark for every turn"),
     "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
 }

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from creditflow.agents.pretrained import require_torch
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotator, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.wrappers.groups import Group
@@ -69,8 +69,15 @@ class SuccessAnnotator:
         return notes
 
 
-def make(argument: str, context: Context) -> SuccessAnnotator:
-    """The annotator ``success:DIR``; DIR is what ``creditflow train`` with kind: success_model wrote to ``model/``."""
+def make(argument: str, context: Context) -> Annotator:
+    """The annotator ``success:DIR``; DIR is what ``creditflow train`` with kind: success_model wrote to ``model/``.
+
+    A URL in its place is that of ``creditflow serve-reward``.
+    """
+    if argument.startswith(("http://", "https://")):
+        from creditflow.train.annotate.success_remote import make_success
+
+        return make_success(argument, context)
     settings = settings_of("success", context, {"batch_tokens": 16384})
     require_torch()
     from creditflow.train.annotate.success_model import open_success

@@ -119,7 +119,8 @@ class Encoder:
         written = symbolic(self._common) if self.config.names == "symbols" else str
         for t, turn in enumerate(turns):
             action = turn.response if self.config.action == "response" else turn.action
-            missing = "observation" if not turn.observation else self.config.action if not action else ""
+            silent = not action and turn.valid  # an agent that said nothing at all made an invalid turn
+            missing = "observation" if not turn.observation else self.config.action if silent else ""
             if missing:
                 raise DataError(
                     f"{name}, turn {t} has no {missing}: a success model reads texts; record the log with them"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from creditflow.train.bench.columns import make_columns
 from creditflow.train.bench.controls import Judge
 from creditflow.train.bench.exact import success, visits
+from creditflow.train.bench.feeds import open_feed
 from creditflow.train.bench.mdp import FiniteMDP
 from creditflow.train.bench.metrics import sampled_gradient
 from creditflow.train.bench.policies import softmax
@@ -86,6 +87,7 @@ def learn_exactly(
     spent = np.zeros(len(names))
     history: list[list[tuple[float, float]]] = [[(0.0, rate[0])] for _ in names]
     undefined: dict[str, str] = {}
+    feeds = [open_feed(name, mdp.horizon, key) for name in names]  # each learns from its own column's rollouts alone
     for _ in range(MOST_UPDATES * updates):
         active = np.flatnonzero(spent < budget)
         if not len(active):
@@ -101,7 +103,8 @@ def learn_exactly(
             (column,) = make_columns([names[p]], judge, mixing, key=key).values()
             spent[p] += len(at.state)
             try:
-                directions[i] = sampled_gradient(judge, group, column(group), at)
+                directions[i] = sampled_gradient(judge, group, column(feeds[p].fed(group, judge)), at)
+                feeds[p].learn(group)
             except CreditError as error:
                 if "oracle" in names[p]:
                     raise

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.columns import make_columns
+from creditflow.train.bench.columns import make_columns, plain_name
 from creditflow.train.bench.controls import Judge, Located
 from creditflow.train.bench.exact import optimal_action_values
+from creditflow.train.bench.feeds import HELD_OUT, open_feed
 from creditflow.train.bench.mdp import FiniteMDP
 from creditflow.train.bench.metrics import (
     Concordance,
@@ -93,12 +95,31 @@ def measure(
     groups: int,
     key: Literal["state", "text"] = "state",
 ) -> Measured:
-    """Measure columns on ``groups`` fresh groups of ``size`` rollouts."""
+    """Measure columns on ``groups`` fresh groups of ``size`` rollouts.
+
+    Each of these groups comes with ``HELD_OUT`` more, from which columns that are fed fitted numbers learn them: so
+    what a scheme suffers from wrong numbers is in its variance, not hidden in one lucky fit.
+    """
     policy = softmax(logits)
     judge = Judge(mdp, policy)
+    (apart,) = rng.spawn(1)  # what is held out changes no draw of the rest
     played = [simulate(mdp, policy[None], size, rng, name=f"g{i}")[0] for i in range(groups)]
     where = [judge.locate(group) for group in played]
-    scored, undefined = _score(make_columns(names, judge, rng, key=key), played)
+    held = [
+        simulate(mdp, policy[None], HELD_OUT * size, apart)[0] for _ in played if any("[fitted]" in n for n in names)
+    ]
+
+    @cache
+    def fed(name: str) -> list[Group]:
+        found = list[Group]()
+        for number, group in enumerate(played):
+            feed = open_feed(name, mdp.horizon, key)
+            if held:
+                feed.learn(held[number])
+            found.append(feed.fed(group, judge))
+        return found
+
+    scored, undefined = _score(make_columns(names, judge, rng, key=key), lambda name: fed(plain_name(name)))
     gradients = {
         name: np.stack(
             [sampled_gradient(judge, group, c, at) for group, c, at in zip(played, given, where, strict=True)]
@@ -135,13 +156,13 @@ def measure(
 
 
 def _score(
-    columns: Mapping[str, Callable[[Group], Credit]], played: Sequence[Group]
+    columns: Mapping[str, Callable[[Group], Credit]], played: Callable[[str], Sequence[Group]]
 ) -> tuple[dict[str, list[Credit]], dict[str, str]]:
     """Credit of every column, and why a scheme has none; an oracle that cannot score is a defect and raises."""
     scored, undefined = dict[str, list[Credit]](), dict[str, str]()
     for name, column in columns.items():
         try:
-            scored[name] = [column(group) for group in played]
+            scored[name] = [column(group) for group in played(name)]
         except CreditError as error:
             if "oracle" in name:
                 raise

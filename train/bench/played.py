@@ -14,6 +14,7 @@ import numpy as np
 
 from creditflow.agents.tabular import TabularAgent
 from creditflow.train.bench.columns import played_column, reads_texts
+from creditflow.train.bench.feeds import open_feed
 from creditflow.train.bench.presets import PlayedWork
 from creditflow.train.bench.statistics import bootstrap
 from creditflow.train.bench.suites import Play
@@ -63,6 +64,7 @@ def learn(name: str, play: Play, work: PlayedWork, horizon: int, seed: int) -> d
     env = GroupEnv(play.env, size=work.size, texts=texts, oracle="oracle" in name, **play.settings)
     # tasks share no state, so one agent per task keeps each task's step size its own
     agents = [TabularAgent(guidance=play.guidance, step_size=work.kl) for _ in play.tasks]
+    feeds = [open_feed(name, horizon, "state") for _ in play.tasks]
     success = np.empty((work.iterations + 1, len(play.tasks)))
     turns = 0
     for iteration in range(work.iterations + 1):
@@ -72,7 +74,8 @@ def learn(name: str, play: Play, work: PlayedWork, horizon: int, seed: int) -> d
             if iteration < work.iterations:
                 turns += len(group.turns)
                 try:
-                    agent.update([group], [column(group)])
+                    agent.update([group], [column(feeds[place].fed(group))])
+                    feeds[place].learn(group)
                 except CreditError as error:
                     return {"undefined": str(error)}
     return {"success": success.tolist(), "turns": turns}

@@ -66,7 +66,7 @@ def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
 
 def _look(suite: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, dash and marker of what is drawn: registered schemes, oracles, and one shuffled control."""
-    schemes = [n for n in suite["schemes"] if n in credit.names() and n in names] or [
+    schemes = [n for n in suite["schemes"] if n.partition("[")[0] in credit.names() and n in names] or [
         n for n in suite["schemes"] if n in names
     ]
     look: dict[str, dict[str, Any]] = {}

@@ -54,6 +54,7 @@ def load_predictions() -> dict[str, Any]:
 
 def judge_predictions(cells: Cells) -> list[dict[str, Any]]:
     """Each prediction with its verdict."""
+    cells = [_as_predicted(cell) for cell in cells]
     study = _Study(
         [c for c in cells if c["kind"] not in SOKOBAN_KINDS], [c for c in cells if c["kind"] in SOKOBAN_KINDS]
     )
@@ -65,6 +66,12 @@ def judge_predictions(cells: Cells) -> list[dict[str, Any]]:
             verdict = Verdict(None, "not run")
         judged.append({**prediction, "hit": verdict.hit, "observed": verdict.observed})
     return judged
+
+
+def _as_predicted(cell: CellRow) -> CellRow:
+    """The cell without columns that are fed: there were none when the predictions were written."""
+    tables = ("offline", "curves")
+    return {**cell, **{table: {n: row for n, row in cell[table].items() if "[" not in n} for table in tables}}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -39,6 +39,9 @@ DEFINITIONS = {
     "oracle_progress": "control: how much nearer the turn brought the goal; efficiency, which is not advantage",
     "shuffled(X)": "control: X's credit dealt out at random among the turns of each rollout",
     "flipped(X)": "control: the negative of X",
+    "X[fitted]": "X reads numbers that are means over earlier rollouts: what a critic, a success model or a judge could have "
+    "learned by then",
+    "X[exact]": "control: X reads the exact values instead, which no method has",
     "natural gradient": "the best direction there is at equal KL: the ceiling of M2",
 }
 WIDTH, PAD = 180.0, 6.0  # of the drawn intervals, in px

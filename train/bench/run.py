@@ -21,7 +21,8 @@ from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.cells import assemble, cells_of, run_task
-from creditflow.train.bench.columns import scheme_column, scheme_columns, settings_of
+from creditflow.train.bench.columns import fed_columns, scheme_column, scheme_columns, settings_of
+from creditflow.train.bench.feeds import feed_log
 from creditflow.train.bench.jobs import Job, Workshop, fingerprint
 from creditflow.train.bench.lineup import Lineup, line_up
 from creditflow.train.bench.played import learn, played_row
@@ -75,7 +76,7 @@ def run_bench(
 
     Args:
         specs: of the suites.
-        schemes: names; empty: all, in a full run with their variants.
+        schemes: names; empty: all, in a full run with their variants and those that have to be fed.
         preset_name: amounts.
         out: folder.
         seed: of everything.
@@ -86,7 +87,7 @@ def run_bench(
         The document: plain JSON.
     """
     preset, began = PRESETS[preset_name], time.time()
-    names = tuple(schemes) or scheme_columns(preset.variants)
+    names = fed_columns(schemes) or scheme_columns(preset.variants)
     opened = [open_suite(spec, preset, seed) for spec in specs]  # a wrong one is told before any work
     mark = fingerprint(code_digest(), asdict(preset), names, seed)
     workshop = Workshop(out / "unfinished", mark, workers)
@@ -148,7 +149,8 @@ def _run_suite(
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
     horizon = max(play.horizon for play in suite.plays)
-    lineup = line_up(names, groups, horizon=horizon, exact=bool(suite.kinds))
+    earlier = _record(suite, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
+    lineup = line_up(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
     facts = {
         "name": suite.name,
         "spec": suite.spec,
@@ -156,23 +158,27 @@ def _run_suite(
         "why": suite.why,
         "horizon": horizon,
         "oracle": all(play.oracle for play in suite.plays),
-        "settings": settings_of(lineup.schemes),
+        "settings": settings_of([*lineup.schemes, *(n for n in lineup.controls if n.endswith("]"))]),
         "log": log_statistics(groups),
         "expert": _expert(suite),
-        "cost": {name: score_cost(scheme_column(name).bind(horizon, "state"), groups) for name in lineup.schemes},
+        "cost": {
+            name: score_cost(scheme_column(name).bind(horizon, "state"), feed_log(name, horizon, groups, earlier))
+            for name in lineup.schemes
+        },
     }
     if suite.kinds:
         return facts | _exact(suite, lineup, preset.exact(suite.name), seed, workshop)
-    return facts | _played(suite, lineup, preset.played, groups, seed, workshop)
+    return facts | _played(suite, lineup, preset.played, (groups, earlier), seed, workshop)
 
 
-def _record(suite: Suite, seed: int) -> list[Group]:
-    """The suite's log: one group a task, played by the first table policy."""
+def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
+    """The suite's log: one group a task, played by the first table policy; another iteration plays others."""
     groups = list[Group]()
     for play in suite.plays:
         env = GroupEnv(play.env, size=LOG_SIZE, oracle=not suite.kinds, policy="tabular", **play.settings)
         agent = TabularAgent(guidance=play.guidance)
-        groups += progress(play_groups(env, agent, play.tasks, seed=seed), f"{suite.name}: log", len(play.tasks))
+        own = play_groups(env, agent, play.tasks, seed=seed, iteration=iteration)
+        groups += progress(own, f"{suite.name}: log", len(play.tasks))
     return groups
 
 
@@ -209,7 +215,12 @@ def _exact(suite: Suite, lineup: Lineup, work: ExactWork, seed: int, workshop: W
 
 
 def _played(
-    suite: Suite, lineup: Lineup, work: PlayedWork, groups: Sequence[Group], seed: int, workshop: Workshop
+    suite: Suite,
+    lineup: Lineup,
+    work: PlayedWork,
+    log: tuple[Sequence[Group], Sequence[Group]],
+    seed: int,
+    workshop: Workshop,
 ) -> dict[str, Any]:
     (play,) = suite.plays
     jobs = {
@@ -234,7 +245,7 @@ def _played(
         "undefined": undefined,
         "tasks": len(play.tasks),
         "rows": {name: played_row(own, base)._asdict() for name, own in runs.items()},
-        "sight": {name: sight(name, play.horizon, groups) for name in runs},
+        "sight": {name: sight(name, play.horizon, *log) for name in runs},
     }
 
 

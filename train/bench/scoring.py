@@ -11,6 +11,7 @@ import numpy as np
 
 from creditflow.train.bench.columns import played_column
 from creditflow.train.bench.controls import Column
+from creditflow.train.bench.feeds import feed_log
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.state_graph import StateGraph
 
@@ -46,15 +47,21 @@ def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def sight(name: str, horizon: int, groups: Sequence[Group]) -> dict[str, float]:
+def sight(name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group] = ()) -> dict[str, float]:
     """What a column sees in a log: shares of turns with credit, and of groups without any.
+
+    Args:
+        name: of the column.
+        horizon: the turn limit.
+        groups: the log.
+        earlier: for each group another one, from which numbers are fitted.
 
     Returns:
         "coverage": turns with credit; "told_apart": turns whose credit differs from the mean of their rollout's;
         "dead_groups": groups without any credit.
     """
     column = played_column(name, horizon, np.random.default_rng(0))
-    whole = [column(group) for group in groups]
+    whole = [column(group) for group in feed_log(name, horizon, groups, earlier)]
     apart = [abs(turns - turns.mean()) > SAME for c in whole for turns in c.advantages if len(turns)]
     return {
         "coverage": float((np.concatenate([c.flat_advantages for c in whole]) != 0.0).mean()),

@@ -6,6 +6,8 @@ groups made here are the same record that ``GroupEnv`` makes (``trajectories`` w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 from typing import Any, Literal
 
@@ -31,6 +33,7 @@ class ArrayGroup(Group):
         name: group id.
         number, next_number: int (N,), the table's number of the state before and after each turn.
         left: int (N,), turns left before each turn, this one included.
+        notes: float64 (N,) by name, what annotators wrote.
     """
 
     mdp: FiniteMDP
@@ -38,6 +41,7 @@ class ArrayGroup(Group):
     number: NDArray[np.int32]
     next_number: NDArray[np.int32]
     left: NDArray[np.int64]
+    notes: Mapping[str, NDArray[np.float64]]
 
     def __init__(  # a Group is made from trajectories; this one from what they would hold
         self,
@@ -70,6 +74,7 @@ class ArrayGroup(Group):
             "next_number": next_number,
             "left": mdp.horizon - (np.arange(len(number)) - offsets[owner]),
             "task": {},
+            "notes": {},
         }
         for attribute, value in keys.items():
             object.__setattr__(self, attribute, value)
@@ -110,6 +115,23 @@ class ArrayGroup(Group):
         """int64 (G,): zeros, there are no branches."""
         return np.zeros(len(self), np.int64)
 
+    @cached_property
+    def token_counts(self) -> NDArray[np.int64]:
+        """int64 (N,): ones, tables write no tokens."""
+        return np.ones(len(self.number), np.int64)
+
+    def annotation(self, name: str) -> NDArray[np.float64]:
+        """float64 (N,): a number of every turn; nan where nobody wrote it."""
+        return self.notes.get(name, np.full(len(self.number), np.nan))
+
+    def annotated(self, notes: Mapping[str, NDArray[np.float64]]) -> ArrayGroup:
+        """The same group with these numbers in its turns."""
+        other = copy(self)
+        for stale in ("trajectories", "turns"):
+            other.__dict__.pop(stale, None)
+        object.__setattr__(other, "notes", {**self.notes, **notes})
+        return other
+
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by their true key, or by what a text-only method would have seen."""
         return self.arrays.states if key == "state" else self._texts
@@ -124,6 +146,7 @@ class ArrayGroup(Group):
     def trajectories(self) -> tuple[Trajectory, ...]:
         """The rollouts, written out."""
         arrays, mdp = self.arrays, self.mdp
+        written = {name: numbers.tolist() for name, numbers in self.notes.items()}
         members = []
         for i, (a, b) in enumerate(zip(arrays.offsets[:-1].tolist(), arrays.offsets[1:].tolist(), strict=True)):
             turns = tuple(
@@ -134,6 +157,7 @@ class ArrayGroup(Group):
                     reward=float(arrays.reward[t]),
                     effective=bool(arrays.effective[t]),
                     text_key=mdp.text_keys[self.number[t]],
+                    values={name: numbers[t] for name, numbers in written.items()},
                 )
                 for t in range(a, b)
             )

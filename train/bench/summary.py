@@ -95,7 +95,8 @@ def correlations(cells: Sequence[CellRow]) -> dict[str, dict[str, float | None]]
                 continue
             side = "alias" if cell["kind"] == "alias" else "plain"
             both = [n for n in cell["curves"] if n in cell["offline"]]
-            for suffix, names in (("", both), ("_schemes", [n for n in both if "oracle" not in n and "(" not in n])):
+            schemes = [n for n in both if "oracle" not in n and "(" not in n and "[exact]" not in n]
+            for suffix, names in (("", both), ("_schemes", schemes)):
                 known = [n for n in names if cell["offline"][n][metric] is not None]
                 x = np.array([cell["offline"][n][metric] for n in known])
                 y = np.array([np.mean(cell["curves"][n]["area_by_task"]) for n in known])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from creditflow.train.bench.feeds import HELD_OUT
 from creditflow.train.bench.statistics import Estimate
 from creditflow.train.bench.summary import Summary, baseline
 
@@ -74,10 +75,12 @@ def _gain_table(found: Summary, schemes: Sequence[str], controls: Sequence[str])
     rows.append(
         ["natural gradient", f"{natural:.3f}", _number(small_natural, 3), "", *(f"{p.over_cells('natural_gain'):.2f}" for p in parts)]
     )  # fmt: skip
+    fitted = any("[fitted]" in name for name in schemes)
     return Table(
         "Improvement (M2)",
         "Gain of exact success from one step of equal KL divergence, as a share of what the exact gradient gains. 1 is "
-        "the exact gradient, 0 nothing learned, below 0 made worse. Intervals: tasks drawn anew.",
+        "the exact gradient, 0 nothing learned, below 0 made worse. Intervals: tasks drawn anew."
+        + (f" X[fitted] has seen {HELD_OUT} more groups for each of these, the others have not." if fitted else ""),
         rows,
         len(schemes),
         (*bars, None),

@@ -5,6 +5,10 @@
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --show runs/full/results.json
 
+Schemes that read annotations are fed by the bench itself: --schemes pica means pica[fitted], whose numbers are means
+over earlier rollouts; beside it stands pica[exact], fed with exact values, where there are any. The preset full
+compares them all; the others when they are named.
+
 Writes results.json, rollouts-*.jsonl.gz, *.png and report.html. An interrupted run that is started again with the same
 arguments does only what is missing. Exit code 1: a control came out as it cannot, so the figures mean nothing.
 """

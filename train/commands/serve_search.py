@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.service import listen
 from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
 from creditflow.envs.wikisearch.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
 
 __all__ = ["add_arguments", "run"]
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,19 +38,15 @@ def run(args: argparse.Namespace) -> int:
         DataError: the corpus is malformed.
         MissingExtraError: the extra [serve] is not installed.
     """
-    if not 0 < args.port < 65536:
-        raise ConfigError(f"--port must be from 1 to 65535, got {args.port}")
     from creditflow.envs.wikisearch.server import create_app
 
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("uvicorn, which the search server runs on,", "serve") from error
     limits = ServerLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
-    app = create_app(_engine(args), topk=args.topk, dialect=args.dialect, limits=limits)
-    if args.host not in LOOPBACK:
-        print(f"warning: listening on {args.host}: anybody who reaches this machine can search", file=sys.stderr)
-    uvicorn.run(app, host=args.host, port=args.port, log_level="warning", timeout_keep_alive=30, limit_concurrency=512)
+    listen(
+        lambda: create_app(_engine(args), topk=args.topk, dialect=args.dialect, limits=limits),
+        args.host,
+        args.port,
+        "search",
+    )
     return 0
 
 

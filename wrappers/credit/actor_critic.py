@@ -87,7 +87,7 @@ class ActorCritic(Scheme):
 
     def shaping(self, group: Group) -> NDArray[np.float64]:
         """float64 (N,): what is added to the reward of each turn; nothing here."""
-        return np.zeros(len(group.turns))
+        return np.zeros(len(group.arrays.trajectory))
 
     def rewards(self, group: Group, shaping: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (N,): reward of each turn, shaped and penalised."""
@@ -109,7 +109,7 @@ class ActorCritic(Scheme):
     def _credit(self, group: Group, one: Estimate, centre: float, unit: float) -> Credit:
         advantages = (one.advantages - centre) / unit if unit > 0.0 else np.zeros_like(one.advantages)
         weights = np.where(one.kept, 1.0, 0.0)
-        n = len(group.turns)
+        n = len(group.arrays.trajectory)
         counts = np.bincount(one.turn, weights, minlength=n)
         step = np.bincount(one.turn, advantages * weights, minlength=n) / np.maximum(counts, 1.0)
         extra: dict[str, Any] = {}
@@ -150,7 +150,7 @@ class MTPPO(ActorCritic):
         )  # fmt: skip
         n = len(values)
         return Estimate(
-            advantages, targets, shaping, _written(group), arrays.offsets, np.arange(n), np.ones(n, np.bool_)
+            advantages, targets, shaping, group.token_counts, arrays.offsets, np.arange(n), np.ones(n, np.bool_)
         )  # fmt: skip
 
 
@@ -209,19 +209,6 @@ class PPOGAE(ActorCritic):
             np.concatenate(turns),
             wrote,
         )
-
-
-def _written(group: Group) -> NDArray[np.int64]:
-    """int64 (N,): model tokens of each turn; 1 for turns of agents without tokens."""
-    counts = []
-    for trajectory in group.trajectories:
-        tokens = trajectory.tokens
-        if tokens is None:
-            counts.append(np.ones(len(trajectory.turns), np.int64))
-        else:
-            before = np.concatenate([[0], np.cumsum(tokens.mask)])
-            counts.append(np.diff(before[tokens.turn_offsets]))
-    return np.concatenate(counts).astype(np.int64)
 
 
 def _places(tokens: Tokens | None, steps: Literal["model", "all"]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -36,7 +36,7 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
     Raises:
         CreditError: a turn does not have it.
     """
-    numbers = np.array([turn.values.get(name, np.nan) for turn in group.turns], np.float64)
+    numbers = group.annotation(name)
     missing = np.flatnonzero(np.isnan(numbers))
     if len(missing):
         owner = int(group.arrays.trajectory[missing[0]])

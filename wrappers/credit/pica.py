@@ -172,7 +172,7 @@ class PiCA(Scheme):
     def _paid(self, group: Group) -> NDArray[np.bool_]:
         """bool (N,): turns with a step reward."""
         arrays = group.arrays
-        paid = np.ones(len(group.turns), np.bool_)
+        paid = np.ones(len(group.arrays.trajectory), np.bool_)
         answered = self._answered(group)[arrays.trajectory]
         if self.paid_turns == "searches":
             paid = np.fromiter((bool(turn.queries) for turn in group.turns), np.bool_, len(paid))

@@ -3,6 +3,7 @@
 import argparse
 
 import pytest
+from http_server import served
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.commands import serve_search
@@ -32,25 +33,14 @@ def test_a_missing_corpus_is_a_data_error() -> None:
 
 def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
-    uvicorn = pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
-    import threading
-
     from creditflow.envs.wikisearch import HttpRetriever, encyclopedia
     from creditflow.envs.wikisearch.server import create_app
 
     engine = encyclopedia(3, 400).retriever
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(engine), host="127.0.0.1", port=0, log_level="error", lifespan="on")
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not (server.started and server.servers):
-            assert thread.is_alive()
-        port = server.servers[0].sockets[0].getsockname()[1]
+    with served(create_app(engine)) as url:
         queries = ["market charter", "portrait of a botanist", ""]
         for dialect in ("search_r1", "rewardflow", "asearcher"):
-            client = HttpRetriever(f"http://127.0.0.1:{port}", dialect=dialect, tries=1)
+            client = HttpRetriever(url, dialect=dialect, tries=1)
             found = client.search(queries, 4)
             assert [[hit.passage for hit in hits] for hits in found] == [
                 [hit.passage for hit in hits] for hits in engine.search(queries, 4)
@@ -58,6 +48,3 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
         page = client.visit([found[0][0].passage.title, "nowhere"])
         assert page[0] is not None
         assert page[1] is None
-    finally:
-        server.should_exit = True
-        thread.join()

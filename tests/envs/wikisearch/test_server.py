@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from shared_data import shared_files
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.service import BadRequestError
 from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.request_bodies import BadRequestError, SearchRequest, ServerLimits, search_request
+from creditflow.envs.wikisearch.request_bodies import SearchRequest, ServerLimits, search_request
 from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError
 
 PASSAGES = [Passage(str(i), f"Title {i}", f"text {i}", f"Title {i}") for i in range(5)]

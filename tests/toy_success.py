@@ -1,0 +1,26 @@
+"""A success model's folder made from nothing in a moment: its numbers mean nothing, its format is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def success_folder(path: Path, kind: str = "paper", *, positions: int = 96, **text: Any) -> str:
+    """An untrained model with a head that is not flat."""
+    import torch
+
+    from creditflow.train.annotate.success_encoding import Encoder, TextConfig
+    from creditflow.train.annotate.success_model import SuccessModel, save_success
+    from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+
+    sizes = ScratchConfig(
+        hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=positions, init=0.1
+    )
+    tokenizer = build_tokenizer(["find ash birch cedar elm look seen"] * 4, sizes)
+    model = SuccessModel(build_model(sizes, tokenizer, seed=1, device=torch.device("cpu")))
+    with torch.no_grad():
+        model.score.weight.normal_(generator=torch.Generator().manual_seed(0))
+    words = ("find", "look", "seen") if text.get("names") == "symbols" else ()
+    save_success(path, model, tokenizer, kind, Encoder(tokenizer, TextConfig(**text), positions, words))
+    return str(path)
