@@ -1,0 +1,247 @@
+"""The retrieval engines side by side, and what tantivy costs as the corpus grows.
+
+    python tests/benchmarks/bench_retrieval.py --passages FILE --questions FILE … [--engines bm25 tantivy lucene]
+        [--grow 62500 250000 1000000] [--out tests/evidence/retrieval.json]
+
+Every engine builds and searches in processes of its own, one after the other, so that memory is theirs alone. Questions
+need ``gold_passage_ids``. R@k is the mean share of a question's golden passages among the best k. Grown corpora are made of
+the passages' own text: each passage is a title and runs of 12 to 24 words from random places, about 100 words; so words are
+as frequent as in real text, the vocabulary does not grow with the corpus, and equal scores are rare. The estimate for
+21,015,324 passages fits a line through seconds, bytes and memory, and a power of the size through milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.wikisearch.corpus import read_passages
+from creditflow.envs.wikisearch.opening import open_engine
+from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.store import write_store
+from creditflow.train.bench.provenance import provenance
+
+WIKI_18 = 21_015_324
+DEPTH = 10
+
+
+def questions_of(paths: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of the question files."""
+    rows = []
+    for path in paths:
+        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as lines:  # noqa: PTH123 - gzip's twin
+            rows += [json.loads(line) for line in lines]
+    return rows
+
+
+def words_of(path: str) -> NDArray[np.object_]:
+    """All words of the passages in a file, in order."""
+    return np.array([word for passage in read_passages(path) for word in passage.text.split()], object)
+
+
+def grown(words: NDArray[np.object_], count: int, seed: int = 0) -> Iterator[Passage]:
+    """``count`` passages made of runs of these words."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        lengths = rng.integers(12, 25, 5)
+        starts = rng.integers(0, len(words) - 25, 6)
+        runs = [words[start : start + length] for start, length in zip(starts[1:], lengths, strict=True)]
+        title = " ".join(words[starts[0] : starts[0] + 2])
+        yield Passage(str(number), title, " ".join(word for run in runs for word in run), f"{title} {number // 4}")
+
+
+def resident(field: str) -> float:
+    """A memory figure of this process in MiB."""
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(text.split(f"{field}:")[1].split()[0]) / 1024
+
+
+def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]:
+    """Index, in this process."""
+    extra = {}
+    if count:
+        words, sample, start = words_of(passages), 20_000, time.perf_counter()
+        for _ in grown(words, sample):
+            pass
+        extra["seconds_of_making_passages"] = (time.perf_counter() - start) * count / sample
+        extra["rss_before_build_mib"] = resident("VmRSS")
+    stream = grown(words, count) if count else read_passages(passages)
+    before, cpu = time.perf_counter(), time.process_time()
+    write_store(folder, stream, engine)
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    sizes = {file.name: file.stat().st_size for file in Path(folder).iterdir()}
+    corpus = sum(size for name, size in sizes.items() if name.startswith(("passages", "by_", "header")))
+    return extra | {
+        "build_seconds": time.perf_counter() - before,
+        "build_cpu_seconds": time.process_time() - cpu + child.ru_utime + child.ru_stime,
+        "build_peak_mib": max(resident("VmHWM"), child.ru_maxrss / 1024),
+        "passages_mib": corpus / 2**20,
+        "index_mib": (sum(sizes.values()) - corpus) / 2**20,
+    }
+
+
+def search(folder: str, questions: Sequence[dict[str, Any]], results: str) -> dict[str, Any]:
+    """Open and search one question at a time, in this process; the ids found go to a file."""
+    blank = resident("VmRSS")
+    before = time.perf_counter()
+    engine = open_engine(index=folder)
+    opened = time.perf_counter() - before
+    for row in questions[:50]:
+        engine.search([row["question"]], DEPTH)  # Java compiles, files come into memory
+    took, found = [], []
+    for row in questions:
+        start = time.perf_counter()
+        hits = engine.search([row["question"]], DEPTH)[0]
+        took.append((time.perf_counter() - start) * 1000)
+        found.append([hit.passage.id for hit in hits])
+    Path(results).write_text(json.dumps(found), encoding="ascii")
+    private = resident("RssAnon")
+    return {
+        "passages": len(engine.corpus),
+        "open_seconds": opened,
+        "mean_ms": float(np.mean(took)),
+        "p50_ms": float(np.percentile(took, 50)),
+        "p95_ms": float(np.percentile(took, 95)),
+        "rss_mib": resident("VmRSS"),
+        "rss_private_mib": private,
+        "rss_before_mib": blank,
+    }
+
+
+def recall(found: Sequence[Sequence[str]], questions: Sequence[dict[str, Any]], k: int) -> float:
+    """Mean share of golden passages among the best k."""
+    shares = [
+        len(set(f[:k]) & set(q["gold_passage_ids"])) / len(q["gold_passage_ids"])
+        for f, q in zip(found, questions, strict=True)
+    ]
+    return float(np.mean(shares))
+
+
+def measured(engine: str, args: argparse.Namespace, count: int = 0) -> tuple[dict[str, Any], list[list[str]]]:
+    """Build and search in two processes."""
+    with tempfile.TemporaryDirectory(prefix="retrieval.") as scratch:
+        folder, results = f"{scratch}/index", f"{scratch}/found.json"
+        common = [sys.executable, __file__, "--passages", args.passages, "--questions", *args.questions]
+        figures: dict[str, Any] = {"engine": engine}
+        for part in ("build", "search"):
+            task = json.dumps({"part": part, "engine": engine, "folder": folder, "count": count, "results": results})
+            done = subprocess.run([*common, "--task", task], stdout=subprocess.PIPE, text=True, check=True)
+            figures |= json.loads(done.stdout.splitlines()[-1])
+        print("  ".join(f"{k} {v:.1f}" if isinstance(v, float) else f"{v}" for k, v in figures.items()), flush=True)
+        return figures, json.loads(Path(results).read_text(encoding="ascii"))
+
+
+def compare(args: argparse.Namespace, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All engines on the passages themselves."""
+    runs = [measured(engine, args) for engine in args.engines]
+    peers = {figures["engine"]: found for figures, found in runs}
+    for figures, found in runs:
+        figures |= {"recall_at_3": recall(found, questions, 3), "recall_at_10": recall(found, questions, 10)}
+        if reference := peers.get("lucene"):
+            pairs = list(zip(found, reference, strict=True))
+            figures["overlap_at_10_with_lucene"] = float(
+                np.mean([len(set(a) & set(b)) / max(len(b), 1) for a, b in pairs])
+            )
+            figures["same_top_1_as_lucene"] = float(np.mean([a[:1] == b[:1] for a, b in pairs]))
+    return [figures for figures, _ in runs]
+
+
+def estimate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the fits say about the passages of wiki-18."""
+    sizes = np.array([row["passages"] for row in rows], float)
+    said: dict[str, Any] = {"passages": WIKI_18}
+    for name in ("build_seconds", "build_cpu_seconds", "build_peak_mib", "passages_mib", "index_mib"):
+        slope, start = np.polyfit(sizes, [row[name] for row in rows], 1)
+        said[name] = float(start + slope * WIKI_18)
+    for name in ("mean_ms", "p95_ms"):
+        power, start = np.polyfit(np.log(sizes), np.log([row[name] for row in rows]), 1)
+        said[name], said[f"{name}_grows_with_size_to_the"] = (
+            float(np.exp(start + power * np.log(WIKI_18))),
+            float(power),
+        )
+    return said
+
+
+def versions() -> dict[str, str]:
+    """Of what was measured."""
+    found = {}
+    for name in ("tantivy", "pyjnius", "pyserini"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    try:
+        from creditflow.envs.wikisearch.engines.java import find_jar, find_java
+
+        jar = find_jar()
+        found |= {"jar": jar.name, "java": str(find_java(jar).version)}
+    except ImportError as error:
+        found["java"] = str(error)[:80]
+    return found
+
+
+def rounded(value: Any) -> Any:
+    """Numbers as they are printed: four digits."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def main() -> None:
+    """Run everything, or the one task of a child process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--passages", required=True, help="JSON lines of passages (.gz or plain)")
+    parser.add_argument("--questions", nargs="+", required=True, help="JSON lines with question and gold_passage_ids")
+    parser.add_argument("--engines", nargs="*", default=["bm25", "tantivy", "lucene"])
+    parser.add_argument("--grow", nargs="*", type=int, default=[], help="sizes of corpora for tantivy")
+    parser.add_argument("--out", help="JSON file of all figures")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    questions = questions_of(args.questions)
+    if args.task:
+        task = json.loads(args.task)
+        done = (
+            build(task["engine"], task["folder"], args.passages, task["count"])
+            if task["part"] == "build"
+            else search(task["folder"], questions, task["results"])
+        )
+        print(json.dumps(done))
+        return
+    load = os.getloadavg()[0]
+    report = {
+        **provenance([], 0),
+        "command": "python " + " ".join(["tests/benchmarks/bench_retrieval.py", *sys.argv[1:]]),
+        "versions": versions(),
+        "load_at_start": load,
+        "questions": len(questions),
+        "engines": compare(args, questions),
+        "grown": [measured("tantivy", args, count)[0] for count in args.grow],
+    }
+    if len(args.grow) >= 3:
+        report["estimate_of_wiki_18"] = estimate(report["grown"])
+    text = json.dumps(rounded(report), indent=1) + "\n"
+    if args.out:
+        with atomic_writer(args.out, encoding="ascii") as out:
+            out.write(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
