@@ -42,7 +42,18 @@ def check_corpus(engine: LocalRetriever) -> None:
     memory = index_passages(MemoryCorpus(PASSAGES))
     assert engine.digest == memory.digest
     assert len(engine.corpus) == len(PASSAGES)
-    names = [PASSAGES[0].page, PASSAGES[5].id, PASSAGES[9].title, "z", "half", "", "ü/1", "another page", "nobody", "\udfff"]
+    names = [
+        PASSAGES[0].page,
+        PASSAGES[5].id,
+        PASSAGES[9].title,
+        "z",
+        "half",
+        "",
+        "ü/1",
+        "another page",
+        "nobody",
+        "\udfff",
+    ]
     assert engine.visit(names, "market charter") == memory.visit(names, "market charter")
     assert engine.fetch(["z", "ü/1", "half"]) == [PASSAGES[-4], PASSAGES[-1], PASSAGES[-3]]
 

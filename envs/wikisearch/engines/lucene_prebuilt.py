@@ -22,6 +22,7 @@ from creditflow.envs.wikisearch.retrieval import Passage
 __all__ = ["StoredCorpus", "is_lucene", "open_prebuilt"]
 
 SAMPLED: Final = 1_000  # documents, spread evenly, whose ids are looked up when an index is opened
+MOST_TITLES: Final = 1 << 16
 PAGE_DEPTH: Final = 200  # passages among which a page without an index of pages is looked for
 
 
@@ -31,7 +32,10 @@ def is_lucene(path: str | Path) -> bool:
 
 
 class StoredCorpus:
-    """The passages that a Lucene index stores. There is no index of pages: those are looked for by searching their title.
+    """The passages that a Lucene index stores.
+
+    There is no index of pages: they are looked for by searching their title. A page whose name is not its title is
+    known once a passage of it was read.
 
     Args:
         index: with stored raw texts; its rows are document numbers.
@@ -41,6 +45,7 @@ class StoredCorpus:
     def __init__(self, index: LuceneIndex, path: Path) -> None:
         self._index, self._path, self.digest = index, path, _digest(path)
         self.passage: Callable[[int], Passage] = lru_cache(maxsize=4096)(self._passage)
+        self._titles: dict[str, str] = {}  # of pages that are named otherwise
 
     def __len__(self) -> int:
         return len(self._index)
@@ -54,9 +59,14 @@ class StoredCorpus:
         name, raw = self._index.documents_at([row])[0]
         try:
             data: Any = json.loads(raw or "")
-            return read_document({**data, "id": name} if isinstance(data, dict) else data)
+            passage = read_document({**data, "id": name} if isinstance(data, dict) else data)
         except ValueError as error:
             raise DataError(f"{self._path}: what is stored for {name!r:.60} is no passage: {error}") from error
+        if passage.page != passage.title:
+            self._titles[passage.page] = passage.title
+            if len(self._titles) > MOST_TITLES:
+                del self._titles[next(iter(self._titles))]
+        return passage
 
     def row(self, passage_id: str) -> int | None:
         """The row of an id, or None."""
@@ -64,10 +74,12 @@ class StoredCorpus:
 
     def page_rows(self, page: str) -> tuple[int, ...]:
         """The rows of a page, in order, as far as they are among the best 200 for its name."""
-        return tuple(sorted(row for row in self._near(page) if self.passage(row).page == page))
+        return tuple(sorted(row for row in self._near(self._titles.get(page, page)) if self.passage(row).page == page))
 
     def find_page(self, name: str) -> str | None:
         """The page that a page id, a passage id or a title names, as far as a search for it finds it."""
+        if name in self._titles:
+            return name
         row = self.row(name)
         if row is not None:
             return self.passage(row).page

@@ -63,7 +63,9 @@ def test_an_old_java_is_named_with_the_version_that_the_jar_needs(
 ) -> None:
     monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'java', properties(there))}:/bin:/usr/bin")
     plain = there.removeprefix("1.")
-    with pytest.raises(MissingExtraError, match=rf"needs Java {jar} or newer; found java on the path: Java {plain} in /opt/java"):
+    with pytest.raises(
+        MissingExtraError, match=rf"needs Java {jar} or newer; found java on the path: Java {plain} in /opt/java"
+    ):
         java.find_java(fake_jar(tmp_path / "anserini.jar", jar))
 
 
@@ -155,7 +157,7 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
 )
 def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        open_engine(**options)  # type: ignore[arg-type]  # wrong on purpose
+        open_engine(**options)
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -188,4 +190,6 @@ def test_importing_the_environment_touches_no_engine() -> None:
         "import sys, creditflow.envs.wikisearch; "
         "assert not {'tantivy', 'jnius', 'jnius_config', 'pyserini'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )

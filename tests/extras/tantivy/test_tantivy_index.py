@@ -131,7 +131,10 @@ def test_it_finds_as_much_evidence_as_the_default_engine(tmp_path: Path) -> None
         found = engine.search([row["question"] for row in questions], 10)
         golden = [set(row["gold_passage_ids"]) for row in questions]
         share.append(
-            sum(len(gold & {hit.passage.id for hit in hits}) / len(gold) for gold, hits in zip(golden, found, strict=True))
+            sum(
+                len(gold & {hit.passage.id for hit in hits}) / len(gold)
+                for gold, hits in zip(golden, found, strict=True)
+            )
         )
     assert share[0] > 0.98 * share[1]
 
