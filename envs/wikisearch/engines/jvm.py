@@ -57,7 +57,9 @@ class JavaMachine:
             import jnius_config
         except ImportError as error:
             raise MissingExtraError("pyjnius, the bridge to Java,", "lucene") from error
-        if not jnius_config.vm_running:
+        if jnius_config.vm_running:
+            self.memory = ""  # somebody else's limit
+        else:
             jar = find_jar()
             java = find_java(jar)
             jnius_config.set_options(
@@ -121,5 +123,7 @@ def java_machine(memory: str = "") -> JavaMachine:
             _machine.append(JavaMachine(wanted or DEFAULT_MEMORY))
         machine = _machine[0]
     if wanted and wanted != machine.memory:
-        raise ConfigError(f"Java runs in this process with {machine.memory} already; its memory cannot become {wanted}")
+        raise ConfigError(
+            f"Java runs in this process already, with {machine.memory or 'a limit of its own'}; it cannot become {wanted}"
+        )
     return machine

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -73,7 +74,7 @@ class LuceneBuilder:
         """
         half = max(64, _mebibytes(self._memory) // 2)
         with tempfile.TemporaryDirectory(dir=self._folder.parent, prefix=f"{self._folder.name}.in.") as source:
-            os.link(self._folder / PASSAGES, Path(source) / PASSAGES)  # it reads every file of a folder
+            _beside(self._folder / PASSAGES, Path(source) / PASSAGES)  # it reads every file of a folder
             done = subprocess.run(  # noqa: S603 - the Java and jar that were checked
                 [
                     str(self._java.command), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
@@ -94,6 +95,14 @@ class LuceneBuilder:
 
     def close(self) -> None:
         """Nothing stays open."""
+
+
+def _beside(file: Path, copy: Path) -> None:
+    """The same file under a second name; a copy where the file system has no hard links."""
+    try:
+        os.link(file, copy)
+    except OSError:
+        shutil.copyfile(file, copy)
 
 
 def _mebibytes(memory: str) -> int:

@@ -8,6 +8,7 @@ into memory. Needs the extra ``[tantivy]``.
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,21 @@ class TantivyIndex:
             limit = min(limit * 8, len(self) + 1)
 
 
+def _searcher(engine: ModuleType, folder: Path) -> Any:
+    """A searcher of the index in a folder.
+
+    The library makes a lock file where it opens an index, which a folder that is read-only, or sealed, does not allow.
+    So it opens links to the files; once it has mapped them into memory, the links are not needed.
+    """
+    with tempfile.TemporaryDirectory(prefix="tantivy.") as links:
+        for file in folder.resolve().iterdir():
+            if file.name not in LOCKS:
+                (Path(links) / file.name).symlink_to(file)
+        index = engine.Index.open(links)
+        index.config_reader(reload_policy="manual")  # nobody watches for changes: there are none
+        return index.searcher()
+
+
 def open_tantivy(files: SealedFolder, threads: int = 1) -> TantivyIndex:
     """The index of a folder.
 
@@ -165,9 +181,7 @@ def open_tantivy(files: SealedFolder, threads: int = 1) -> TantivyIndex:
     """
     engine = _tantivy()
     try:
-        index = engine.Index.open(str(files.path))
-        index.register_tokenizer("english", _analyser(engine))
-        searcher = index.searcher()
+        searcher = _searcher(engine, files.path)
     except (ValueError, OSError) as error:
         raise DataError(f"{files.path}: tantivy cannot open it ({error}); {files.remedy}") from error
     return TantivyIndex(engine, searcher, threads)

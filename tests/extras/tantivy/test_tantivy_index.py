@@ -85,8 +85,12 @@ def test_damage_of_any_file_is_found_when_the_folder_is_opened(tmp_path: Path, h
     assert len(open_store(tmp_path / "index")[1]) == 20
 
 
-def test_no_lock_is_part_of_a_folder(folder: Path) -> None:
-    assert not [name for name in names(folder) if "lock" in name]
+def test_opening_and_searching_leave_the_folder_as_it_was(tmp_path: Path) -> None:
+    write_store(tmp_path / "index", PASSAGES[:20], "tantivy")
+    before = sorted(path.name for path in (tmp_path / "index").iterdir())
+    assert before == sorted([*names(tmp_path / "index"), "header.json"])  # no lock is part of it either
+    assert open_corpus(str(tmp_path / "index")).search([PASSAGES[0].title], 3)[0]
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == before
 
 
 @pytest.mark.parametrize("memory", ["1m", "9g", "lots"])
