@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,8 +68,8 @@ def test_the_default_engine_ranks_as_lucene_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "gone", "empty"])
-def test_damage_of_any_file_is_found_when_the_folder_is_opened(tmp_path: Path, harm: str) -> None:
-    write_store(tmp_path / "index", PASSAGES[:20], "lucene")
+def test_damage_of_any_file_is_found_when_the_folder_is_opened(folder: Path, tmp_path: Path, harm: str) -> None:
+    shutil.copytree(folder, tmp_path / "index")
     for name in [*json.loads((tmp_path / "index" / "header.json").read_text())["files"], "header.json"]:
         file = tmp_path / "index" / name
         whole = file.read_bytes()
@@ -82,7 +83,7 @@ def test_damage_of_any_file_is_found_when_the_folder_is_opened(tmp_path: Path, h
         with pytest.raises(DataError):
             open_store(tmp_path / "index")
         file.write_bytes(whole)
-    assert len(open_store(tmp_path / "index")[1]) == 20
+    assert len(open_store(tmp_path / "index")[1]) == len(PASSAGES)
 
 
 @pytest.mark.parametrize("passage", [Passage("x" * 9_000, "t", "u", "t"), Passage("\ud800", "t", "u", "t")])
@@ -108,15 +109,23 @@ def prebuilt(tmp_path: Path, passages: list[Passage], *options: str) -> tuple[st
     return str(tmp_path / "corpus" / "p.jsonl"), str(tmp_path / "lucene")
 
 
-def test_somebodys_index_is_searched_with_passages_from_their_file(tmp_path: Path) -> None:
-    corpus, index = prebuilt(tmp_path, PASSAGES)
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A passage file, and an index that does not store the passages."""
+    return prebuilt(tmp_path_factory.mktemp("theirs"), PASSAGES)
+
+
+def test_somebodys_index_is_searched_with_passages_from_their_file(theirs: tuple[str, str]) -> None:
+    corpus, index = theirs
     engine = open_engine(corpus=corpus, index=index, engine="lucene")
     check_corpus(engine)
     check_search(engine)
 
 
-def test_somebodys_index_is_searched_with_passages_from_an_index_folder_of_ours(tmp_path: Path) -> None:
-    _, index = prebuilt(tmp_path, PASSAGES)
+def test_somebodys_index_is_searched_with_passages_from_an_index_folder_of_ours(
+    theirs: tuple[str, str], tmp_path: Path
+) -> None:
+    _, index = theirs
     write_store(tmp_path / "ours", PASSAGES)
     check_corpus(open_engine(corpus=str(tmp_path / "ours"), index=index))
 
@@ -135,15 +144,14 @@ def test_somebodys_index_with_stored_passages_needs_no_file(tmp_path: Path) -> N
         engine.fetch(["nobody"])
 
 
-def test_an_index_without_passages_asks_for_their_file(tmp_path: Path) -> None:
-    _, index = prebuilt(tmp_path, PASSAGES)
+def test_an_index_without_passages_asks_for_their_file(theirs: tuple[str, str]) -> None:
     with pytest.raises(DataError, match="without -storeRaw"):
-        open_engine(index=index)
+        open_engine(index=theirs[1])
 
 
 @pytest.mark.parametrize("change", ["fewer", "more", "other"])
-def test_a_corpus_that_is_not_what_was_indexed_is_refused(tmp_path: Path, change: str) -> None:
-    _, index = prebuilt(tmp_path, PASSAGES)
+def test_a_corpus_that_is_not_what_was_indexed_is_refused(theirs: tuple[str, str], tmp_path: Path, change: str) -> None:
+    _, index = theirs
     extra = Passage("new", "New", "one more", "New")
     changed = {"fewer": PASSAGES[1:], "more": [*PASSAGES, extra], "other": [extra, *PASSAGES[1:]]}[change]
     (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(write_document(p)) for p in changed), encoding="ascii")
@@ -151,8 +159,9 @@ def test_a_corpus_that_is_not_what_was_indexed_is_refused(tmp_path: Path, change
         open_engine(corpus=str(tmp_path / "q.jsonl"), index=index)
 
 
-def test_a_broken_foreign_index_is_a_data_error(tmp_path: Path) -> None:
-    corpus, index = prebuilt(tmp_path, PASSAGES[:9])
+def test_a_broken_foreign_index_is_a_data_error(theirs: tuple[str, str], tmp_path: Path) -> None:
+    corpus, index = theirs[0], str(tmp_path / "lucene")
+    shutil.copytree(theirs[1], index)
     next(Path(index).glob("segments_*")).write_bytes(b"no segments")
     with pytest.raises(DataError, match="Lucene cannot open it"):
         open_engine(corpus=corpus, index=index)
@@ -220,8 +229,8 @@ def test_neither_pyserini_nor_torch_is_imported(folder: Path) -> None:
     assert alone(code) == "set()"
 
 
-def test_an_environment_searches_with_it(tmp_path: Path) -> None:
-    corpus, index = prebuilt(tmp_path, PASSAGES)
+def test_an_environment_searches_with_it(theirs: tuple[str, str], tmp_path: Path) -> None:
+    corpus, index = theirs
     (tmp_path / "q.jsonl").write_text('{"question": "Who?", "answers": ["A"]}\n', encoding="ascii")
     env = WikiSearchEnv(
         questions=str(tmp_path / "q.jsonl"), retriever={"engine": "lucene", "index": index, "corpus": corpus}
