@@ -1,10 +1,11 @@
 """The retrieval engines side by side, and what tantivy costs as the corpus grows.
 
-    python tests/benchmarks/bench_retrieval.py --passages FILE --questions FILE … [--engines bm25 tantivy lucene]
+    python tests/benchmarks/bench_retrieval.py [--passages FILE --questions FILE …] [--engines bm25 tantivy lucene]
         [--grow 62500 250000 1000000] [--out tests/evidence/retrieval.json]
 
-Every engine builds and searches in processes of its own, one after the other, so that memory is theirs alone. Questions
-need ``gold_passage_ids``. R@k is the mean share of a question's golden passages among the best k. Grown corpora are made of
+Without files the fictional encyclopedia is searched with its own questions. An engine that is not installed is left out,
+which is said; all three: ``pip install 'creditflow[tantivy,lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
+Every engine builds and searches in processes of its own, one after the other, so that memory is theirs alone. R@k is the mean share of a question's golden passages among the best k. Grown corpora are made of
 the passages' own text: each passage is a title and runs of 12 to 24 words from random places, about 100 words; so words are
 as frequent as in real text, the vocabulary does not grow with the corpus, and equal scores are rare. Milliseconds and
 seconds are as the clock saw them, beside whatever else ran; the CPU's are given too. The estimate for
@@ -14,16 +15,17 @@ seconds are as the clock saw them, beside whatever else ran; the CPU's are given
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,23 +33,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.wikisearch.corpus import read_passages
+from creditflow.envs.wikisearch.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.loaders import read_questions
 from creditflow.envs.wikisearch.opening import open_engine
+from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval import Passage
 from creditflow.envs.wikisearch.store import write_store
+from creditflow.envs.wikisearch.world.build import build_wiki
+from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
 from creditflow.train.bench.provenance import provenance
 
 WIKI_18 = 21_015_324
 DEPTH = 10
 
 
-def questions_of(paths: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of the question files."""
-    rows = []
-    for path in paths:
-        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as lines:  # noqa: PTH123 - gzip's twin
-            rows += [json.loads(line) for line in lines]
-    return rows
+def questions_of(paths: Sequence[str]) -> list[Question]:
+    """Questions of the files that have golden passages."""
+    return [question for path in paths for question in read_questions(path) if question.supporting]
 
 
 def words_of(path: str) -> NDArray[np.object_]:
@@ -72,6 +76,24 @@ def resident(field: str) -> float:
     return int(text.split(f"{field}:")[1].split()[0]) / 1024
 
 
+class PrivateMemory(threading.Thread):
+    """Watches the memory of this process that is not a file's: what it needs, where mapped files only use what is free."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self._done = 0.0, threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._done.wait(0.05):
+            self.peak = max(self.peak, resident("RssAnon"))
+
+    def stop(self) -> float:
+        self._done.set()
+        self.join()
+        return self.peak
+
+
 def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]:
     """Index, in this process."""
     extra = {}
@@ -82,8 +104,9 @@ def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]
         extra["seconds_of_making_passages"] = (time.perf_counter() - start) * count / sample
         extra["rss_before_build_mib"] = resident("VmRSS")
     stream = grown(words, count) if count else read_passages(passages)
-    before, cpu = time.perf_counter(), time.process_time()
+    watch, before, cpu = PrivateMemory(), time.perf_counter(), time.process_time()
     write_store(folder, stream, engine)
+    private = watch.stop()
     child = resource.getrusage(resource.RUSAGE_CHILDREN)
     sizes = {file.name: file.stat().st_size for file in Path(folder).iterdir()}
     corpus = sum(size for name, size in sizes.items() if name.startswith(("passages", "by_", "header")))
@@ -91,23 +114,24 @@ def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]
         "build_seconds": time.perf_counter() - before,
         "build_cpu_seconds": time.process_time() - cpu + child.ru_utime + child.ru_stime,
         "build_peak_mib": max(resident("VmHWM"), child.ru_maxrss / 1024),
+        "build_peak_private_mib": private,
         "passages_mib": corpus / 2**20,
         "index_mib": (sum(sizes.values()) - corpus) / 2**20,
     }
 
 
-def search(folder: str, questions: Sequence[dict[str, Any]], results: str) -> dict[str, Any]:
+def search(folder: str, questions: Sequence[Question], results: str) -> dict[str, Any]:
     """Open and search one question at a time, in this process; the ids found go to a file."""
     blank = resident("VmRSS")
     before = time.perf_counter()
     engine = open_engine(index=folder)
     opened = time.perf_counter() - before
     for row in questions[:50]:
-        engine.search([row["question"]], DEPTH)  # Java compiles, files come into memory
+        engine.search([row.text], DEPTH)  # Java compiles, files come into memory
     took, found, cpu = [], [], time.process_time()
     for row in questions:
         start = time.perf_counter()
-        hits = engine.search([row["question"]], DEPTH)[0]
+        hits = engine.search([row.text], DEPTH)[0]
         took.append((time.perf_counter() - start) * 1000)
         found.append([hit.passage.id for hit in hits])
     cpu = time.process_time() - cpu
@@ -126,12 +150,9 @@ def search(folder: str, questions: Sequence[dict[str, Any]], results: str) -> di
     }
 
 
-def recall(found: Sequence[Sequence[str]], questions: Sequence[dict[str, Any]], k: int) -> float:
+def recall(found: Sequence[Sequence[str]], questions: Sequence[Question], k: int) -> float:
     """Mean share of golden passages among the best k."""
-    shares = [
-        len(set(f[:k]) & set(q["gold_passage_ids"])) / len(q["gold_passage_ids"])
-        for f, q in zip(found, questions, strict=True)
-    ]
+    shares = [len(set(f[:k]) & set(q.supporting)) / len(q.supporting) for f, q in zip(found, questions, strict=True)]
     return float(np.mean(shares))
 
 
@@ -149,9 +170,24 @@ def measured(engine: str, args: argparse.Namespace, count: int = 0) -> tuple[dic
         return figures, json.loads(Path(results).read_text(encoding="ascii"))
 
 
-def compare(args: argparse.Namespace, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def installed(engine: str) -> bool:
+    """Whether an engine can run here; says why not."""
+    if engine == "lucene":
+        try:
+            find_java(find_jar())
+        except MissingExtraError as error:
+            print(f"lucene is left out: {error}")
+            return False
+    needed = {"tantivy": "tantivy", "lucene": "jnius_config"}.get(engine)
+    if needed is not None and find_spec(needed) is None:
+        print(f"{engine} is left out: install creditflow[{engine}]")
+        return False
+    return True
+
+
+def compare(args: argparse.Namespace, questions: Sequence[Question]) -> list[dict[str, Any]]:
     """All engines on the passages themselves."""
-    runs = [measured(engine, args) for engine in args.engines]
+    runs = [measured(engine, args) for engine in args.engines if installed(engine)]
     peers = {figures["engine"]: found for figures, found in runs}
     for figures, found in runs:
         figures |= {"recall_at_3": recall(found, questions, 3), "recall_at_10": recall(found, questions, 10)}
@@ -168,7 +204,14 @@ def estimate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the fits say about the passages of wiki-18."""
     sizes = np.array([row["passages"] for row in rows], float)
     said: dict[str, Any] = {"passages": WIKI_18}
-    for name in ("build_seconds", "build_cpu_seconds", "build_peak_mib", "passages_mib", "index_mib"):
+    for name in (
+        "build_seconds",
+        "build_cpu_seconds",
+        "build_peak_mib",
+        "build_peak_private_mib",
+        "passages_mib",
+        "index_mib",
+    ):
         slope, start = np.polyfit(sizes, [row[name] for row in rows], 1)
         said[name] = float(start + slope * WIKI_18)
     for name in ("cpu_ms", "mean_ms", "p95_ms"):
@@ -189,11 +232,9 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     try:
-        from creditflow.envs.wikisearch.engines.java import find_jar, find_java
-
         jar = find_jar()
         found |= {"jar": jar.name, "java": str(find_java(jar).version)}
-    except ImportError as error:
+    except MissingExtraError as error:
         found["java"] = str(error)[:80]
     return found
 
@@ -210,13 +251,27 @@ def rounded(value: Any) -> Any:
 def main() -> None:
     """Run everything, or the one task of a child process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--passages", required=True, help="JSON lines of passages (.gz or plain)")
-    parser.add_argument("--questions", nargs="+", required=True, help="JSON lines with question and gold_passage_ids")
+    parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
+    parser.add_argument("--questions", nargs="+", help="question files with golden passages")
     parser.add_argument("--engines", nargs="*", default=["bm25", "tantivy", "lucene"])
     parser.add_argument("--grow", nargs="*", type=int, default=[], help="sizes of corpora for tantivy")
     parser.add_argument("--out", help="JSON file of all figures")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if bool(args.passages) != bool(args.questions):
+        parser.error("--passages and --questions go together")
+    if args.passages:
+        run(args)
+        return
+    with tempfile.TemporaryDirectory(prefix="retrieval.") as made:
+        build_wiki(f"{made}/wiki", articles=DEFAULT_ARTICLES, questions=200)
+        args.passages = f"{made}/wiki/passages.jsonl.gz"
+        args.questions = [str(path) for path in sorted(Path(made, "wiki").glob("*.jsonl")) if path.stat().st_size]
+        run(args)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure what was asked for."""
     questions = questions_of(args.questions)
     if args.task:
         task = json.loads(args.task)
