@@ -158,6 +158,8 @@ def _engine(options: dict[str, Any]) -> Retriever:
     known = signature(maker).parameters
     if unknown := sorted(set(options) - set(known)):
         raise unknown_name("option of a retriever", unknown[0], known)
+    if maker is open_engine and not all(isinstance(value, str | int) for value in options.values()):
+        raise ConfigError(f"the options of an engine are texts and numbers, got {options!r:.120}")
     made: Retriever = maker(**options)
     return made
 

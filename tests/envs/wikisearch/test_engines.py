@@ -183,6 +183,8 @@ def test_an_environment_takes_an_engine_by_name_and_knows_its_options(tmp_path: 
     assert env.step("search: market charter")[4]["doc_ids"]
     with pytest.raises(ConfigError, match=r"'indx'; did you mean 'index'"):
         WikiSearchEnv(questions=questions, retriever={"engine": "bm25", "indx": index})
+    with pytest.raises(ConfigError, match="texts and numbers"):
+        WikiSearchEnv(questions=questions, retriever={"engine": "bm25", "index": [index]})
 
 
 def test_importing_the_environment_touches_no_engine() -> None:
