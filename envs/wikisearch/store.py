@@ -23,7 +23,7 @@ FORMAT: Final = "wikisearch-index/3"
 def write_store(path: str | Path, passages: Iterable[Passage], engine: str = "bm25", memory: str = "") -> None:
     """Index passages into a new folder; it appears under its name only when it is complete.
 
-    Passages are written as they come: memory holds 32 bytes of each, and what the engine needs: "bm25" the vocabulary
+    Passages are written as they come: memory holds some 60 bytes of each, and what the engine needs: "bm25" the vocabulary
     and the ids, "tantivy" its heap, "lucene" nothing (its indexer is a process of its own).
 
     Args:
