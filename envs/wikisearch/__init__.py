@@ -2,7 +2,8 @@
 
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.loaders import read_question, read_questions
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages, open_corpus
+from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, with_virtual_answer
 from creditflow.envs.wikisearch.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError, Retriever
@@ -26,6 +27,7 @@ __all__ = [
     "encyclopedia",
     "index_passages",
     "open_corpus",
+    "open_engine",
     "open_store",
     "read_question",
     "read_questions",

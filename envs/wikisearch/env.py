@@ -36,8 +36,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         panel: "<panel>:<split>" of the embedded panels, over the fictional encyclopedia; the default source.
         questions: instead, the path of a question file (see ``loaders``).
         world: instead, ``{"articles": N, "questions": M, "seed": S}``: a fictional encyclopedia of its own.
-        corpus: with ``questions``: the path of a passage file or index folder.
-        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``remote``).
+        corpus: with ``questions``: the path of a passage file or index folder; a folder brings its engine.
+        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``remote``); or
+            ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}``, an engine here (see ``opening``).
         form: with ``questions``: the file's format, or "auto".
         answers: with ``questions``: what to do where the answer is no graph node: "none", "virtual" or "skip".
         dialect: "plain", "search_r1", "pica" or "tool_call" (see ``dialects``).

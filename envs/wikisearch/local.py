@@ -1,21 +1,19 @@
-"""The embedded search engine: BM25 over a corpus, in this process, deterministic."""
+"""Search and visits over a corpus in this process, with any engine that ranks its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 
 from creditflow.envs.bm25.analyser import analyse
-from creditflow.envs.bm25.index import BM25, build_index
+from creditflow.envs.bm25.index import build_index
 from creditflow.envs.errors import DataError
-from creditflow.envs.sealed_folder import HEADER, is_sealed
-from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus
+from creditflow.envs.wikisearch.engines.base import RowIndex
+from creditflow.envs.wikisearch.engines.embedded import EmbeddedIndex
 from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.retrieval import Hit, Passage
-from creditflow.envs.wikisearch.store import open_store
 
-__all__ = ["LocalRetriever", "index_passages", "open_corpus"]
+__all__ = ["LocalRetriever", "index_passages"]
 
 
 class LocalRetriever:
@@ -23,11 +21,11 @@ class LocalRetriever:
 
     Args:
         corpus: the passages.
-        index: of the passages' contents, row by row.
+        index: ranks the rows of the corpus.
         page_passages: how many passages of a page one visit shows; of a longer page those that fit the goal best.
     """
 
-    def __init__(self, corpus: Corpus, index: BM25, page_passages: int = 5) -> None:
+    def __init__(self, corpus: Corpus, index: RowIndex, page_passages: int = 5) -> None:
         if len(corpus) != len(index):
             raise DataError(f"the index holds {len(index)} passages but the corpus {len(corpus)}: rebuild the index")
         self.corpus, self.index, self.page_passages = corpus, index, page_passages
@@ -40,12 +38,12 @@ class LocalRetriever:
                 Hit(self.corpus.passage(row), score)
                 for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
             ]
-            for rows, scores in (self.index.search(query.lower(), k) for query in queries)
+            for rows, scores in self.index.rank(queries, k)
         ]  # fmt: skip
 
     def rows(self, query: str, k: int) -> tuple[int, ...]:
         """Rows of the best ``k`` passages for a query."""
-        return tuple(self.index.search(query.lower(), k)[0].tolist())
+        return tuple(self.index.rank([query], k)[0][0].tolist())
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:
         """The passages of each page."""
@@ -98,21 +96,5 @@ class LocalRetriever:
 def index_passages(passages: MemoryCorpus) -> LocalRetriever:
     """An engine over passages in memory."""
     contents = (passage.contents.lower() for passage in passages.passages)
-    return LocalRetriever(passages, build_index(contents, [passage.id for passage in passages.passages]))
-
-
-@lru_cache(maxsize=4)
-def open_corpus(path: str) -> LocalRetriever:
-    """An engine over a passage file (indexed in memory) or an index folder (memory-mapped); kept for the next caller.
-
-    Raises:
-        DataError: the file or folder is missing or malformed.
-    """
-    if is_sealed(path):
-        return LocalRetriever(*open_store(path))
-    if Path(path).is_dir():
-        raise DataError(f"{path} is a folder but no index: expected {HEADER} in it")
-    corpus = MemoryCorpus(read_passages(path))
-    if not len(corpus):
-        raise DataError(f"{path} holds no passages")
-    return index_passages(corpus)
+    bm25 = build_index(contents, [passage.id for passage in passages.passages])
+    return LocalRetriever(passages, EmbeddedIndex(bm25))

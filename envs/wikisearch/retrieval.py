@@ -48,13 +48,15 @@ class Retriever(Protocol):
     """A search engine over a fixed corpus.
 
     Attributes:
-        digest: names the corpus; equal digests mean equal answers.
+        digest: names the corpus; equal digests mean equal passages, and with the same engine equal answers.
     """
 
     digest: str
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` passages for each query, best first, equal scores in the order of ids.
+        """The best ``k`` passages for each query, best first.
+
+        Equal scores have one order: that of ids, with tantivy that of the passages.
 
         Raises:
             RetrievalError: the engine cannot answer.

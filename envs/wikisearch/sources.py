@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from inspect import signature
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, OracleLimitError
+from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, unknown_name
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
 from creditflow.envs.wikisearch.loaders import read_questions
-from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
+from creditflow.envs.wikisearch.local import LocalRetriever
+from creditflow.envs.wikisearch.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval import Passage, Retriever
@@ -139,7 +141,7 @@ def open_library(
     if questions is not None:
         if (corpus is None) == (server is None):
             raise ConfigError("questions from a file need a corpus or a retriever, and only one of them")
-        engine: Retriever = open_corpus(corpus) if corpus is not None else HttpRetriever(**dict(server or {}))
+        engine: Retriever = open_corpus(corpus) if corpus is not None else _engine(dict(server or {}))
         return _from_files(read_questions(questions, form=form, answers=answers), engine)
     if corpus is not None or server is not None:
         raise ConfigError("corpus and retriever go with questions; the embedded worlds bring their own encyclopedia")
@@ -148,6 +150,18 @@ def open_library(
     rows = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
     seed, articles = rows[0].locator["world"]
     return _embedded(rows, encyclopedia(seed, articles))
+
+
+def _engine(options: dict[str, Any]) -> Retriever:
+    """A search server (``url``), or an engine in this process (``index``, ``corpus``)."""
+    maker = HttpRetriever if "url" in options else open_engine
+    known = signature(maker).parameters
+    if unknown := sorted(set(options) - set(known)):
+        raise unknown_name("option of a retriever", unknown[0], known)
+    if maker is open_engine and not all(isinstance(value, str | int) for value in options.values()):
+        raise ConfigError(f"the options of an engine are texts and numbers, got {options!r:.120}")
+    made: Retriever = maker(**options)
+    return made
 
 
 def _from_world(options: Mapping[str, int]) -> Library:

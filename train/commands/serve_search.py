@@ -1,12 +1,28 @@
-"""``creditflow serve-search``: serve a corpus, or the fictional encyclopedia, to search agents."""
+"""``creditflow serve-search``: build and serve an index of a corpus, or the fictional encyclopedia, to search agents.
+
+creditflow serve-search                                                            the fictional encyclopedia
+creditflow serve-search --corpus wiki.jsonl                                        BM25 in memory
+creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it is not there, then served
+creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
+creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
+from tqdm import tqdm
+
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.service import listen
-from creditflow.envs.wikisearch.local import LocalRetriever, open_corpus
+from creditflow.envs.wikisearch.corpus import read_passages
+from creditflow.envs.wikisearch.engines.base import ENGINES
+from creditflow.envs.wikisearch.local import LocalRetriever
+from creditflow.envs.wikisearch.opening import open_engine
 from creditflow.envs.wikisearch.request_bodies import ServerLimits
+from creditflow.envs.wikisearch.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
 
 __all__ = ["add_arguments", "run"]
@@ -17,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--corpus", help="passage file (JSON lines, .gz or plain) or index folder; default: the fictional encyclopedia"
     )
+    parser.add_argument(
+        "--index", help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index"
+    )
+    parser.add_argument("--engine", default="auto", choices=("auto", *ENGINES), help="default: the index's, else bm25")
+    parser.add_argument("--build-only", action="store_true", help="build --index and stop")
+    parser.add_argument("--memory", default="", help="512m, 4g, …: Java's limit; while building, tantivy's heap too")
+    parser.add_argument("--threads", type=int, default=1, help="that search what arrives together (tantivy, lucene)")
     parser.add_argument("--articles", type=int, default=DEFAULT_ARTICLES, help="size of the fictional encyclopedia")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of the fictional encyclopedia")
     parser.add_argument(
@@ -31,13 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted.
+    """Serve until interrupted, or with ``--build-only`` until the index is there.
 
     Raises:
         ConfigError: a wrong option.
-        DataError: the corpus is malformed.
-        MissingExtraError: the extra [serve] is not installed.
+        DataError: the corpus or index is malformed.
+        MissingExtraError: the extra [serve] or the engine's is not installed.
     """
+    if args.build_only:
+        _build(args)
+        return 0
     from creditflow.envs.wikisearch.server import create_app
 
     limits = ServerLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
@@ -50,5 +76,26 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _build(args: argparse.Namespace) -> None:
+    """Build the index folder from the passage file."""
+    if not (args.corpus and args.index):
+        raise ConfigError("an index is built from --corpus FILE into --index FOLDER: give both")
+    engine = "bm25" if args.engine == "auto" else args.engine
+    with tqdm(read_passages(args.corpus), unit=" passages", disable=not sys.stderr.isatty()) as passages:
+        write_store(args.index, passages, engine, args.memory)
+    print(f"{args.index}: built for {engine}", file=sys.stderr)
+
+
 def _engine(args: argparse.Namespace) -> LocalRetriever:
-    return open_corpus(args.corpus) if args.corpus else encyclopedia(args.seed, args.articles).retriever
+    if not (args.corpus or args.index):
+        if args.engine not in ("auto", "bm25") or args.memory or args.threads != 1:
+            raise ConfigError(
+                "the fictional encyclopedia is searched with bm25; other engines need --corpus or --index"
+            )
+        return encyclopedia(args.seed, args.articles).retriever
+    corpus, memory = args.corpus or "", args.memory
+    if args.index and args.corpus and not Path(args.index).exists():
+        _build(args)
+        corpus = ""  # just indexed
+        memory = memory if args.engine == "lucene" else ""  # tantivy's is for building
+    return open_engine(corpus=corpus, index=args.index or "", engine=args.engine, memory=memory, threads=args.threads)

@@ -1,6 +1,7 @@
 """The options of ``creditflow serve-search``."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 from http_server import served
@@ -48,3 +49,29 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
         page = client.visit([found[0][0].passage.title, "nowhere"])
         assert page[0] is not None
         assert page[1] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--build-only",), "give both"),
+        (("--build-only", "--index", "new", "--engine", "lucene"), "give both"),
+        (("--engine", "tantivy"), "need --corpus or --index"),
+        (("--memory", "1g"), "need --corpus or --index"),
+    ],
+)
+def test_an_engine_without_its_files_is_a_configuration_error(options: tuple[str, ...], said: str) -> None:
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    with pytest.raises(ConfigError, match=said):
+        serve_search.run(parsed(*options))
+
+
+def test_an_index_is_built_once_and_then_opened(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "0", "contents": "Town\\nOne cat."}\n', encoding="ascii")
+    options = ("--corpus", str(tmp_path / "p.jsonl"), "--index", str(tmp_path / "index"))
+    assert serve_search.run(parsed(*options, "--build-only")) == 0
+    for given in (options, options[2:], ("--corpus", str(tmp_path / "index"))):
+        assert serve_search._engine(parsed(*given)).search(["cat"], 3)[0][0].passage.id == "0"
+    assert serve_search._engine(parsed("--corpus", options[1], "--index", str(tmp_path / "second"))).search(["cat"], 1)[
+        0
+    ]

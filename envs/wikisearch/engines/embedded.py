@@ -1,0 +1,71 @@
+"""Our own BM25 as an engine: in memory, or in an index folder. Ties are in the order of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.envs.bm25.index import BM25, ranks_of
+from creditflow.envs.bm25.stored import IndexWriter, stored_index
+from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.wikisearch.engines.base import Ranking
+from creditflow.envs.wikisearch.retrieval import Passage
+
+__all__ = ["EmbeddedBuilder", "EmbeddedIndex", "open_embedded"]
+
+RANKS: Final = "id_ranks.i4"
+
+
+class EmbeddedIndex:
+    """A BM25 index as a ``RowIndex``.
+
+    Args:
+        bm25: over the passages' lower-case contents, row by row.
+    """
+
+    def __init__(self, bm25: BM25) -> None:
+        self._bm25 = bm25
+
+    def __len__(self) -> int:
+        return len(self._bm25)
+
+    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """The best ``k`` rows for each query."""
+        return [self._bm25.search(query.lower(), k) for query in queries]
+
+
+class EmbeddedBuilder:
+    """Writes a BM25 index into a folder; memory holds the vocabulary and the ids.
+
+    Args:
+        folder: where the files go.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._ids = folder, list[str]()
+        self._writer = IndexWriter(folder)
+
+    def add(self, passage: Passage) -> None:
+        """Index the next passage."""
+        self._ids.append(passage.id)
+        self._writer.add(passage.contents.lower())
+
+    def finish(self) -> dict[str, Any]:
+        """Write vocabulary, postings and the order of ids."""
+        self._writer.finish()
+        ranks_of(self._ids).astype("<i4").tofile(self._folder / RANKS)
+        return {}
+
+    def close(self) -> None:
+        """Close the spill, finished or not."""
+        self._writer.close()
+
+
+def open_embedded(files: SealedFolder) -> EmbeddedIndex:
+    """The index of a folder.
+
+    Raises:
+        DataError: its files do not fit together.
+    """
+    return EmbeddedIndex(stored_index(files, files.array(RANKS, "<i4")))

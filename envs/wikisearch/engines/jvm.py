@@ -1,0 +1,129 @@
+"""The one Java machine of this process, started when Lucene is first asked for.
+
+A process has at most one, its memory limit and class path are fixed when it starts, and it does not survive a fork: a
+forked child is refused with the way out. Everything in Java runs in one thread of its own, so callers' threads come and go freely.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.wikisearch.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.retrieval import RetrievalError
+
+__all__ = ["DEFAULT_MEMORY", "JavaMachine", "checked_memory", "java_machine"]
+
+DEFAULT_MEMORY: Final = "1g"
+_MEMORY: Final = re.compile(r"[1-9][0-9]{0,5}[mMgG]")
+_Result = TypeVar("_Result")
+
+
+def checked_memory(memory: str) -> str:
+    """A memory limit as Java writes it: "512m", "4g".
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not _MEMORY.fullmatch(memory):
+        raise ConfigError(f"memory is a number with m or g, such as '512m' or '4g'; got {memory!r:.40}")
+    return memory.lower()
+
+
+class JavaMachine:
+    """A running Java machine with Anserini on its class path.
+
+    Args:
+        memory: limit of its heap.
+
+    Raises:
+        MissingExtraError: pyjnius is not installed.
+        MissingJavaError: Java or the jar is missing, or too old.
+        RetrievalError: it does not start, or one without Anserini runs already.
+    """
+
+    def __init__(self, memory: str) -> None:
+        self.memory, self._process = memory, os.getpid()
+        self._pool = ThreadPoolExecutor(1, "java")
+        self._jnius = self._pool.submit(self._start).result()
+
+    def _start(self) -> Any:
+        try:
+            import jnius_config
+        except ImportError as error:
+            raise MissingExtraError("pyjnius, the bridge to Java,", "lucene") from error
+        if jnius_config.vm_running:
+            self.memory = ""  # somebody else's limit
+        else:
+            jar = find_jar()
+            java = find_java(jar)
+            jnius_config.set_options(
+                f"-Xmx{self.memory}", "-Xrs", "-Djava.awt.headless=true"
+            )  # -Xrs: signals stay Python's
+            jnius_config.set_classpath(str(jar))
+            before = os.environ.get("JAVA_HOME")
+            os.environ["JAVA_HOME"] = str(java.home)  # the bridge reads it when it is imported
+            try:
+                import jnius
+            except Exception as error:
+                raise RetrievalError(f"Java {java.version} in {java.home} does not start: {error}") from error
+            finally:
+                if before is None:
+                    del os.environ["JAVA_HOME"]
+                else:
+                    os.environ["JAVA_HOME"] = before
+        import jnius
+
+        try:
+            jnius.autoclass("io.anserini.search.SimpleSearcher")
+        except Exception as error:
+            raise RetrievalError(
+                f"the Java machine of this process runs without Anserini ({error}): something else started it first. "
+                "Open the Lucene engine before that, or put the jar on its class path"
+            ) from error
+        return jnius
+
+    def call(self, work: Callable[[Any], _Result]) -> _Result:
+        """Run something in Java's thread; it is given the bridge.
+
+        Raises:
+            RetrievalError: this process was forked from the one that started Java.
+        """
+        if os.getpid() != self._process:
+            raise RetrievalError(
+                "Java was started before this process was forked from that one, and does not work here. Start workers with "
+                "'spawn', open the engine in each worker, or let them ask one `creditflow serve-search`"
+            )
+        return self._pool.submit(work, self._jnius).result()
+
+
+_lock = threading.Lock()
+_machine: list[JavaMachine] = []  # none or one
+
+
+def java_machine(memory: str = "") -> JavaMachine:
+    """The Java machine of this process; starts it on the first call.
+
+    Args:
+        memory: limit of its heap, such as "4g"; "" takes what runs, or 1g.
+
+    Raises:
+        ConfigError: no memory limit, or another one than it runs with.
+        MissingExtraError: something that it needs is missing.
+        RetrievalError: it does not start.
+    """
+    wanted = checked_memory(memory) if memory else ""
+    with _lock:
+        if not _machine:
+            _machine.append(JavaMachine(wanted or DEFAULT_MEMORY))
+        machine = _machine[0]
+    if wanted and wanted != machine.memory:
+        raise ConfigError(
+            f"Java runs in this process already, with {machine.memory or 'a limit of its own'}; it cannot become {wanted}"
+        )
+    return machine

@@ -1,0 +1,231 @@
+"""Lucene through Anserini: the engine that the published BM25 runs used, by its jar alone.
+
+``LuceneIndex`` asks Anserini's searcher (k₁ = 0.9, b = 0.4, English analyser); queries are bags of words, no syntax is
+read. Anserini orders equal scores by id and lowers each by a millionth, so that they differ. ``LuceneBuilder`` runs
+Anserini's indexer over the passages of an index folder, in a Java of its own. Needs the extra ``[lucene]``, Java and
+the jar (see ``java``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.wikisearch.corpus import Corpus
+from creditflow.envs.wikisearch.disk_corpus import PASSAGES
+from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking, plain_text
+from creditflow.envs.wikisearch.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.engines.jvm import DEFAULT_MEMORY, JavaMachine, checked_memory, java_machine
+from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError
+
+__all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
+
+LONGEST_ID: Final = 8_000  # bytes; Lucene's terms end at 32,766
+MOST_CLAUSES: Final = 2**31 - 1  # different words of one query; Lucene's own limit is 1,024
+BLANK: Final = "".join(map(chr, range(33)))  # what Java trims
+_CONTROL: Final = dict.fromkeys((*range(32), 127), " ")
+
+
+class LuceneBuilder:
+    """Indexes the passages file of a folder when all passages are there.
+
+    Args:
+        folder: holds, or will hold, ``passages.jsonl``.
+        memory: limit of the indexer's heap.
+
+    Raises:
+        ConfigError: no memory limit.
+        MissingJavaError: Java or the jar is missing, or too old.
+    """
+
+    def __init__(self, folder: Path, memory: str = "") -> None:
+        self._folder, self._memory = folder, checked_memory(memory or DEFAULT_MEMORY)
+        self._jar = find_jar()
+        self._java = find_java(self._jar)
+        self._expected = 0
+
+    def add(self, passage: Passage) -> None:
+        """Count the next passage.
+
+        Raises:
+            DataError: an id that Lucene cannot hold.
+        """
+        if len(passage.id.encode("utf-8", "replace")) > LONGEST_ID:
+            raise DataError(f"Lucene takes ids of at most {LONGEST_ID} bytes; got {passage.id[:60]!r}…")
+        if plain_text(passage.id) != passage.id:
+            raise DataError(f"Lucene takes ids of whole characters; {passage.id[:60]!r} holds half of one")
+        self._expected += bool(passage.contents.strip(BLANK))
+
+    def finish(self) -> dict[str, Any]:
+        """Run the indexer.
+
+        Raises:
+            DataError: it failed, or left passages out.
+        """
+        half = max(64, _mebibytes(self._memory) // 2)
+        with tempfile.TemporaryDirectory(dir=self._folder.parent, prefix=f"{self._folder.name}.in.") as source:
+            _beside(self._folder / PASSAGES, Path(source) / PASSAGES)  # it reads every file of a folder
+            done = subprocess.run(  # noqa: S603 - the Java and jar that were checked
+                [
+                    str(self._java.command), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
+                    "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator",
+                    "-input", source, "-index", str(self._folder), "-threads", "1", "-memoryBuffer", str(half), "-optimize",
+                ],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+            )  # fmt: skip
+        (self._folder / "write.lock").unlink(missing_ok=True)
+        indexed = re.search(r"Total ([\d,]+) documents indexed", done.stdout)
+        count = int(indexed[1].replace(",", "")) if indexed else 0
+        if done.returncode or count != self._expected:
+            raise DataError(
+                f"Anserini's indexer took {count} of {self._expected} passages (exit code {done.returncode}); it said: "
+                f"{(done.stderr or done.stdout).strip()[-600:]}"
+            )
+        return {"indexed": count}
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def _beside(file: Path, copy: Path) -> None:
+    """The same file under a second name; a copy where the file system has no hard links."""
+    try:
+        os.link(file, copy)
+    except OSError:
+        shutil.copyfile(file, copy)
+
+
+def _mebibytes(memory: str) -> int:
+    return int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
+
+
+class LuceneIndex:
+    """An opened index as a ``RowIndex``.
+
+    Args:
+        path: folder of the Lucene index.
+        row: row of a hit, by its id and its number in the index.
+        size: passages of the corpus; None if it is what the index holds.
+        memory: limit of Java's heap, which is set once a process; "" for what runs, or 1g.
+        threads: that search the queries of one call.
+
+    Raises:
+        DataError: Lucene cannot open the folder.
+        RetrievalError: Java does not start.
+    """
+
+    def __init__(
+        self, path: Path, row: Callable[[str, int], int], size: int | None = None, memory: str = "", threads: int = 1
+    ) -> None:
+        self._machine: JavaMachine = java_machine(memory)
+        self._row, self._threads, self._path = row, threads, path
+        self._searcher: Any = self._machine.call(self._open)
+        self.documents: int = self._machine.call(lambda _: int(self._searcher.get_total_num_docs()))
+        self._size = self.documents if size is None else size
+
+    def _open(self, jnius: Any) -> Any:
+        try:
+            searcher = jnius.autoclass("io.anserini.search.SimpleSearcher")(str(self._path))
+            jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MOST_CLAUSES)
+        except jnius.JavaException as error:
+            raise DataError(f"{self._path}: Lucene cannot open it: {_said(error)}") from error
+        return searcher
+
+    def __len__(self) -> int:
+        return self._size
+
+    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """The best ``k`` rows for each query.
+
+        Raises:
+            DataError: a hit is no passage of the corpus.
+            RetrievalError: Lucene failed, or this process is a fork of the one that opened the index.
+        """
+        if k <= 0 or not queries:
+            return [no_ranking() for _ in queries]
+        plain = [plain_text(query).translate(_CONTROL) for query in queries]
+        found = self._machine.call(lambda jnius: self._ask(jnius, plain, k))
+        return [
+            (
+                np.array([self._row(name, number) for name, number, _ in hits], np.int64),
+                np.array([score for _, _, score in hits], np.float32),
+            )
+            for hits in found
+        ]
+
+    def _ask(self, jnius: Any, queries: Sequence[str], k: int) -> list[list[tuple[str, int, float]]]:
+        try:
+            if self._threads == 1 or len(queries) == 1:
+                answers = [self._searcher.search(query, k) for query in queries]
+            else:
+                texts, names = jnius.autoclass("java.util.ArrayList")(), jnius.autoclass("java.util.ArrayList")()
+                for number, query in enumerate(queries):
+                    texts.add(query)
+                    names.add(str(number))
+                batch = self._searcher.batch_search(texts, names, k, self._threads)
+                answers = [batch.get(str(number)) for number in range(len(queries))]
+            return [[(hit.docid, hit.lucene_docid, hit.score) for hit in hits] for hits in answers]
+        except jnius.JavaException as error:
+            raise RetrievalError(f"Lucene cannot answer: {_said(error)}") from error
+
+    def documents_at(self, numbers: Sequence[int]) -> list[tuple[str, str | None]]:
+        """Id and stored raw text (None if it was not stored) of documents by their number in the index."""
+
+        def read(jnius: Any) -> list[tuple[str, str | None]]:  # noqa: ARG001 - what ``call`` hands over
+            return [((found := self._searcher.doc(number)).get("id"), found.get("raw")) for number in numbers]
+
+        return self._machine.call(read)
+
+    def number_of(self, name: str) -> int | None:
+        """The number in the index of the document with this id, or None."""
+
+        def find(jnius: Any) -> int | None:
+            term = jnius.autoclass("org.apache.lucene.index.Term")("id", plain_text(name))
+            query = jnius.autoclass("org.apache.lucene.search.TermQuery")(term)
+            hits = self._searcher.search(query, 1)
+            return int(hits[0].lucene_docid) if len(hits) else None
+
+        return self._machine.call(find)
+
+
+def _said(error: Exception) -> str:
+    return str(error).removeprefix("JVM exception occurred: ")[:300]
+
+
+def row_by_id(corpus: Corpus, path: Path) -> Callable[[str, int], int]:
+    """Finds hits in a corpus by their ids."""
+
+    def row(name: str, number: int) -> int:
+        del number
+        found = corpus.row(name)
+        if found is None:
+            raise DataError(
+                f"{path}: finds the document {name[:60]!r}, which the corpus does not hold; they do not belong together"
+            )
+        return found
+
+    return row
+
+
+def open_lucene(files: SealedFolder, corpus: Corpus, memory: str = "", threads: int = 1) -> LuceneIndex:
+    """The index of one of our folders.
+
+    Raises:
+        DataError: Lucene cannot open it, or it holds something else than its header says.
+    """
+    index = LuceneIndex(files.path, row_by_id(corpus, files.path), len(corpus), memory, threads)
+    if index.documents != files.header["indexed"]:
+        raise DataError(
+            f"{files.path}: holds {index.documents} documents, expected {files.header['indexed']}; {files.remedy}"
+        )
+    return index

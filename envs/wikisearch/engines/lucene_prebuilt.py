@@ -1,0 +1,145 @@
+"""Somebody else's Lucene index: made by Anserini or pyserini, with its passages stored in it or in a file beside it.
+
+Whatever comes with the index is checked against it: ids that the corpus lacks, or more documents than it has passages,
+are refused when the index is opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.wikisearch.corpus import Corpus
+from creditflow.envs.wikisearch.documents import read_document
+from creditflow.envs.wikisearch.engines.lucene_index import BLANK, LuceneIndex, row_by_id
+from creditflow.envs.wikisearch.retrieval import Passage
+
+__all__ = ["StoredCorpus", "is_lucene", "open_prebuilt"]
+
+SAMPLED: Final = 1_000  # documents, spread evenly, whose ids are looked up when an index is opened
+MOST_TITLES: Final = 1 << 16
+PAGE_DEPTH: Final = 200  # passages among which a page without an index of pages is looked for
+
+
+def is_lucene(path: str | Path) -> bool:
+    """Whether the path looks like a Lucene index."""
+    return Path(path).is_dir() and any(Path(path).glob("segments_*"))
+
+
+class StoredCorpus:
+    """The passages that a Lucene index stores.
+
+    There is no index of pages: they are looked for by searching their title. A page whose name is not its title is
+    known once a passage of it was read.
+
+    Args:
+        index: with stored raw texts; its rows are document numbers.
+        path: folder of the index.
+    """
+
+    def __init__(self, index: LuceneIndex, path: Path) -> None:
+        self._index, self._path, self.digest = index, path, _digest(path)
+        self.passage: Callable[[int], Passage] = lru_cache(maxsize=4096)(self._passage)
+        self._titles: dict[str, str] = {}  # of pages that are named otherwise
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def _passage(self, row: int) -> Passage:
+        """The passage of a row.
+
+        Raises:
+            DataError: what is stored is no passage.
+        """
+        name, raw = self._index.documents_at([row])[0]
+        try:
+            data: Any = json.loads(raw or "")
+            passage = read_document({**data, "id": name} if isinstance(data, dict) else data)
+        except ValueError as error:
+            raise DataError(f"{self._path}: what is stored for {name!r:.60} is no passage: {error}") from error
+        if passage.page != passage.title:
+            self._titles[passage.page] = passage.title
+            if len(self._titles) > MOST_TITLES:
+                del self._titles[next(iter(self._titles))]
+        return passage
+
+    def row(self, passage_id: str) -> int | None:
+        """The row of an id, or None."""
+        return self._index.number_of(passage_id)
+
+    def page_rows(self, page: str) -> tuple[int, ...]:
+        """The rows of a page, in order, as far as they are among the best 200 for its name."""
+        return tuple(sorted(row for row in self._near(self._titles.get(page, page)) if self.passage(row).page == page))
+
+    def find_page(self, name: str) -> str | None:
+        """The page that a page id, a passage id or a title names, as far as a search for it finds it."""
+        if name in self._titles:
+            return name
+        row = self.row(name)
+        if row is not None:
+            return self.passage(row).page
+        near = [self.passage(row) for row in self._near(name)]
+        named = [passage for passage in near if name in (passage.page, passage.title)]
+        return named[0].page if named else None
+
+    def _near(self, name: str) -> list[int]:
+        rows: list[int] = self._index.rank([name], PAGE_DEPTH)[0][0].tolist()
+        return rows
+
+
+def open_prebuilt(
+    path: str | Path, corpus: Corpus | None = None, memory: str = "", threads: int = 1
+) -> tuple[Corpus, LuceneIndex]:
+    """Open an index that Anserini or pyserini made.
+
+    Args:
+        path: its folder.
+        corpus: its passages, found by id; None where the index stores them.
+        memory: limit of Java's heap; "" for what runs, or 1g.
+        threads: that search the queries of one call.
+
+    Raises:
+        DataError: Lucene cannot open it, it stores no passages, or the corpus is not what was indexed.
+    """
+    path = Path(path)
+    if corpus is None:
+        index = LuceneIndex(path, lambda name, number: number, memory=memory, threads=threads)  # noqa: ARG005 - a hit's row
+        if index.documents and index.documents_at([0])[0][1] is None:
+            raise DataError(
+                f"{path}: stores no passages (it was built without -storeRaw): give its passage file as the corpus"
+            )
+        return StoredCorpus(index, path), index
+    index = LuceneIndex(path, row_by_id(corpus, path), len(corpus), memory, threads)
+    _check_same(index, corpus, path)
+    return corpus, index
+
+
+def _check_same(index: LuceneIndex, corpus: Corpus, path: Path) -> None:
+    numbers = range(0, index.documents, -(-index.documents // SAMPLED) or 1)
+    for name, _ in index.documents_at(numbers):
+        if name is None or corpus.row(name) is None:
+            raise DataError(
+                f"{path}: holds the document {name!r:.60}, which the corpus does not; they do not belong together"
+            )
+    if index.documents != len(corpus):
+        blank = sum(not corpus.passage(row).contents.strip(BLANK) for row in range(len(corpus)))  # never indexed
+        if index.documents != len(corpus) - blank:
+            raise DataError(
+                f"{path}: holds {index.documents} documents, the corpus {len(corpus)} passages; they do not belong together"
+            )
+
+
+def _digest(path: Path) -> str:
+    """Names an index by its commit and the sizes of its files."""
+    digest = blake2b(digest_size=16)
+    for file in sorted(path.iterdir()):
+        if file.is_file() and file.name != "write.lock":
+            digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+            if file.name.startswith("segments_"):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,187 @@
+"""Tens of millions of passages in this process: a tantivy index over the passages of an index folder.
+
+Its BM25 is fixed at k₁ = 1.2, b = 0.75 and its words and stems are its own, so its ranking is near, not equal to, that of
+the default engine. Equal scores are in the order of passages: a row number stands beside every document, and a tie that
+the list's end would cut is read whole before it is ordered, so segments and threads cannot show. Files are mapped
+into memory. Needs the extra ``[tantivy]``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking, plain_text
+from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError
+
+__all__ = ["TantivyBuilder", "TantivyIndex", "open_tantivy"]
+
+LONGEST: Final = 255  # bytes of a word; longer ones are not indexed
+HEAP: Final = 256 << 20  # bytes that the writer collects before it writes a segment
+LEAST_HEAP, MOST_HEAP = 15_000_000, (1 << 32) - 1_000_000  # what the library takes
+LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")
+
+
+def _tantivy() -> ModuleType:
+    try:
+        import tantivy
+    except ImportError as error:
+        raise MissingExtraError("tantivy, the search engine,", "tantivy") from error
+    module: ModuleType = tantivy
+    return module
+
+
+def _schema(engine: ModuleType) -> Any:
+    builder = engine.SchemaBuilder()
+    builder.add_text_field("contents", stored=False, tokenizer_name="english", index_option="freq")
+    builder.add_unsigned_field("row", stored=False, indexed=False, fast=True)
+    return builder.build()
+
+
+def _analyser(engine: ModuleType) -> Any:
+    kept = engine.Filter
+    builder = engine.TextAnalyzerBuilder(engine.Tokenizer.simple()).filter(kept.remove_long(LONGEST))
+    return builder.filter(kept.lowercase()).filter(kept.stopword("english")).filter(kept.stemmer("english")).build()
+
+
+class TantivyBuilder:
+    """Writes a tantivy index into a folder.
+
+    Args:
+        folder: where the files go.
+        heap: bytes the writer collects before it writes a segment: more is faster and merges less.
+
+    Raises:
+        ConfigError: a heap that the library does not take.
+        MissingExtraError: tantivy is not installed.
+    """
+
+    def __init__(self, folder: Path, heap: int = HEAP) -> None:
+        self._engine, self._folder, self._rows = _tantivy(), folder, 0
+        if not LEAST_HEAP <= heap <= MOST_HEAP:
+            raise ConfigError(f"tantivy's writer takes {LEAST_HEAP:,} to {MOST_HEAP:,} bytes of memory, got {heap:,}")
+        index = self._engine.Index(_schema(self._engine), path=str(folder))
+        index.register_tokenizer("english", _analyser(self._engine))
+        self._writer: Any = index.writer(heap_size=heap, num_threads=1)
+
+    def add(self, passage: Passage) -> None:
+        """Index the next passage."""
+        document = self._engine.Document()
+        document.add_text("contents", plain_text(passage.contents))
+        document.add_unsigned("row", self._rows)
+        self._writer.add_document(document)
+        self._rows += 1
+
+    def finish(self) -> dict[str, Any]:
+        """Write what is left and wait for merges."""
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+        self.close()
+        for name in LOCKS:
+            (self._folder / name).unlink(missing_ok=True)
+        return {}
+
+    def close(self) -> None:
+        """Let go of the writer."""
+        self._writer = None
+
+
+class TantivyIndex:
+    """An opened index as a ``RowIndex``.
+
+    Args:
+        engine: the library.
+        searcher: of the index.
+        threads: that search the queries of one call.
+    """
+
+    def __init__(self, engine: ModuleType, searcher: Any, threads: int = 1) -> None:
+        self._engine, self._searcher, self._threads = engine, searcher, threads
+        self._schema, self._analyser = _schema(engine), _analyser(engine)
+
+    def __len__(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """The best ``k`` rows for each query.
+
+        Raises:
+            RetrievalError: the library failed.
+        """
+        try:
+            if self._threads == 1 or len(queries) == 1:
+                return [self._best(query, k) for query in queries]
+            with ThreadPoolExecutor(
+                self._threads, "tantivy"
+            ) as pool:  # the library searches outside the interpreter lock
+                return list(pool.map(lambda query: self._best(query, k), queries))
+        except (ValueError, OSError) as error:
+            raise RetrievalError(f"tantivy cannot answer: {error}") from error
+
+    def _best(self, query: str, k: int) -> Ranking:
+        asked = self._query(query)
+        if asked is None or k <= 0:
+            return no_ranking()
+        hits = self._whole_ties(asked, min(k, len(self)))
+        scores = np.array([score for score, _ in hits], np.float32)
+        rows = np.array(self._searcher.fast_field_values("row", [address for _, address in hits]), np.int64)
+        order = np.lexsort((rows, -scores))[:k]
+        return rows[order], scores[order]
+
+    def _query(self, text: str) -> Any:
+        """A disjunction of the text's terms, each weighted by its count; no syntax is read. None without terms."""
+        clauses = []
+        for term, count in sorted(Counter(self._analyser.analyze(plain_text(text))).items()):
+            clause = self._engine.Query.term_query(self._schema, "contents", term, "freq")
+            if count > 1:
+                clause = self._engine.Query.boost_query(clause, float(count))
+            clauses.append((self._engine.Occur.Should, clause))
+        return self._engine.Query.boolean_query(clauses) if clauses else None
+
+    def _whole_ties(self, query: Any, k: int) -> list[Any]:
+        """The best hits, up to and with all that score as the ``k``-th: where a list is cut through equals depends on segments."""
+        limit = k + 1
+        while True:
+            hits: list[Any] = self._searcher.search(query, limit, count=False).hits
+            if len(hits) < limit or hits[-1][0] < hits[k - 1][0]:
+                return hits
+            limit = min(limit * 8, len(self) + 1)
+
+
+def _searcher(engine: ModuleType, folder: Path) -> Any:
+    """A searcher of the index in a folder.
+
+    The library makes a lock file where it opens an index, which a folder that is read-only, or sealed, does not allow.
+    So it opens links to the files; once it has mapped them into memory, the links are not needed.
+    """
+    with tempfile.TemporaryDirectory(prefix="tantivy.") as links:
+        for file in folder.resolve().iterdir():
+            if file.name not in LOCKS:
+                (Path(links) / file.name).symlink_to(file)
+        index = engine.Index.open(links)
+        index.config_reader(reload_policy="manual")  # nobody watches for changes: there are none
+        return index.searcher()
+
+
+def open_tantivy(files: SealedFolder, threads: int = 1) -> TantivyIndex:
+    """The index of a folder.
+
+    Raises:
+        DataError: it cannot be read.
+        MissingExtraError: tantivy is not installed.
+    """
+    engine = _tantivy()
+    try:
+        searcher = _searcher(engine, files.path)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{files.path}: tantivy cannot open it ({error}); {files.remedy}") from error
+    return TantivyIndex(engine, searcher, threads)

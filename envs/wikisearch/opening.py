@@ -1,0 +1,111 @@
+"""Opens whatever passages come in, with the engine that is asked for: a file, an index folder, somebody's Lucene index."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.sealed_folder import HEADER, SealedFolder, is_sealed
+from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
+from creditflow.envs.wikisearch.disk_corpus import DiskCorpus
+from creditflow.envs.wikisearch.engines.base import ENGINES
+from creditflow.envs.wikisearch.engines.lucene_prebuilt import is_lucene, open_prebuilt
+from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.store import FORMAT, open_store
+
+__all__ = ["open_corpus", "open_engine"]
+
+_BUILD = "creditflow serve-search --build-only --corpus FILE.jsonl --engine {engine} --index FOLDER"
+
+
+def open_corpus(path: str) -> LocalRetriever:
+    """The engine of a passage file (BM25 in memory), of an index folder, or of a Lucene index; kept for the next caller.
+
+    Raises:
+        DataError: the file or folder is missing or malformed.
+    """
+    return open_engine(corpus=path)
+
+
+@lru_cache(maxsize=4)
+def open_engine(
+    *, corpus: str = "", index: str = "", engine: str = "auto", memory: str = "", threads: int = 1
+) -> LocalRetriever:
+    """A search engine over passages on disk; kept for the next caller.
+
+    Args:
+        corpus: passage file (JSON lines, ``.gz`` or plain) or index folder. With an index folder of ours it must be
+            what was indexed; with somebody's Lucene index it holds the passages, which may also be stored there.
+        index: index folder of ours, or a Lucene index that Anserini or pyserini built.
+        engine: "bm25", "tantivy", "lucene", or "auto": what the index was built for, and BM25 for a passage file.
+        memory: limit of Java's heap, such as "4g", set once a process; for "lucene" alone.
+        threads: that search the queries of one call; for "tantivy" and "lucene".
+
+    Raises:
+        ConfigError: a wrong argument, or the index is of another engine.
+        DataError: a file or folder is missing, malformed, or they do not belong together.
+        MissingExtraError: the engine is not installed.
+    """
+    if engine not in ("auto", *ENGINES):
+        raise unknown_name("engine", engine, ("auto", *ENGINES))
+    if type(threads) is not int or not 1 <= threads <= 256:
+        raise ConfigError(f"threads is from 1 to 256, got {threads!r}")
+    for name, value in (("corpus", corpus), ("index", index), ("memory", memory)):
+        if not isinstance(value, str):
+            raise ConfigError(f"{name} is a text, got {value!r:.60}")
+    if not (corpus or index):
+        raise ConfigError("an engine needs a corpus (a passage file) or an index (a folder)")
+    if not index and Path(corpus).is_dir():
+        corpus, index = "", corpus
+    if not index:
+        if engine not in ("auto", "bm25"):
+            raise ConfigError(f"the engine {engine} needs an index folder; build one: {_BUILD.format(engine=engine)}")
+        _check_options("bm25", memory, threads)
+        return index_passages(_in_memory(corpus))
+    if is_sealed(index):
+        return _open_ours(corpus, index, engine, memory, threads)
+    if is_lucene(index):
+        if engine not in ("auto", "lucene"):
+            raise ConfigError(f"{index} is a Lucene index, not one of {engine}")
+        return LocalRetriever(*open_prebuilt(index, _passages(corpus) if corpus else None, memory, threads))
+    what = "is a folder but no index" if Path(index).is_dir() else "is no folder"
+    raise DataError(
+        f"{index} {what}: expected {HEADER} or Lucene's segments in it; build one: "
+        + _BUILD.format(engine=engine if engine in ENGINES else "bm25")
+    )
+
+
+def _open_ours(corpus: str, index: str, engine: str, memory: str, threads: int) -> LocalRetriever:
+    header = SealedFolder(index, FORMAT, "build the index again").header
+    if engine not in ("auto", header.get("engine")):
+        raise ConfigError(f"{index} was built for the engine {header.get('engine')!r}, not {engine!r}")
+    _check_options(str(header.get("engine")), memory, threads)
+    if corpus:
+        found = _passages(corpus).digest if Path(corpus).is_dir() else corpus_digest(read_passages(corpus))
+        if found != header["digest"]:
+            raise DataError(
+                f"{index} was built from other passages than {corpus} holds: leave one out, or build it again"
+            )
+    return LocalRetriever(*open_store(index, memory, threads))
+
+
+def _check_options(engine: str, memory: str, threads: int) -> None:
+    """An option that would do nothing is refused."""
+    if memory and engine != "lucene":
+        raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {memory!r:.40}")
+    if threads > 1 and engine == "bm25":
+        raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
+
+
+def _passages(corpus: str) -> Corpus:
+    if is_sealed(corpus):
+        return DiskCorpus(SealedFolder(corpus, FORMAT, "build the index again"))
+    return _in_memory(corpus)
+
+
+def _in_memory(corpus: str) -> MemoryCorpus:
+    found = MemoryCorpus(read_passages(corpus))
+    if not len(found):
+        raise DataError(f"{corpus} holds no passages")
+    return found

@@ -1,0 +1,239 @@
+"""The Lucene engine in a real Java machine: own indexes, and those that somebody else made."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from retrieval_contract import PASSAGES, check_corpus, check_hostile, check_search, check_threads
+from shared_data import shared_file, shared_files
+
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.wikisearch.corpus import MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.documents import write_document
+from creditflow.envs.wikisearch.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.store import open_store, write_store
+
+pytestmark = pytest.mark.lucene
+pytest.importorskip("jnius_config", reason="needs the extra [lucene]")
+try:
+    JAR = find_jar()
+    JAVA = find_java(JAR)
+except MissingExtraError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lucene") / "index"
+    write_store(path, PASSAGES, "lucene", memory="256m")
+    return path
+
+
+@pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_it_does_what_every_engine_does(folder: Path, check: object, threads: int) -> None:
+    assert callable(check)
+    check(LocalRetriever(*open_store(folder, threads=threads)))
+
+
+def test_equal_scores_are_in_the_order_of_ids(tmp_path: Path) -> None:
+    same = [Passage(name, "Title", "same words", f"page {name}") for name in ("b", "10", "a", "9", "c")]
+    write_store(tmp_path / "index", same, "lucene")
+    engine = open_corpus(str(tmp_path / "index"))
+    assert [hit.passage.id for hit in engine.search(["words"], 9)[0]] == ["10", "9", "a", "b", "c"]
+    assert [hit.passage.id for hit in engine.search(["words"], 2)[0]] == ["10", "9"]
+
+
+def test_the_default_engine_ranks_as_lucene_does(tmp_path: Path) -> None:
+    path = shared_file("data/search/passages.jsonl.gz")
+    write_store(tmp_path / "index", read_passages(path), "lucene")
+    questions = []
+    for name in ("2wiki", "musique", "hotpotqa"):
+        for file in shared_files(f"data/search/{name}.jsonl.gz"):
+            with gzip.open(file, "rt", encoding="utf-8") as rows:
+                questions += [json.loads(row)["question"] for row in rows]
+    ours, theirs = (open_corpus(str(p)).search(questions, 10) for p in (path, tmp_path / "index"))
+    lists = [([h.passage.id for h in a], [h.passage.id for h in b]) for a, b in zip(ours, theirs, strict=True)]
+    assert sum(len(set(a) & set(b)) for a, b in lists) >= 0.98 * sum(len(b) for _, b in lists)
+    assert sum(a[:1] == b[:1] for a, b in lists) >= 0.992 * len(lists)
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "gone", "empty"])
+def test_damage_of_any_file_is_found_when_the_folder_is_opened(folder: Path, tmp_path: Path, harm: str) -> None:
+    shutil.copytree(folder, tmp_path / "index")
+    for name in [*json.loads((tmp_path / "index" / "header.json").read_text())["files"], "header.json"]:
+        file = tmp_path / "index" / name
+        whole = file.read_bytes()
+        if not whole:
+            continue
+        data = bytearray(whole)
+        data[len(data) // 2] ^= 0x40
+        file.write_bytes(data if harm == "flip" else whole[:-3] if harm == "cut" else b"")
+        if harm == "gone":
+            file.unlink()
+        with pytest.raises(DataError):
+            open_store(tmp_path / "index")
+        file.write_bytes(whole)
+    assert len(open_store(tmp_path / "index")[1]) == len(PASSAGES)
+
+
+@pytest.mark.parametrize("passage", [Passage("x" * 9_000, "t", "u", "t"), Passage("\ud800", "t", "u", "t")])
+def test_an_id_that_lucene_cannot_hold_is_refused(tmp_path: Path, passage: Passage) -> None:
+    with pytest.raises(DataError, match="Lucene takes ids"):
+        write_store(tmp_path / "index", [passage], "lucene")
+    assert list(tmp_path.iterdir()) == []
+
+
+def prebuilt(tmp_path: Path, passages: list[Passage], *options: str) -> tuple[str, str]:
+    """A passage file and the index that Anserini's own command makes of it."""
+    (tmp_path / "corpus").mkdir()
+    lines = [json.dumps(write_document(passage)) for passage in passages]
+    (tmp_path / "corpus" / "p.jsonl").write_text("\n".join(lines) + "\n", encoding="ascii")
+    subprocess.run(
+        [
+            JAVA.command, "-Xmx256m", "-cp", JAR, "io.anserini.index.IndexCollection", "-collection", "JsonCollection",
+            "-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-memoryBuffer", "64", "-input",
+            tmp_path / "corpus", "-index", tmp_path / "lucene", *options,
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return str(tmp_path / "corpus" / "p.jsonl"), str(tmp_path / "lucene")
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A passage file, and an index that does not store the passages."""
+    return prebuilt(tmp_path_factory.mktemp("theirs"), PASSAGES)
+
+
+def test_somebodys_index_is_searched_with_passages_from_their_file(theirs: tuple[str, str]) -> None:
+    corpus, index = theirs
+    engine = open_engine(corpus=corpus, index=index, engine="lucene")
+    check_corpus(engine)
+    check_search(engine)
+
+
+def test_somebodys_index_is_searched_with_passages_from_an_index_folder_of_ours(
+    theirs: tuple[str, str], tmp_path: Path
+) -> None:
+    _, index = theirs
+    write_store(tmp_path / "ours", PASSAGES)
+    check_corpus(open_engine(corpus=str(tmp_path / "ours"), index=index))
+
+
+def test_somebodys_index_with_stored_passages_needs_no_file(tmp_path: Path) -> None:
+    shown = [passage for passage in PASSAGES if passage.contents.strip()]  # Anserini leaves blank ones out
+    _, index = prebuilt(tmp_path, shown, "-storeRaw")
+    engine, memory = open_engine(index=index), index_passages(MemoryCorpus(shown))
+    check_search(engine)  # reads passages of the first page, whose name is not its title
+    check_hostile(engine)
+    names = [shown[0].page, shown[5].id, shown[9].title, "z", "ü/1", "nobody"]
+    assert engine.visit(names, "market") == memory.visit(names, "market")
+    assert engine.fetch(["z", shown[3].id]) == [shown[-3], shown[3]]
+    assert len(engine.digest) == 32
+    with pytest.raises(DataError, match="has no passage 'nobody'"):
+        engine.fetch(["nobody"])
+
+
+def test_an_index_without_passages_asks_for_their_file(theirs: tuple[str, str]) -> None:
+    with pytest.raises(DataError, match="without -storeRaw"):
+        open_engine(index=theirs[1])
+
+
+@pytest.mark.parametrize("change", ["fewer", "more", "other"])
+def test_a_corpus_that_is_not_what_was_indexed_is_refused(theirs: tuple[str, str], tmp_path: Path, change: str) -> None:
+    _, index = theirs
+    extra = Passage("new", "New", "one more", "New")
+    changed = {"fewer": PASSAGES[1:], "more": [*PASSAGES, extra], "other": [extra, *PASSAGES[1:]]}[change]
+    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(write_document(p)) for p in changed), encoding="ascii")
+    with pytest.raises(DataError, match="do not belong together"):
+        open_engine(corpus=str(tmp_path / "q.jsonl"), index=index)
+
+
+def test_a_broken_foreign_index_is_a_data_error(theirs: tuple[str, str], tmp_path: Path) -> None:
+    corpus, index = theirs[0], str(tmp_path / "lucene")
+    shutil.copytree(theirs[1], index)
+    next(Path(index).glob("segments_*")).write_bytes(b"no segments")
+    with pytest.raises(DataError, match="Lucene cannot open it"):
+        open_engine(corpus=corpus, index=index)
+
+
+def test_the_memory_of_a_running_machine_cannot_change(folder: Path) -> None:
+    open_corpus(str(folder))
+    with pytest.raises(ConfigError, match="cannot become 77m"):
+        open_store(folder, memory="77m")
+
+
+def alone(code: str, **variables: str) -> str:
+    """What a program prints in a process of its own."""
+    paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **paths, **variables},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+OPEN = "from creditflow.envs.wikisearch.opening import open_engine; e = open_engine(index={!r}{}); "
+
+
+def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Path) -> None:
+    code = OPEN.format(str(folder), ", memory='96m'") + (
+        "from jnius import autoclass; print(autoclass('java.lang.Runtime').getRuntime().maxMemory() >> 20, "
+        "autoclass('java.lang.System').getProperty('java.class.path').split(':')[0])"
+    )
+    size, path = alone(code, CREDITFLOW_LUCENE_JAR=str(JAR)).split()
+    assert 80 <= int(size) <= 96
+    assert path == str(JAR)
+
+
+def test_a_fork_of_a_process_with_java_is_refused_with_the_way_out(folder: Path) -> None:
+    code = OPEN.format(str(folder), "") + (
+        "import os, sys\n"
+        "from creditflow.envs.wikisearch.retrieval import RetrievalError\n"
+        "if os.fork() == 0:\n"
+        "    try:\n        e.search(['market'], 1)\n"
+        "    except RetrievalError as error:\n        print(error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(len(e.search(['market'], 1)[0]))"
+    )
+    refused, found = alone(code).splitlines()
+    assert "'spawn'" in refused
+    assert found == "1"
+
+
+def test_a_machine_that_something_else_started_is_reported(folder: Path) -> None:
+    code = (
+        "import jnius\nfrom creditflow.envs.wikisearch.opening import open_engine\n"
+        f"try:\n    open_engine(index={str(folder)!r})\nexcept ConnectionError as error:\n    print(error)"
+    )
+    assert "runs without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))
+
+
+def test_neither_pyserini_nor_torch_is_imported(folder: Path) -> None:
+    code = OPEN.format(str(folder), "") + "import sys; print({'pyserini', 'torch', 'faiss'} & set(sys.modules))"
+    assert alone(code) == "set()"
+
+
+def test_an_environment_searches_with_it(theirs: tuple[str, str], tmp_path: Path) -> None:
+    corpus, index = theirs
+    (tmp_path / "q.jsonl").write_text('{"question": "Who?", "answers": ["A"]}\n', encoding="ascii")
+    env = WikiSearchEnv(
+        questions=str(tmp_path / "q.jsonl"), retriever={"engine": "lucene", "index": index, "corpus": corpus}
+    )
+    env.reset(seed=0)
+    assert env.step("search: market charter")[4]["doc_ids"]

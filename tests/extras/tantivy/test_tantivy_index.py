@@ -1,0 +1,155 @@
+"""The tantivy engine on real index folders."""
+
+import argparse
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from retrieval_contract import PASSAGES, check_corpus, check_hostile, check_search, check_threads
+from shared_data import shared_file, shared_files
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.corpus import read_passages
+from creditflow.envs.wikisearch.documents import write_document
+from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.local import LocalRetriever
+from creditflow.envs.wikisearch.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.train.commands import serve_search
+
+pytestmark = pytest.mark.tantivy
+pytest.importorskip("tantivy", reason="needs the extra [tantivy]")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tantivy") / "index"
+    write_store(path, PASSAGES, "tantivy")
+    return path
+
+
+@pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_it_does_what_every_engine_does(folder: Path, check: object, threads: int) -> None:
+    assert callable(check)
+    check(LocalRetriever(*open_store(folder, threads=threads)))
+
+
+def test_two_builds_answer_alike(folder: Path, tmp_path: Path) -> None:
+    write_store(tmp_path / "again", PASSAGES, "tantivy", memory="15m")
+    queries = [passage.title for passage in PASSAGES[:50]]
+    assert open_corpus(str(tmp_path / "again")).search(queries, 9) == open_corpus(str(folder)).search(queries, 9)
+
+
+def test_equal_scores_are_in_the_order_of_passages_over_segments(tmp_path: Path) -> None:
+    from creditflow.envs.wikisearch.engines.tantivy_index import LEAST_HEAP, TantivyBuilder, TantivyIndex, _tantivy
+
+    count, engine = 250_000, _tantivy()
+    builder = TantivyBuilder(tmp_path, LEAST_HEAP)  # a small heap makes several segments
+    for row in range(count):
+        builder.add(Passage(str(row), "", f"same words {'twice twice' if row % 3 else 'once more'} w{row}", ""))
+    builder.finish()
+    searcher = engine.Index.open(str(tmp_path)).searcher()
+    assert searcher.num_segments > 1
+    index = TantivyIndex(engine, searcher)
+    for k in (1, 10, 1000):
+        [(rows, scores)] = index.rank(["twice"], k)
+        assert rows.tolist() == [row for row in range(3 * k) if row % 3][:k]
+        assert len(set(scores.tolist())) == 1
+    assert index.rank(["once"], 2 * count)[0][0].tolist() == list(range(0, count, 3))
+
+
+def names(folder: Path) -> Sequence[str]:
+    return sorted(json.loads((folder / "header.json").read_text())["files"])
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "gone", "empty"])
+def test_damage_of_any_file_is_found_when_the_folder_is_opened(tmp_path: Path, harm: str) -> None:
+    write_store(tmp_path / "index", PASSAGES[:20], "tantivy")
+    for name in [*names(tmp_path / "index"), "header.json"]:
+        file = tmp_path / "index" / name
+        whole = file.read_bytes()
+        if not whole:
+            continue
+        data = bytearray(whole)
+        data[len(data) // 2] ^= 0x40
+        file.write_bytes(data if harm == "flip" else whole[:-3] if harm == "cut" else b"")
+        if harm == "gone":
+            file.unlink()
+        with pytest.raises(DataError):
+            open_store(tmp_path / "index")
+        file.write_bytes(whole)
+    assert len(open_store(tmp_path / "index")[1]) == 20
+
+
+def test_opening_and_searching_leave_the_folder_as_it_was(tmp_path: Path) -> None:
+    write_store(tmp_path / "index", PASSAGES[:20], "tantivy")
+    before = sorted(path.name for path in (tmp_path / "index").iterdir())
+    assert before == sorted([*names(tmp_path / "index"), "header.json"])  # no lock is part of it either
+    assert open_corpus(str(tmp_path / "index")).search([PASSAGES[0].title], 3)[0]
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == before
+
+
+@pytest.mark.parametrize("memory", ["1m", "9g", "lots"])
+def test_a_heap_that_the_library_does_not_take_is_a_configuration_error(tmp_path: Path, memory: str) -> None:
+    with pytest.raises(ConfigError, match=r"memory"):
+        write_store(tmp_path / "index", PASSAGES, "tantivy", memory=memory)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_engine_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="built for the engine 'tantivy', not 'bm25'"):
+        open_engine(index=str(folder), engine="bm25")
+
+
+def test_serve_search_builds_then_opens(tmp_path: Path) -> None:
+    lines = [json.dumps(write_document(passage)) for passage in PASSAGES]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines) + "\n", encoding="ascii")
+    parser = argparse.ArgumentParser()
+    serve_search.add_arguments(parser)
+    options = ["--corpus", str(tmp_path / "p.jsonl"), "--index", str(tmp_path / "index"), "--engine", "tantivy"]
+    assert serve_search.run(parser.parse_args([*options, "--build-only", "--memory", "32m"])) == 0
+    engine = serve_search._engine(parser.parse_args(options))
+    assert engine.search(["market charter"], 1)[0]
+    with pytest.raises(DataError, match="exists"):
+        serve_search.run(parser.parse_args([*options, "--build-only"]))
+    (tmp_path / "p.jsonl").write_text("\n".join(lines[1:]) + "\n", encoding="ascii")
+    open_engine.cache_clear()
+    with pytest.raises(DataError, match="built from other passages"):
+        serve_search._engine(parser.parse_args(options))
+
+
+def test_it_finds_as_much_evidence_as_the_default_engine(tmp_path: Path) -> None:
+    path = shared_file("data/search/passages.jsonl.gz")
+    write_store(tmp_path / "index", read_passages(path), "tantivy")
+    questions = []
+    for name in ("2wiki", "musique", "hotpotqa"):
+        for file in shared_files(f"data/search/{name}.jsonl.gz"):
+            with gzip.open(file, "rt", encoding="utf-8") as rows:
+                questions += [json.loads(row) for row in rows]
+    share = []
+    for engine in (open_corpus(str(tmp_path / "index")), open_corpus(str(path))):
+        found = engine.search([row["question"] for row in questions], 10)
+        golden = [set(row["gold_passage_ids"]) for row in questions]
+        share.append(
+            sum(
+                len(gold & {hit.passage.id for hit in hits}) / len(gold)
+                for gold, hits in zip(golden, found, strict=True)
+            )
+        )
+    assert share[0] > 0.98 * share[1]
+
+
+def test_an_environment_searches_with_it(tmp_path: Path) -> None:
+    path = shared_file("data/search/passages.jsonl.gz")
+    write_store(tmp_path / "index", read_passages(path), "tantivy")
+    questions = str(shared_file("data/search/musique.jsonl.gz"))
+    env = WikiSearchEnv(questions=questions, retriever={"index": str(tmp_path / "index"), "engine": "tantivy"})
+    _, info = env.reset(seed=0)
+    _, _, _, _, info = env.step(f"search: {info['admissible_actions'][0]}")
+    assert len(info["doc_ids"]) == 3
+    same = WikiSearchEnv(questions=questions, corpus=str(path))
+    assert same.tasks.get(info["task_id"]).task_id == info["task_id"]  # the corpus names the task, not the engine
