@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import zlib
 from importlib.util import find_spec
 from typing import Any
 
@@ -37,13 +38,13 @@ class _Actor:
 
         return os.getpid(), str(ray.get_runtime_context().get_node_id())
 
-    def answer(self, task: str) -> tuple[str, str]:
-        """(result, error), one of them empty."""
+    def answer(self, task: str) -> tuple[bytes, str]:
+        """(result, error), one of them empty; the result small, so that Ray sends it instead of keeping it here."""
         try:
             self._player = self._player or Player(RolloutSpec.from_text(self._spec))
-            return self._player.answer(task), ""
+            return zlib.compress(self._player.answer(task).encode("ascii"), 1), ""
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller reports it and stops
-            return "", f"{type(error).__name__}: {error}"
+            return b"", f"{type(error).__name__}: {error}"
 
 
 class RayExecutor:
@@ -116,7 +117,7 @@ class RayExecutor:
         Raises:
             WorkerError: actors end before they stand, again and again.
         """
-        from ray.exceptions import RayActorError, RaySystemError, WorkerCrashedError
+        from ray.exceptions import ObjectLostError, RayActorError, RaySystemError, WorkerCrashedError
 
         done = self._wait_for_one()
         if done in self._starting:
@@ -135,11 +136,13 @@ class RayExecutor:
         unit, actor = self._under_way.pop(done)
         try:
             result, error = self._ray.get(done)
-        except (RayActorError, RaySystemError, WorkerCrashedError) as lost:
+        except (RayActorError, RaySystemError, WorkerCrashedError, ObjectLostError) as lost:
+            if isinstance(lost, ObjectLostError):  # the answer was lost with the node that kept it
+                self._ray.kill(actor)
             self._start()
             return [Event(unit, reason=f"Ray: {str(lost).splitlines()[0]}")]
         self._idle.append(actor)
-        return [Event(unit, None if error else result, error)]
+        return [Event(unit, None if error else zlib.decompress(result).decode("ascii"), error)]
 
     def _wait_for_one(self) -> Any:
         """What was finished first: a unit's or a starting actor's answer."""

@@ -119,6 +119,33 @@ def test_a_lost_node_loses_and_doubles_nothing(
     assert "a worker was lost (Ray:" in capsys.readouterr().err
 
 
+def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
+    cluster: Any, units: list[str], played: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray
+    from ray.exceptions import ObjectLostError
+
+    executor = RayExecutor(SPEC, 2, cluster.address)
+    executor.nodes()  # all stand
+
+    class LosesOne:
+        left = 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ray, name)
+
+        def get(self, ref: Any) -> Any:
+            answer = ray.get(ref)
+            if self.left and isinstance(answer[0], bytes):
+                self.left -= 1
+                raise ObjectLostError(ref.hex(), None, "")
+            return answer
+
+    executor._ray = LosesOne()
+    assert list(run_units(executor, units)) == played
+    assert "a worker was lost (Ray:" in capsys.readouterr().err
+
+
 def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], played: list[str]) -> None:
     begun: list[int] = []
 

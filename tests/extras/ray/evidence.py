@@ -1,0 +1,184 @@
+"""Rollouts on two Ray nodes with a process, a node and the driver killed: what was lost, what was doubled, how fast.
+
+  python tests/extras/ray/evidence.py --out tests/evidence/ray.json
+
+Every file is compared with one process's, byte for byte. Speeds are episodes per second of the same tasks once workers
+stand; two nodes of one machine share its cores, so they show the cost of distribution, not its gain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import creditflow
+from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.registration import make
+from creditflow.train.bench.provenance import provenance
+from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
+from creditflow.train.workers.pool import Executor, run_units
+from creditflow.train.workers.processes import ProcessExecutor
+from creditflow.train.workers.ray_cluster import RayExecutor
+
+ROOT = Path(__file__).parents[3]
+SOURCE = str(Path(creditflow.__file__).parents[1])
+PANEL, AGENT, SIZE, SEED = "standard-v1:train", "noisy:0.5", 16, 3
+SPEC = RolloutSpec(env="sokoban", options={"panel": PANEL}, agent=AGENT, group_size=SIZE, seed=SEED)
+NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
+
+
+@contextlib.contextmanager
+def two_nodes() -> Iterator[tuple[Any, Any]]:
+    """A cluster and its second node, of two CPUs each."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    second = cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
+    try:
+        yield cluster, second
+    finally:
+        import ray
+
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def compared(answers: list[str], expected: list[str]) -> dict[str, Any]:
+    """Episodes lost and doubled, by (task, replica), and whether the texts are equal."""
+    places = Counter((t.task_id, t.replica) for text in answers for t in read_group(text).trajectories)
+    wanted = Counter((t.task_id, t.replica) for text in expected for t in read_group(text).trajectories)
+    return {
+        "episodes": places.total(),
+        "lost": (wanted - places).total(),
+        "doubled": (places - wanted).total(),
+        "bytes_equal_to_one_process": answers == expected,
+    }
+
+
+def with_faults(units: list[str], expected: list[str]) -> dict[str, Any]:
+    """Four actors on two nodes: a process of the first is killed at a third of the run, the second node at two thirds."""
+    said, most_ahead, ahead = io.StringIO(), 0, 8
+    with two_nodes() as (cluster, second), contextlib.redirect_stderr(said):
+        begun: list[int] = []
+
+        class Noted(RayExecutor):
+            def submit(self, unit: int, text: str) -> None:
+                begun.append(unit)
+                super().submit(unit, text)
+
+        executor = Noted(SPEC, 4, cluster.address)
+        nodes = executor.nodes()
+        first = [pid for pid, node in zip(executor.pids(), nodes, strict=True) if node != second.node_id]
+        answers = []
+        for given, answer in enumerate(run_units(executor, units, ahead=ahead)):
+            most_ahead = max(most_ahead, max(begun) - given + 1)
+            answers.append(answer)
+            if given == len(units) // 3:
+                os.kill(first[0], signal.SIGKILL)
+            if given == 2 * len(units) // 3:
+                cluster.remove_node(second, allow_graceful=False)
+    return {
+        "nodes": len(set(nodes)),
+        "actors": len(nodes),
+        "actors_on_the_lost_node": nodes.count(second.node_id),
+        "kills": ["SIGKILL of an actor's process", "the second node, without warning"],
+        "groups_played_again": said.getvalue().count("its task is played again"),
+        **compared(answers, expected),
+        "most_units_begun_and_not_given": most_ahead,
+        "bound": ahead,
+    }
+
+
+def killed_driver(groups: int, folder: Path) -> dict[str, Any]:
+    """``creditflow rollout --ray``, killed at a quarter, and the same command with --resume."""
+    common = [
+        "--agent",
+        AGENT,
+        "--panel",
+        PANEL,
+        "--limit",
+        str(groups),
+        "--group-size",
+        str(SIZE),
+        "--seed",
+        str(SEED),
+    ]
+    whole, out = folder / "whole.jsonl", folder / "out.jsonl"
+    environment = os.environ | {"PYTHONPATH": SOURCE}
+    rollout = [sys.executable, "-m", "creditflow.train.cli", "rollout"]
+    subprocess.run([*rollout, *common, "--out", str(whole)], env=environment, check=True, capture_output=True)
+    with two_nodes() as (cluster, _):
+        command = [*common, "--ray", cluster.address, "--workers", "4", "--out", str(out)]
+        script = [sys.executable, str(ROOT / "tests" / "killed_rollout.py"), str(groups // 4)]
+        killed = subprocess.run([*script, *command], env=environment, check=False, capture_output=True)
+        again = subprocess.run(
+            [*rollout, *command, "--resume"], env=environment, check=True, capture_output=True, text=True
+        )
+    return {
+        "ended_by_signal": -killed.returncode,
+        "resumed": next(line for line in again.stderr.splitlines() if line.startswith("resuming")),
+        "bytes_equal_to_one_process": out.read_bytes() == whole.read_bytes(),
+    }
+
+
+def speed(executor: Executor, units: list[str], expected: list[str]) -> dict[str, Any]:
+    """Episodes per second, begun when the first group is there: every worker has made its environments by then."""
+    results = run_units(executor, units)
+    next(results)
+    began = time.perf_counter()
+    answers = list(results)
+    seconds = time.perf_counter() - began
+    return {"episodes_per_second": round(SIZE * len(answers) / seconds, 1), "equal": answers == expected[1:]}
+
+
+def main() -> int:
+    """Run and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=240)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    os.environ |= {"PYTHONPATH": SOURCE, "RAY_USAGE_STATS_ENABLED": "0"}
+    import ray
+
+    source = make("sokoban", panel=PANEL).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
+    units = [write_task(source.get(task_id)) for task_id in source.task_ids()[: args.groups]]
+    player = Player(SPEC)
+    expected = [player.answer(units[0])]
+    began = time.perf_counter()
+    expected += [player.answer(unit) for unit in units[1:]]
+    alone = SIZE * (len(units) - 1) / (time.perf_counter() - began)
+    report: dict[str, Any] = {
+        "what": "rollouts on two local Ray nodes: lost, doubled, resumed, speed",
+        "provenance": provenance([], SEED)
+        | {"command": f"python tests/extras/ray/evidence.py --groups {args.groups} --out FILE", "ray": ray.__version__},
+        "workload": {"env": "sokoban", "panel": PANEL, "agent": AGENT, "groups": len(units), "group_size": SIZE},
+        "faults": with_faults(units, expected),
+        "speed": {"one process": {"episodes_per_second": round(alone, 1), "equal": True}},
+    }
+    report["speed"]["--workers 2"] = speed(ProcessExecutor(SPEC, 2), units, expected)
+    with two_nodes() as (cluster, _):
+        report["speed"]["--ray, 2 actors"] = speed(RayExecutor(SPEC, 2, cluster.address), units, expected)
+    with tempfile.TemporaryDirectory() as folder:
+        report["killed_driver"] = killed_driver(len(units), Path(folder))
+    with atomic_writer(args.out) as stream:
+        json.dump(report, stream, indent=1)
+        stream.write("\n")
+    print(json.dumps(report, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
