@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trainer_page import run_blocks
 
 import creditflow
 from creditflow import credit
@@ -113,6 +114,12 @@ def test_a_few_steps_on_sokoban_change_the_policy_and_log_its_success(trainer_of
     assert all(0.0 <= row["success"] <= 1.0 and 1.0 <= row["turns"] <= 5.0 for row in rows)
     assert max(row["grad_norm"] for row in rows) > 0.0
     assert any(not torch.equal(before[name], value) for name, value in weights(trainer.model).items())
+
+
+def test_the_lines_of_the_page_on_trainers_run(warm: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run_blocks("trl", tmp_path, MODEL=str(warm), OUT=str(out)) == 1
+    assert (out / "checkpoint-2" / "creditflow_agent.json").is_file()
 
 
 def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any]) -> None:
