@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+from unittest.mock import patch
 
 from creditflow.train.commands import rollout
 from creditflow.train.workers.play import read_group
@@ -22,10 +23,10 @@ def main(after: int, arguments: list[str]) -> None:
         got += 1
         return read_group(text)
 
-    rollout.read_group = counted
     parser = argparse.ArgumentParser()
     rollout.add_arguments(parser)
-    rollout.run(parser.parse_args(arguments))
+    with patch.object(rollout, "read_group", counted):
+        rollout.run(parser.parse_args(arguments))
 
 
 if __name__ == "__main__":

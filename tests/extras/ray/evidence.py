@@ -3,7 +3,8 @@
   python tests/extras/ray/evidence.py --out tests/evidence/ray.json
 
 Every file is compared with one process's, byte for byte. Speeds are episodes per second of the same tasks once workers
-stand; two nodes of one machine share its cores, so they show the cost of distribution, not its gain.
+stand, in wall-clock time: on a machine that other programs share they say little, and two nodes of one machine share its
+cores, so they could show the cost of distribution only.
 """
 
 from __future__ import annotations
@@ -180,6 +181,7 @@ def main() -> int:
         "what": "rollouts on two local Ray nodes: lost, doubled, resumed, speed",
         "provenance": provenance([], SEED)
         | {"command": f"python tests/extras/ray/evidence.py --groups {args.groups} --out FILE", "ray": ray.__version__},
+        "load_average_at_the_start": round(os.getloadavg()[0], 1),
         "workload": {"env": "sokoban", "panel": PANEL, "agent": AGENT, "groups": len(units), "group_size": SIZE},
         "faults": with_faults(units, expected),
         "episodes_per_second, median of 3 on a busy machine": speeds(units, expected),

@@ -60,10 +60,11 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Watched(CreditGRPOTrainer):  # type: ignore[misc]  # TRL is not typed
+class Watched(CreditGRPOTrainer):
     """The adapter, and what reached TRL's loss beside what our own trainer would have learned from."""
 
     rows, gap_advantage, gap_logprob, wrong_masks = 0, 0.0, 0.0, 0
+    wanted: dict[tuple[int, ...], dict[int, float]]
 
     def watch(self) -> None:
         """Keep the scored groups of every generation."""
