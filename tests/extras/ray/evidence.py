@@ -2,9 +2,9 @@
 
   python tests/extras/ray/evidence.py --out tests/evidence/ray.json
 
-Every file is compared with one process's, byte for byte. Speeds are episodes per second of the same tasks once workers
-stand, in wall-clock time: on a machine that other programs share they say little, and two nodes of one machine share its
-cores, so they could show the cost of distribution only.
+Every file is compared with one process's, byte for byte. Speeds are of the same tasks once workers stand. Wall-clock time
+says little on a machine that others share, and two nodes of one machine share its cores: CPU seconds show the cost of
+handing out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,31 +138,55 @@ def killed_driver(groups: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def speed(executor: Executor, units: list[str], expected: list[str]) -> float:
-    """Episodes per second of the last three quarters: by then every worker stands and has made its environments."""
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """CPU time that some processes, and this one, have had so far."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # user, system
+    return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
+
+
+def speed(executor: Executor, pids: Sequence[int], units: list[str], expected: list[str]) -> tuple[float, float]:
+    """Episodes per second, and CPU seconds of workers and driver per 1000, in the last three quarters.
+
+    By then every worker stands and has made its environments. Ray's own daemons are not counted.
+    """
     results, warm = run_units(executor, units), len(units) // 4
     answers = [next(results) for _ in range(warm)]
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), cpu_seconds(pids)
+    answers += itertools.islice(results, len(units) - warm - 1)
+    episodes = SIZE * (len(units) - warm - 1)  # after the last one the workers are gone
+    found = episodes / (time.perf_counter() - began), 1000 * (cpu_seconds(pids) - worked) / episodes
     answers += results
-    seconds = time.perf_counter() - began
     if answers != expected:
         raise RuntimeError("workers gave other groups than one process")
-    return SIZE * (len(units) - warm) / seconds
+    return found
 
 
-def speeds(units: list[str], expected: list[str]) -> dict[str, float]:
+def speeds(units: list[str], expected: list[str]) -> dict[str, dict[str, float]]:
     """Medians of ``ROUNDS`` rounds, in each of which every way has its turn."""
-    found: dict[str, list[float]] = {"one process": [], "--workers 2": [], "--ray, 2 actors": []}
+    found: dict[str, list[tuple[float, float]]] = {"one process": [], "--workers 2": [], "--ray, 2 actors": []}
     player = Player(SPEC)
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        began, worked, episodes = time.perf_counter(), time.process_time(), SIZE * len(units)
         for unit in units:
             player.answer(unit)
-        found["one process"].append(SIZE * len(units) / (time.perf_counter() - began))
-        found["--workers 2"].append(speed(ProcessExecutor(SPEC, 2), units, expected))
+        found["one process"].append(
+            (episodes / (time.perf_counter() - began), 1000 * (time.process_time() - worked) / episodes)
+        )
+        processes = ProcessExecutor(SPEC, 2)
+        found["--workers 2"].append(speed(processes, processes.pids, units, expected))
         with two_nodes() as (cluster, _):
-            found["--ray, 2 actors"].append(speed(RayExecutor(SPEC, 2, cluster.address), units, expected))
-    return {name: round(statistics.median(values), 1) for name, values in found.items()}
+            actors = RayExecutor(SPEC, 2, cluster.address)
+            found["--ray, 2 actors"].append(speed(actors, actors.pids(), units, expected))
+    return {
+        name: {
+            "episodes_per_second": round(statistics.median(speed for speed, _ in values), 1),
+            "cpu_seconds_per_1000_episodes": round(statistics.median(cpu for _, cpu in values), 3),
+        }
+        for name, values in found.items()
+    }
 
 
 def main() -> int:
@@ -184,7 +209,7 @@ def main() -> int:
         "load_average_at_the_start": round(os.getloadavg()[0], 1),
         "workload": {"env": "sokoban", "panel": PANEL, "agent": AGENT, "groups": len(units), "group_size": SIZE},
         "faults": with_faults(units, expected),
-        "episodes_per_second, median of 3 on a busy machine": speeds(units, expected),
+        "speed, medians of 3 rounds": speeds(units, expected),
     }
     with tempfile.TemporaryDirectory() as folder:
         report["killed_driver"] = killed_driver(len(units), Path(folder))
