@@ -24,7 +24,7 @@ __all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "task_ty
 Z = 1.959964
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+def wilson_interval(successes: float, trials: int) -> tuple[float, float]:
     """95 % interval of a share of independent trials (Wilson 1927).
 
     >>> tuple(round(x, 3) for x in wilson_interval(8, 10))
@@ -52,9 +52,18 @@ def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.
 
 
 def clustered_interval(per_task: NDArray[np.float64]) -> tuple[float, float]:
-    """95 % interval of the mean over tasks, tasks being the independent units (normal approximation)."""
-    mean = float(per_task.mean())
-    half = Z * float(per_task.std(ddof=1)) / math.sqrt(len(per_task)) if len(per_task) > 1 else math.inf
+    """95 % interval of the mean of numbers in [0, 1] over tasks, tasks being the independent units.
+
+    A normal approximation; where all tasks are equal (all failed, all solved) it would have no width, and Wilson's
+    interval of as many trials stands in.
+
+    >>> tuple(round(x, 3) for x in clustered_interval(np.zeros(10)))
+    (0.0, 0.278)
+    """
+    mean, tasks = float(per_task.mean()), len(per_task)
+    if tasks > 1 and not np.ptp(per_task):
+        return wilson_interval(mean * tasks, tasks)
+    half = Z * float(per_task.std(ddof=1)) / math.sqrt(tasks) if tasks > 1 else math.inf
     return max(0.0, mean - half), min(1.0, mean + half)
 
 

@@ -68,6 +68,34 @@ def test_no_more_than_ahead_units_wait_for_the_reader(size: int, ahead: int, num
         assert max(executor.begun) < given_so_far + ahead
 
 
+class ComingAndGoing(Scripted):
+    """Begins without a worker; each comes in its time, and a lost one is replaced later or, some of them, never."""
+
+    def __init__(self, most: int, choices: Iterator[int], *, most_losses: int = 0) -> None:
+        super().__init__(0, choices, most_losses=most_losses)
+        self._starting = most
+
+    def wait(self) -> list[Event]:
+        number = next(self._choices)
+        if self._starting and (not self.open or number % 2):
+            self._starting, self.size = self._starting - 1, self.size + 1
+            return []
+        events = super().wait()
+        if events[0].result is None:
+            self.size -= 1
+            self._starting += number % 2 or not self.size
+        return events
+
+
+@given(st.integers(0, 20), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1), st.integers(0, TRIES - 1))
+def test_workers_that_come_late_or_never_again_hold_nothing_up(
+    units: int, most: int, numbers: list[int], losses: int
+) -> None:
+    executor = ComingAndGoing(most, endless(numbers), most_losses=losses)
+    texts = [f"unit {i}" for i in range(units)]
+    assert list(run_units(executor, texts)) == [text.upper() for text in texts]
+
+
 def test_a_unit_that_ends_every_worker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     executor = Scripted(2, endless([0]), most_losses=99)
     with pytest.raises(WorkerError, match=f"unit 0 ended {TRIES} workers, the last with: lost by the test"):

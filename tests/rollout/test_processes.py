@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
@@ -95,6 +99,38 @@ def test_an_interrupted_run_on_workers_goes_on_to_the_same_file(
     assert call(*COMMAND, "--workers", "2", "--resume", "--out", str(out)) == 0
     assert out.read_bytes() == whole.read_bytes()
     assert not out.with_name("out.jsonl.partial").exists()
+
+
+def test_a_killed_command_goes_on_to_the_same_file_and_leaves_no_worker_behind(tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert call(*COMMAND, "--out", str(whole)) == 0
+    command = [*COMMAND, "--workers", "2", "--out", str(out)]
+    source = str(Path(creditflow.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).parents[1] / "killed_rollout.py"), "3", *command],
+        env=os.environ | {"PYTHONPATH": source}, start_new_session=True,
+    ) as killed:  # fmt: skip
+        assert killed.wait(timeout=120) == -signal.SIGKILL
+    assert len(list(read_jsonl(tmp_path / "out.jsonl.partial"))) == 3 * 2
+    assert call(*command, "--resume") == 0
+    assert out.read_bytes() == whole.read_bytes()
+    with pytest.raises(ProcessLookupError):  # its workers read the end of their pipes and end
+        for _ in range(500):
+            os.killpg(killed.pid, 0)
+            time.sleep(0.02)
+
+
+def test_a_slow_reader_stops_the_handing_out(units: list[str]) -> None:
+    begun: list[int] = []
+
+    class Noted(ProcessExecutor):
+        def submit(self, unit: int, text: str) -> None:
+            begun.append(unit)
+            super().submit(unit, text)
+
+    for given, _ in enumerate(run_units(Noted(SPEC, 2), units, ahead=3)):
+        assert max(begun) < given + 3
+    assert sorted(begun) == list(range(len(units)))
 
 
 def test_what_goes_wrong_in_a_worker_is_told() -> None:

@@ -53,12 +53,13 @@ def test_train_then_resume_with_more_iterations_then_eval(
     assert {"greedy_low", "sampled_high", "pass@2", "invalid_share", "score_low"} <= summary.keys()
     log = tmp_path / "log.jsonl"
     for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
-                            ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
+                            ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
         panel = f"{'small' if env == 'sokoban' else 'standard'}-v1:valid"
         assert call("eval", "--agent", f"{kind}:{model}", "--env", env, "--panel", panel, "--limit", "2", "--samples", "1",
                     "--json", "--set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
         summary = json.loads(capsys.readouterr().out)
-        assert ("success_by_type" in summary) is (env != "sokoban")
+        assert ("success_by_type" in summary) is (env in ("alfworld", "wikisearch"))
+        assert {"pass@1", "score", "score_low", "score_high", "sampled_low", "greedy_high"} <= summary.keys()
         assert ("solved_by_trial_2" in summary) is (kind == "reflexion")
         played = list(read_jsonl(log))
         assert {one.policy for one in played} == {f"{kind}:{model}"}

@@ -44,6 +44,13 @@ def test_clustered_interval_widens_with_spread() -> None:
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_tasks_that_are_all_alike_do_not_make_an_interval_without_width(share: float) -> None:
+    low, high = clustered_interval(np.full(4, share))
+    assert (low, high) == pytest.approx(wilson_interval(4 * share, 4))
+    assert high - low > 0.4
+
+
 def test_rewards_of_transcripts_are_means_over_the_judged_episodes() -> None:
     world = {"articles": 400, "questions": 3, "seed": 3}
     arena = Arena(lambda: GroupEnv("wikisearch", size=1, world=world, dialect="search_r1"))

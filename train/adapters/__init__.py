@@ -1,7 +1,8 @@
 """Other people's trainers: each module adapts one, and imports it only when it is used.
 
 What a trainer must let through for credit per turn to arrive: the ids that were sampled, a mask over them, one number
-per token, and all episodes of a task together before credit is assigned.
+per token, and all episodes of a task together before credit is assigned. ``README.md`` beside this file says for each
+trainer what it accepts, the lines to write, and what proves it.
 
 ==============================  ============================================  =============================================
 trainer                         what it is given                              what proves it

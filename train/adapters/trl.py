@@ -29,15 +29,20 @@ A checkpoint is an ordinary model folder and says how its model is spoken to: ``
 resumed run repeats the uninterrupted one if no batch of rollouts was half used when it was saved (``save_steps`` a
 multiple of steps_per_generation × num_iterations / gradient_accumulation_steps); TRL then plays a new one.
 
-Several processes (``torchrun --nproc-per-node N script.py`` or ``accelerate launch --num_processes N script.py``): every
-process plays its own whole groups, so per_device_train_batch_size × steps_per_generation must be a multiple of
-num_generations. That is checked before training and on every batch. Tested with two processes on a CPU, which move the
-weights as one does. Schemes that couple the groups of a batch see the groups of their process only.
+Several processes: every one plays its own whole groups, so per_device_train_batch_size × steps_per_generation must be a
+multiple of num_generations. That is checked before training and on every batch. Two processes on a CPU move the weights
+as one does, launched by torchrun and by accelerate (tested)::
 
-Not run here: GPUs, PEFT adapters, DeepSpeed, and FSDP2 (``accelerate launch --use_fsdp --fsdp_version 2
---num_processes N script.py``). A sharded model cannot be sampled from in place, because processes play different numbers
-of turns and would wait for each other: such runs are refused unless ``make_backend`` gives a sampler with weights of its
-own, such as a server, whose ``sync`` is called before every batch of rollouts and has to fetch the trained weights.
+    torchrun --nproc-per-node 8 script.py
+    accelerate launch --config_file train/adapters/accelerate_ddp.yaml --num_processes 8 script.py
+    accelerate launch --config_file train/adapters/accelerate_fsdp2.yaml --num_processes 8 script.py    # not run here
+
+Schemes that couple the groups of a batch see the groups of their process only.
+
+Not run here: GPUs, PEFT adapters, DeepSpeed and FSDP2. A sharded model cannot be sampled from in place, because processes
+play different numbers of turns and would wait for each other: such runs are refused unless ``make_backend`` gives a
+sampler with weights of its own, such as a server, whose ``sync`` is called before every batch of rollouts and has to
+fetch the trained weights.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Executor(Protocol):
 
     @property
     def size(self) -> int:
-        """How many units can be under way at once."""
+        """How many units can be under way at once, at present: 0 while no worker stands."""
         ...
 
     def submit(self, unit: int, text: str) -> None:
@@ -54,7 +54,7 @@ class Executor(Protocol):
         ...
 
     def wait(self) -> list[Event]:
-        """Wait until there is at least one event; each submitted unit gets one."""
+        """Wait until a unit has ended or ``size`` has grown; each submitted unit gets one event."""
         ...
 
     def close(self) -> None:
@@ -68,14 +68,13 @@ def run_units(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Ge
     Args:
         executor: runs them.
         units: what is to be done.
-        ahead: most units begun and not yet yielded; 0 for four per worker.
+        ahead: most units begun and not yet yielded; 0 for four per present worker.
 
     Raises:
         WorkerError: an error that a worker reports, or a unit that lost ``TRIES`` workers.
     """
-    limit = ahead or 4 * executor.size
-    if limit < 1:
-        raise ConfigError(f"ahead must be at least 1, got {ahead}")
+    if ahead < 0:
+        raise ConfigError(f"ahead must be at least 1, or 0 for four per worker, got {ahead}")
     again: list[int] = []  # lost units, to be begun before new ones
     lost: dict[int, int] = {}
     under_way: set[int] = set()
@@ -83,6 +82,7 @@ def run_units(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Ge
     begun = given = 0
     try:
         while given < len(units):
+            limit = ahead or 4 * executor.size
             while len(under_way) < executor.size:
                 if again:
                     unit = again.pop(0)

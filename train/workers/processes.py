@@ -118,4 +118,7 @@ def _serve(pipe: Connection, spec: str) -> None:
             answer = "result\n" + player.answer(task)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
             answer = "error\n" + json.dumps(f"{type(error).__name__}: {error}")
-        pipe.send_bytes(answer.encode("ascii"))
+        try:
+            pipe.send_bytes(answer.encode("ascii"))
+        except BrokenPipeError:
+            return  # the parent is gone (killed, or it left early): nobody waits for this group

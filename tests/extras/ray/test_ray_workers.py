@@ -1,23 +1,29 @@
-"""Rollouts on a local Ray cluster of two nodes: the results of one process, with a worker or a whole node killed."""
+"""Rollouts on a local Ray cluster of two nodes: the results of one process, with a worker, a node or the command killed."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
+from creditflow.train.workers import ray_cluster
 from creditflow.train.workers.play import Player, RolloutSpec, write_task
-from creditflow.train.workers.pool import run_units
+from creditflow.train.workers.pool import WorkerError, run_units
 from creditflow.train.workers.ray_cluster import RayExecutor
+from creditflow.wrappers.jsonl import read_jsonl
 
 pytestmark = [
     pytest.mark.ray,
@@ -29,53 +35,163 @@ pytestmark = [
 SPEC = RolloutSpec(env="sokoban", options={"panel": "small-v1:valid"}, agent="noisy:0.5", group_size=2, seed=3)
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+COMMAND = ("--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "8", "--group-size", "2", "--seed", "3")
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+SOURCE = str(Path(creditflow.__file__).parents[1])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
     """Two nodes of one CPU each."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "src"))  # what an installed package needs not
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    from ray.cluster_utils import Cluster
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", SOURCE)  # what an installed package needs not
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        from ray.cluster_utils import Cluster
 
-    memory = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args=memory)
-    made.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-    made.wait_for_nodes()
-    yield made
-    import ray
+        made = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        made.add_node(**NODE)
+        made.wait_for_nodes()
+        yield made
+        import ray
 
-    ray.shutdown()
-    made.shutdown()
+        ray.shutdown()
+        made.shutdown()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def units() -> list[str]:
     source = make("sokoban", panel="small-v1:valid").unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
     return [write_task(source.get(task_id)) for task_id in source.task_ids()[:10]]
 
 
-def test_a_killed_actor_loses_and_doubles_nothing(
-    cluster: Any, units: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(scope="module")
+def played(units: list[str]) -> list[str]:
+    """The answers of one process."""
     player = Player(SPEC)
+    return [player.answer(unit) for unit in units]
+
+
+@pytest.fixture
+def stopped() -> Iterator[list[int]]:
+    """Processes that a test stopped: they get a task and cannot finish it. Ended afterwards."""
+    pids: list[int] = []
+    yield pids
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def call(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    rollout.add_arguments(parser)
+    return rollout.run(parser.parse_args(arguments))
+
+
+def test_a_killed_actor_loses_and_doubles_nothing(
+    cluster: Any, units: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
     executor = RayExecutor(SPEC, 2, cluster.address)
-    assert len(executor.nodes()) == 2  # one actor on each
-    victim = executor.pids()[1]
-    os.kill(victim, signal.SIGSTOP)  # it gets a task and cannot finish it
+    assert len(set(executor.nodes())) == 2  # one actor on each
+    stopped.append(executor.pids()[1])
+    os.kill(stopped[0], signal.SIGSTOP)
     results = run_units(executor, units)
     found = [next(results)]
-    os.kill(victim, signal.SIGKILL)
+    os.kill(stopped[0], signal.SIGKILL)
     found += results
-    assert found == [player.answer(unit) for unit in units]
+    assert found == played
     assert "a worker was lost (Ray:" in capsys.readouterr().err
 
 
-def test_the_command_writes_the_file_of_one_process(cluster: Any, tmp_path: Path) -> None:
-    parser = argparse.ArgumentParser()
-    rollout.add_arguments(parser)
-    common = ["--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "5", "--group-size", "2"]
-    for name, more in (("one", []), ("ray", ["--ray", cluster.address, "--workers", "2"])):
-        assert rollout.run(parser.parse_args([*common, *more, "--out", str(tmp_path / name)])) == 0
-    assert (tmp_path / "ray").read_bytes() == (tmp_path / "one").read_bytes()
+def test_a_lost_node_loses_and_doubles_nothing(
+    cluster: Any, units: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    third = cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
+    executor = RayExecutor(SPEC, 3, cluster.address)
+    [victim] = [pid for pid, node in zip(executor.pids(), executor.nodes(), strict=True) if node == third.node_id]
+    stopped.append(victim)
+    os.kill(victim, signal.SIGSTOP)
+    results = run_units(executor, units)
+    found = [next(results)]
+    cluster.remove_node(third, allow_graceful=False)
+    found += results  # its actor's successor finds no CPU and holds nothing up
+    assert found == played
+    assert "a worker was lost (Ray:" in capsys.readouterr().err
+
+
+def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
+    cluster: Any, units: list[str], played: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray
+    from ray.exceptions import ObjectLostError
+
+    executor = RayExecutor(SPEC, 2, cluster.address)
+    executor.nodes()  # all stand
+
+    class LosesOne:
+        left = 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ray, name)
+
+        def get(self, ref: Any) -> Any:
+            answer = ray.get(ref)
+            if self.left and isinstance(answer[0], bytes):
+                self.left -= 1
+                raise ObjectLostError(ref.hex(), None, "")
+            return answer
+
+    executor._ray = LosesOne()
+    assert list(run_units(executor, units)) == played
+    assert "a worker was lost (Ray:" in capsys.readouterr().err
+
+
+def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], played: list[str]) -> None:
+    begun: list[int] = []
+
+    class Noted(RayExecutor):
+        def submit(self, unit: int, text: str) -> None:
+            begun.append(unit)
+            super().submit(unit, text)
+
+    found = []
+    for given, result in enumerate(run_units(Noted(SPEC, 2, cluster.address), units, ahead=3)):
+        assert max(begun) < given + 3
+        found.append(result)
+    assert found == played
+
+
+def test_more_actors_than_cpus_are_asked_for_and_what_stands_plays(
+    cluster: Any, units: list[str], played: list[str]
+) -> None:
+    assert list(run_units(RayExecutor(SPEC, 5, cluster.address), units)) == played
+
+
+def test_actors_that_cannot_start_are_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Any, spec: str) -> None:
+        raise OSError("no such drive on this node")
+
+    fails.__module__ = "__main__"  # by value, so that the cluster gets this one
+    broken = type("Broken", (), {"__init__": fails, "__module__": "__main__", "place": lambda self: (0, "")})
+    monkeypatch.setattr(ray_cluster, "_Actor", broken)
+    with pytest.raises(WorkerError, match="no such drive"):
+        list(run_units(RayExecutor(SPEC, 2, cluster.address), ["{}"]))
+
+
+def test_a_killed_command_goes_on_to_the_file_of_one_process(cluster: Any, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert call(*COMMAND, "--out", str(whole)) == 0
+    command = [*COMMAND, "--ray", cluster.address, "--workers", "2", "--out", str(out)]
+    script = Path(__file__).parents[2] / "killed_rollout.py"
+    killed = subprocess.run(
+        [sys.executable, str(script), "3", *command], env=os.environ | {"PYTHONPATH": SOURCE}, timeout=120, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(read_jsonl(tmp_path / "out.jsonl.partial"))) == 3 * 2
+    assert call(*command, "--resume") == 0
+    assert out.read_bytes() == whole.read_bytes()
+    places = [(t.task_id, t.replica) for t in read_jsonl(out)]
+    assert len(set(places)) == len(places) == 8 * 2
 
 
 def test_an_address_without_a_cluster_is_told() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trainer_page import run_blocks
 
 import creditflow
 from creditflow import credit
@@ -23,6 +24,7 @@ from creditflow.wrappers.groups import Group
 pytestmark = pytest.mark.trl
 SIZE = 4
 SCRIPT = Path(__file__).with_name("launched.py")
+CONFIGS = Path(creditflow.__file__).parent / "train" / "adapters"
 SOURCE = Path(creditflow.__file__).parents[1]
 LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
 MODEL = {
@@ -114,6 +116,12 @@ def test_a_few_steps_on_sokoban_change_the_policy_and_log_its_success(trainer_of
     assert any(not torch.equal(before[name], value) for name, value in weights(trainer.model).items())
 
 
+def test_the_lines_of_the_page_on_trainers_run(warm: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run_blocks("trl", tmp_path, MODEL=str(warm), OUT=str(out)) == 1
+    assert (out / "checkpoint-2" / "creditflow_agent.json").is_file()
+
+
 def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any]) -> None:
     trainer = trainer_of()
     modes: list[bool] = []
@@ -195,17 +203,16 @@ def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(
     assert any(not torch.equal(value, other[name]) for name, value in weights(midway.model).items())
 
 
-def test_two_processes_play_whole_groups_and_together_do_what_one_does(
-    settings: Any, warm: Path, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def launched(settings: Any, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """Runs ``launched.py`` behind a launcher: the weights it leaves, after a look at what each process played."""
     from safetensors.numpy import load_file
 
-    def launched(processes: int) -> dict[str, Any]:
-        out = tmp_path / f"{processes}"
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    def launch(processes: int, *launcher: str) -> dict[str, Any]:
+        out = tmp_path_factory.mktemp("launched")
         words = [str(warm), settings.env.options["levels"], str(out), str(2 * SIZE // processes)]
         done = subprocess.run(
-            [sys.executable, *(launcher if processes > 1 else []), str(SCRIPT), *words],
+            [sys.executable, *launcher, str(SCRIPT), *words],
             capture_output=True, text=True, timeout=240, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
@@ -213,11 +220,52 @@ def test_two_processes_play_whole_groups_and_together_do_what_one_does(
         assert [len(set(batch)) for rank in played for batch in rank] == [2 // processes] * 2 * processes
         return dict(load_file(out / "model.safetensors"))
 
-    together, alone = launched(2), launched(1)
-    before = load_file(warm / "model.safetensors")
-    assert max(np.abs(alone[name] - before[name]).max() for name in before) > 1e-3
+    return launch
+
+
+@pytest.fixture(scope="module")
+def alone(launched: Callable[..., dict[str, Any]], warm: Path) -> dict[str, Any]:
+    """The weights that one process leaves."""
+    from safetensors.numpy import load_file
+
+    weights, before = launched(1), load_file(warm / "model.safetensors")
+    assert max(np.abs(weights[name] - before[name]).max() for name in before) > 1e-3
+    return weights
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+        (
+            "-m",
+            "accelerate.commands.launch",
+            "--config_file",
+            str(CONFIGS / "accelerate_ddp.yaml"),
+            "--num_processes=2",
+        ),
+    ],
+    ids=["torchrun", "accelerate"],
+)
+def test_two_processes_play_whole_groups_and_together_do_what_one_does(
+    launcher: tuple[str, ...], launched: Callable[..., dict[str, Any]], alone: dict[str, Any]
+) -> None:
+    together = launched(2, *launcher)
     for name, value in alone.items():
         np.testing.assert_allclose(together[name], value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ddp", "MULTI_GPU"), ("fsdp2", "FSDP")])
+def test_accelerate_reads_the_launch_files(name: str, kind: str) -> None:
+    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+
+    path = str(CONFIGS / f"accelerate_{name}.yaml")
+    assert load_config_from_file(path).distributed_type == kind
+    arguments, _, _ = _validate_launch_command(launch_command_parser().parse_args(["--config_file", path, "script.py"]))
+    assert (arguments.multi_gpu, arguments.use_fsdp) == (name == "ddp", name == "fsdp2")
+    if name == "fsdp2":
+        assert (arguments.fsdp_version, arguments.fsdp_reshard_after_forward) == (2, True)
 
 
 def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
