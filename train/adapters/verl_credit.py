@@ -95,8 +95,10 @@ class Scored:
     credits: tuple[Credit, ...]
 
 
-def groups_of(uids: Sequence[str], records: Sequence[EpisodeRecord | None], size: int) -> dict[str, list[int]]:
-    """Rows of each group.
+def groups_of(
+    uids: Sequence[str], records: Sequence[EpisodeRecord | None], size: int
+) -> dict[str, list[tuple[int, EpisodeRecord]]]:
+    """Rows of each group, with their records.
 
     Args:
         uids: verl's name of each row's group.
@@ -104,12 +106,12 @@ def groups_of(uids: Sequence[str], records: Sequence[EpisodeRecord | None], size
         size: episodes per group.
 
     Raises:
-        TrajectoryError: a group has more or fewer episodes.
+        TrajectoryError: a group has more episodes.
     """
-    rows: dict[str, list[int]] = {}
+    rows: dict[str, list[tuple[int, EpisodeRecord]]] = {}
     for i, (uid, record) in enumerate(zip(uids, records, strict=True)):
         if record is not None:
-            rows.setdefault(str(uid), []).append(i)
+            rows.setdefault(str(uid), []).append((i, record))
     for uid, members in rows.items():
         if len(members) > size:
             raise TrajectoryError(f"group {uid!r} has {len(members)} episodes, rollout.n is {size}")
@@ -148,30 +150,22 @@ def score_batch(
             "is computed where whole groups are. Was the batch split over workers, or did an episode fail? "
             f"algorithm.{NAME}.incomplete=zero learns nothing from such groups and goes on"
         )
-    groups = tuple(_group(uid, [records[i] for i in members]) for uid, members in whole.items())
+    groups = tuple(_group(uid, [record for _, record in members]) for uid, members in whole.items())
     credits_ = tuple(scheme.assign_batch(groups)) if groups else ()
     advantages, kept = np.zeros(wrote.shape), wrote.copy()
     for members, one in zip(whole.values(), credits_, strict=True):
         if one.value_targets is not None or one.token_advantages is not None:
             raise ConfigError(f"scheme {scheme.name!r} credits tokens or trains a critic; verl's own GAE does that")
-        for i, numbers, in_loss in zip(members, one.advantages, one.loss_mask, strict=True):
-            record = records[i]
-            assert record is not None
+        for (i, record), numbers, in_loss in zip(members, one.advantages, one.loss_mask, strict=True):
             advantages[i], kept[i] = _over_tokens(record, numbers, in_loss, wrote[i])
     return Scored(advantages, kept, groups, credits_)
 
 
-def _group(uid: str, records: Sequence[EpisodeRecord | None]) -> Group:
-    members = [record.trajectory for record in records if record is not None]
-    payload = next((record.task for record in records if record is not None and record.task), {})
-    documents = {
-        name: text
-        for record in records
-        if record is not None
-        for name, text in record.task.get("documents", {}).items()
-    }
-    task = {**payload, "documents": documents} if documents else payload
-    return Group(tuple(replace(member, group_id=uid) for member in members), task)
+def _group(uid: str, records: Sequence[EpisodeRecord]) -> Group:
+    payload = next((record.task for record in records if record.task), {})
+    read = {name: text for record in records for name, text in record.task.get("documents", {}).items()}
+    task = {**payload, "documents": read} if read else payload
+    return Group(tuple(replace(record.trajectory, group_id=uid) for record in records), task)
 
 
 def _over_tokens(

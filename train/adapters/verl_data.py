@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m creditflow.train.adapters.verl_data", description=__doc__)
     parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
-    parser.add_argument("--draw", type=int, default=0, metavar="N", help="how many tasks to draw from an endless source")
+    parser.add_argument(
+        "--draw", type=int, default=0, metavar="N", help="how many tasks to draw from an endless source"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--set", action="append", default=[], metavar="K=V", help="an option of the environment")
     parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="who plays the rows")

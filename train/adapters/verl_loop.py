@@ -56,7 +56,7 @@ __all__ = ["CreditAgentLoop"]
 _log = logging.getLogger(__name__)
 
 
-@register(NAME)  # type: ignore[untyped-decorator]  # verl is not typed
+@register(NAME)
 class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
     """Plays one episode.
 
@@ -139,8 +139,8 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
             seconds["tool_calls"] += time.perf_counter() - began
             if decision.invalid_reason:
                 faults[turn] = decision.invalid_reason
-            assert decision.tokens is not None
-            turns.append(decision.tokens)
+            if decision.tokens is not None:
+                turns.append(decision.tokens)
             view = View(observation, info, recorder.turns, recorder.base, view.rng)
             self._limit(recorder, turns)
         return self._output(recorder, _marked(recorder.trajectory, faults), turns, versions, seconds)

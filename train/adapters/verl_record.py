@@ -79,7 +79,9 @@ class EpisodeRecord:
         try:
             offsets = ints(json.loads(head))
         except (ValueError, TypeError) as error:
-            raise TrajectoryError(f"an episode record begins with the places of its turns, got {head[:60]!r}") from error
+            raise TrajectoryError(
+                f"an episode record begins with the places of its turns, got {head[:60]!r}"
+            ) from error
         trajectory, task = decode_line(line, ())
         if len(offsets) != len(trajectory.turns) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
             raise TrajectoryError(

@@ -86,11 +86,13 @@ class CreditStep:
         columns = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=_NEEDED)
         nested = columns["response_mask"]
         data = _padded(columns)
+        sampled = data.batch["response_mask"].clone()
         correction = self.config.algorithm.get("rollout_correction")
         corrected = bool(correction) and not correction.get("bypass_mode") and "rollout_log_probs" in data.batch
         if corrected:
             data, more = compute_rollout_correction_and_add_to_batch(data, correction)
             metrics.update(more)
+        accepted = data.batch["response_mask"].clone()
         scored = assign_advantages(
             data,
             settings.make(),
@@ -102,7 +104,9 @@ class CreditStep:
             for one in scored.credits:
                 check_averaging(one.aggregation, self.config.actor_rollout_ref.actor.loss_agg_mode)
         metrics.update(_metrics(scored))
-        written = ["advantages", "returns", "response_mask"]
+        # verl divides by the tokens of this second mask; tokens that its correction rejected stay in it, as verl has it
+        data.batch["loss_mask"] = torch.where(accepted == 0, sampled, data.batch["response_mask"])
+        written = ["advantages", "returns", "response_mask", "loss_mask"]
         written += ["rollout_is_weights"] if corrected and "rollout_is_weights" in data.batch else []
         fields = {name: response_to_nested(data.batch[name], nested) for name in written}
         return tq.kv_batch_put(

@@ -18,6 +18,8 @@ from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory
 
 pytestmark = pytest.mark.trl
+
+
 @pytest.fixture
 def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""

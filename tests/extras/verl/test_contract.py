@@ -131,7 +131,10 @@ class Chosen(Scheme):
     def assign(self, group: Group) -> Credit:
         n = len(group.turns)
         return Credit.of(
-            group, outcome=np.zeros(len(group)), step=np.arange(n, dtype=np.float64) - 8.5, loss_mask=np.arange(n) % 2 == 0
+            group,
+            outcome=np.zeros(len(group)),
+            step=np.arange(n, dtype=np.float64) - 8.5,
+            loss_mask=np.arange(n) % 2 == 0,
         )
 
 
@@ -165,7 +168,7 @@ def test_a_group_split_over_workers_is_refused(batch_of: Callable[..., Any]) -> 
 
     data = batch_of([GROUPS["unequal turn counts"], GROUPS["one turn"]])
     for half in data.chunk(4):
-        with pytest.raises(TrajectoryError, match="has 2 of 4 episodes here.*split over workers"):
+        with pytest.raises(TrajectoryError, match=r"has 2 of 4 episodes here.*split over workers"):
             assign_advantages(half, credit.make("grpo"), size=SIZE)
 
 

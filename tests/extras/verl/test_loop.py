@@ -45,15 +45,15 @@ def test_every_answer_continues_exactly_the_ids_that_the_row_holds(play: Callabl
         assert any(all(row[: len(prompt)] == prompt for prompt in prompts) for row in rows)
 
 
-def test_the_mask_is_one_on_answers_and_their_logprobs_are_the_servers(play: Callable[..., Any], tokenizer: Any) -> None:
+def test_the_mask_is_one_on_answers_and_their_logprobs_are_the_servers(
+    play: Callable[..., Any], tokenizer: Any
+) -> None:
     batch = play(speaker(tokenizer))
     for i, record in enumerate(records(batch)):
         mask, logprobs = batch.batch["response_mask"][i], batch.batch["rollout_log_probs"][i]
         starts = np.flatnonzero(np.diff(np.concatenate([[0], mask.numpy()])) == 1)
         assert len(starts) == len(record.trajectory.turns)
-        for start, (a, b) in zip(
-            starts, zip(record.turn_offsets, record.turn_offsets[1:], strict=False), strict=True
-        ):
+        for start, (a, b) in zip(starts, zip(record.turn_offsets, record.turn_offsets[1:], strict=False), strict=True):
             wrote = int(mask[a:b].sum())
             assert a <= start < b
             assert mask[b - wrote : b].all()
@@ -114,7 +114,7 @@ def test_without_logprobs_none_are_claimed(
     play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
 ) -> None:
     config = config_of("actor_rollout_ref.rollout.calculate_log_probs=false")
-    assert "rollout_log_probs" not in play(speaker(tokenizer), config=config).batch.keys()
+    assert "rollout_log_probs" not in play(speaker(tokenizer), config=config).batch
 
 
 def test_an_environment_that_fails_marks_its_episode_and_no_other(
