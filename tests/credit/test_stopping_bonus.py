@@ -7,6 +7,7 @@ whether to go on after the first turn, so that what going on is truly worth is k
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,13 +74,13 @@ def test_further_turns_that_earn_nothing_are_worth_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", BY_REWARDS)
 def test_further_turns_that_cost_are_never_paid_for(name: str) -> None:
     found = first_turns(credit.make(name), world(0.0, -1.0))
-    assert all(longer <= shorter for shorter, longer in zip(found, found[1:], strict=False))
+    assert all(longer <= shorter for shorter, longer in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "gigpo"])
 def test_schemes_over_rewards_see_that_further_turns_cost(name: str) -> None:
     found = first_turns(credit.make(name), world(0.0, -1.0))
-    assert all(longer < shorter for shorter, longer in zip(found, found[1:], strict=False))
+    assert all(longer < shorter for shorter, longer in itertools.pairwise(found))
 
 
 def searches(name: str, found: list[str]) -> Trajectory:
@@ -98,7 +99,7 @@ def test_stepsearch_compares_at_each_turn_number_but_sums_no_baselines() -> None
     assert first_turns(scheme, fresh) == [0.0] * len(LENGTHS)  # turns that find nothing new to earn are worth nothing
     again = Group(tuple(searches(f"r{n}", ["a"] * n) for n in LENGTHS), task)
     found = first_turns(scheme, again)  # every repetition costs 1
-    assert all(longer < shorter for shorter, longer in zip(found, found[1:], strict=False))
+    assert all(longer < shorter for shorter, longer in itertools.pairwise(found))
 
 
 def judged(group: Group, **names: list[list[float]]) -> Group:
@@ -116,7 +117,7 @@ def test_summed_judgements_pay_for_turns_and_say_so() -> None:
     numbers = [[-1.0] + [0.0] * (n - 1) for n in LENGTHS]
     group = judged(world(0.0, 0.0), judge__score=numbers)
     paid = first_turns(credit.make("prm"), group)
-    assert all(longer > shorter for shorter, longer in zip(paid, paid[1:], strict=False))
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(paid))
     assert "favours long trajectories" in credit.explain("prm")
     assert len(set(first_turns(credit.make("prm", span="turn"), group))) == 1
 
@@ -128,7 +129,7 @@ def test_summed_gains_pay_for_turns_and_say_so() -> None:
         [0.0] + [-2.0] * (n - 1) for n in lengths
     ]  # the first turn makes the answer less likely, the others nothing
     after = [[-2.0] * n for n in lengths]
-    group = judged(world_, **{"logp__answer__mean": before, "logp__answer__mean__next": after})
+    group = judged(world_, logp__answer__mean=before, logp__answer__mean__next=after)
     paid = first_turns(credit.make("igpo"), group)
-    assert all(longer > shorter for shorter, longer in zip(paid, paid[1:], strict=False))
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(paid))
     assert "favours long trajectories" in credit.explain("igpo")
