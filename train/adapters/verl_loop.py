@@ -22,6 +22,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
@@ -104,7 +105,9 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         recorder, view = self._begin(row)
         turns: list[TurnTokens] = []
         faults: dict[int, str] = {}
-        versions: list[dict[str, Any]] = []
+        asked_at = int(row.get("global_steps", 0))
+        # of an episode in which nothing is ever sampled
+        versions: list[dict[str, Any]] = [{"min_global_steps": asked_at, "max_global_steps": asked_at}]
         seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
         request = uuid4().hex  # one for the whole episode: verl's router then finds the server with its prefix
         while not recorder.finished:
@@ -124,7 +127,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
                 },
             )
             seconds["generate_sequences"] += time.perf_counter() - began
-            versions.append(dict(output.extra_fields))
+            versions = [*(versions if turns else ()), dict(output.extra_fields)]
             decision = decide(self.talk, self.dialect, pending, _sampled(output))
             recorder.note(thought=decision.thought, response=decision.response)
             turn, began = len(recorder.turns), time.perf_counter()
@@ -189,7 +192,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         recorder: Recorder,
         played: Trajectory,
         turns: list[TurnTokens],
-        versions: list[dict[str, Any]],
+        versions: Sequence[Mapping[str, Any]],
         seconds: dict[str, float],
     ) -> AgentLoopOutput:
         tokens = join_tokens(turns) if turns else None
@@ -249,7 +252,7 @@ def _marked(played: Trajectory, faults: dict[int, str]) -> Trajectory:
     return replace(played, turns=tuple(turns))
 
 
-def _steps(versions: list[dict[str, Any]]) -> dict[str, Any]:
+def _steps(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Which versions of the weights wrote the episode: verl drops what is too old by these."""
     lows = [v["min_global_steps"] for v in versions if v.get("min_global_steps") is not None]
     highs = [v["max_global_steps"] for v in versions if v.get("max_global_steps") is not None]

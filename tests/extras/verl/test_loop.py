@@ -103,6 +103,7 @@ def test_a_prompt_that_does_not_fit_is_one_masked_token(
     assert not batch.batch["response_mask"].any()
     assert {record.trajectory.stop_reason for record in records(batch)} == {"token_limit"}
     assert all(not record.trajectory.turns for record in records(batch))
+    assert set(batch.non_tensor_batch["min_global_steps"]) == {0}  # verl's metrics need a number
 
 
 def test_budgets_end_episodes(play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any) -> None:
