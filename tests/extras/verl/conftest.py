@@ -5,6 +5,7 @@ Everything runs on verl's own types and functions, on a CPU. The servers that wo
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
 from collections.abc import Callable
@@ -51,13 +52,35 @@ def options(tmp_path: Path) -> dict[str, Any]:
     return {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}
 
 
-@pytest.fixture
-def config_of(model_folder: Path, options: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
-    """verl's whole config, as its own command would make it from its defaults and these overrides."""
+@pytest.fixture(scope="session")
+def composed(model_folder: Path) -> Callable[..., Any]:
+    """verl's whole config, as its own command would make it from its defaults and these overrides; each made once."""
+    from functools import cache
 
-    def make(*overrides: str, **loop: Any) -> Any:
+    @cache
+    def make(*overrides: str) -> Any:
         from hydra import compose, initialize_config_module
 
+        with initialize_config_module(config_module="verl.trainer.config", version_base=None):
+            return compose(
+                "ppo_trainer",
+                overrides=[
+                    "algorithm.adv_estimator=creditflow", f"actor_rollout_ref.model.path={model_folder}",
+                    "actor_rollout_ref.rollout.agent.default_agent_loop=creditflow", "actor_rollout_ref.rollout.n=4",
+                    "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.prompt_length=64",
+                    "actor_rollout_ref.rollout.response_length=256",
+                    "actor_rollout_ref.rollout.calculate_log_probs=true", "critic.enable=false", *overrides,
+                ],
+            )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def config_of(composed: Callable[..., Any], options: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
+    """verl's config with a loop on Sokoban; what is given by name changes the loop."""
+
+    def make(*overrides: str, **loop: Any) -> Any:
         settings = {
             "name": "creditflow", "_target_": "creditflow.train.adapters.verl_loop.CreditAgentLoop",
             "env": {"name": "sokoban", "options": options},
@@ -65,18 +88,9 @@ def config_of(model_folder: Path, options: dict[str, Any], tmp_path: Path) -> Ca
         }  # fmt: skip
         path = tmp_path / "loop.json"  # YAML reads JSON
         path.write_text(json.dumps([settings]), encoding="ascii")
-        with initialize_config_module(config_module="verl.trainer.config", version_base=None):
-            return compose(
-                "ppo_trainer",
-                overrides=[
-                    "algorithm.adv_estimator=creditflow", f"actor_rollout_ref.model.path={model_folder}",
-                    f"actor_rollout_ref.rollout.agent.agent_loop_config_path={path}",
-                    "actor_rollout_ref.rollout.agent.default_agent_loop=creditflow", "actor_rollout_ref.rollout.n=4",
-                    "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.prompt_length=64",
-                    "actor_rollout_ref.rollout.response_length=256",
-                    "actor_rollout_ref.rollout.calculate_log_probs=true", "critic.enable=false", *overrides,
-                ],
-            )  # fmt: skip
+        config = copy.deepcopy(composed(*overrides))
+        config.actor_rollout_ref.rollout.agent.agent_loop_config_path = str(path)
+        return config
 
     return make
 
