@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +100,15 @@ def test_a_typo_in_the_data_command_is_a_usage_error(tmp_path: Path, capsys: pyt
     assert main(["--env", "sokobann", "--out", str(tmp_path / "x.parquet")]) == 2
     assert "did you mean" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_verls_own_command_loads_the_recipe() -> None:
+    command = [
+        sys.executable, "-m", "verl.trainer.main_ppo", "--config-dir", str(FOLDER), "--config-name", "verl_recipe",
+        "--cfg", "job", "--package", "algorithm.creditflow", "algorithm.creditflow.scheme=gigpo",
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "scheme: gigpo\n" in done.stdout
+    assert "incomplete: zero\n" in done.stdout
