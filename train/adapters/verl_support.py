@@ -68,9 +68,9 @@ def check_config(config: Any) -> None:
         raise ConfigError(f"actor_rollout_ref.rollout.n is the group size, got {rollout.n}")
     if config.critic.get("enable"):
         raise ConfigError("credit needs no critic: critic.enable=false")
-    for name, allowed in (("top_p", 1.0), ("top_k", (-1, 0))):
-        value = rollout.get(name, allowed)
-        if value != allowed and value not in (allowed if isinstance(allowed, tuple) else (allowed,)):
+    for name, allowed in (("top_p", (1.0,)), ("top_k", (-1, 0))):
+        value = rollout.get(name, allowed[0])
+        if value not in allowed:
             raise ConfigError(
                 f"actor_rollout_ref.rollout.{name}={value} samples from less than the whole distribution that is trained"
             )
