@@ -23,7 +23,7 @@ from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["Conversations", "LanguageModelAgent", "Pending"]
+__all__ = ["Conversations", "LanguageModelAgent", "Pending", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +194,19 @@ class LanguageModelAgent:
         self.conversations.fork(parent, child, turns)
 
     def _decide(self, pending: Pending, sampled: Sampled) -> Decision:
-        tokens = self.conversations.answer(pending, sampled)
-        response = self.conversations.chat.read(sampled.ids.tolist())
-        parsed = self.dialect.parse(response)
-        cut = "" if int(sampled.ids[-1]) in self.conversations.chat.end_ids else "; it was cut at max_new_tokens"
-        return Decision(
-            action=parsed.action,
-            thought=parsed.thought,
-            response=response,
-            invalid_reason="" if parsed.valid else parsed.reason + cut,
-            tokens=tokens,
-        )
+        return decide(self.conversations, self.dialect, pending, sampled)
+
+
+def decide(conversations: Conversations, dialect: Dialect, pending: Pending, sampled: Sampled) -> Decision:
+    """Take note of an answer, and read from it what the agent does."""
+    tokens = conversations.answer(pending, sampled)
+    response = conversations.chat.read(sampled.ids.tolist())
+    parsed = dialect.parse(response)
+    cut = "" if int(sampled.ids[-1]) in conversations.chat.end_ids else "; it was cut at max_new_tokens"
+    return Decision(
+        action=parsed.action,
+        thought=parsed.thought,
+        response=response,
+        invalid_reason="" if parsed.valid else parsed.reason + cut,
+        tokens=tokens,
+    )

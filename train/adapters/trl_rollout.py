@@ -9,20 +9,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from creditflow.agents.backends.base import Backend, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.pretrained import Speech
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.train.adapters.play import Play
 from creditflow.train.adapters.trl_batch import columns_of, tasks_of
 from creditflow.train.adapters.trl_support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.assemble import group_maker
-from creditflow.train.engine import Arena, Budget, Report
-from creditflow.train.settings import EnvConfig
+from creditflow.train.engine import Arena, Report
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.groups import Group
 
@@ -41,33 +39,6 @@ class SyncedBackend(Backend, Protocol):
     def sync(self, version: str = "") -> None:
         """Sample from the trained model's present weights from now on."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Play:
-    """How episodes are played.
-
-    Attributes:
-        env: the environment.
-        speech: how the model is spoken to; its history must be append-only.
-        max_new_tokens: longest answer. (TRL's ``max_completion_length`` does not limit episodes; ``budget`` does.)
-        budget: limits of one episode.
-
-    Raises:
-        ConfigError: a windowed history.
-    """
-
-    env: EnvConfig = field(default_factory=EnvConfig)
-    speech: Speech = field(default_factory=Speech)
-    max_new_tokens: int = 256
-    budget: Budget = field(default_factory=Budget)
-
-    def __post_init__(self) -> None:
-        if self.speech.history != "append":
-            raise ConfigError(
-                "TRL takes one row per episode, a windowed history needs one per turn: use history='append' here, or "
-                "creditflow's own trainer"
-            )
 
 
 class CreditRollout:

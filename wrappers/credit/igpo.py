@@ -22,7 +22,8 @@ class IGPO(Scheme):
     """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k: gains of the turns before the last, and the outcome of the last, normalised.
 
     A turn's gain is p(answer | history after it) − p(answer | history before it), p the geometric mean over the
-    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead.
+    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead. A sum of numbers less their
+    mean favours long trajectories where gains are above it: further turns without gain are paid when the mean is below 0.
 
     Attributes:
         gain: "probability", or "logarithm": the difference of log p.

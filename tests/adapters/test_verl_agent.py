@@ -1,0 +1,131 @@
+"""The verl-agent drop-in: what it refuses, and what it makes of what a fork leaves out. (Parity: tests/conformance.)"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.verl_agent import advantages_of, compute_gigpo_outcome_advantage
+from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key
+
+
+def data_of(paths: dict[str, dict[str, str]], rewards: dict[str, float], **columns: list[Any]) -> Any:
+    """Trajectories as spaced anchors, by group; the reward is paid on the last row."""
+    rows = [
+        (group, name, anchor, rewards[name] * (t == len(path.split()) - 1), rewards[name])
+        for group, members in paths.items()
+        for name, path in members.items()
+        for t, anchor in enumerate(path.split())
+    ]
+    named = dict(zip(("uid", "traj_uid", "anchor_obs", "rewards"), zip(*rows, strict=True), strict=False))
+    table = {name: np.array(values, object) for name, values in {**named, **columns}.items()}
+    tokens = np.zeros((len(rows), 3))
+    tokens[:, 1] = [total for *_, total in rows]
+    mask = np.array([[1, 1, 0]] * len(rows))
+    return SimpleNamespace(batch={"token_level_rewards": tokens, "response_mask": mask}, non_tensor_batch=table)
+
+
+PATHS = {"g": {"a": "s t u", "b": "s v", "c": "s t"}}
+WON = {"a": 10.0, "b": 0.0, "c": 0.0}
+
+
+@pytest.mark.parametrize("name", ["grpo", "gigpo", "graphgpo", "rewardflow", "grouptd"])
+def test_the_four_columns_that_every_fork_has_are_enough(name: str) -> None:
+    advantages, returns = advantages_of(data_of(PATHS, WON), scheme=credit.make(name))
+    assert advantages.shape == (7, 3)
+    assert advantages.dtype == np.float32
+    assert not advantages[:, 2].any()
+    assert (advantages[:, 0] == advantages[:, 1]).all()
+    assert (returns == advantages).all()
+    assert advantages[:3].sum() > 0.0 > advantages[3:].sum()
+
+
+def test_the_last_state_without_next_obs_is_nobody_elses() -> None:
+    groups = StepRows(**data_of(PATHS, WON).non_tensor_batch).stepped().groups
+    ends = [member.final_state_key for member in groups[0].trajectories]
+    assert len({*ends, "s", "t", "u", "v"}) == 7
+
+
+def test_rows_out_of_order_are_noticed_by_their_next_observations() -> None:
+    data = data_of(PATHS, WON, next_obs=["t", "u", "end", "v", "fin", "t", "end2"])
+    advantages_of(data, scheme=credit.make("graphgpo"))
+    order = np.array([1, 0, 2, 3, 4, 5, 6])
+    for part in (data.batch, data.non_tensor_batch):
+        for name in part:
+            part[name] = part[name][order]
+    with pytest.raises(TrajectoryError, match="rows were shuffled or left out: give step"):
+        advantages_of(data, scheme=credit.make("graphgpo"))
+
+
+def test_two_different_rows_of_one_step_are_refused() -> None:
+    data = data_of(PATHS, WON, step=[0, 1, 1, 0, 1, 0, 1])
+    with pytest.raises(TrajectoryError, match="two different rows of step 1"):
+        advantages_of(data, scheme=credit.make("gigpo"))
+
+
+def test_a_trajectory_in_two_groups_is_refused() -> None:
+    data = data_of({"g": {"a": "s"}, "h": {"a": "s"}}, {"a": 0.0})
+    with pytest.raises(TrajectoryError, match="in the groups 'g' and 'h'"):
+        advantages_of(data, scheme=credit.make("grpo"))
+
+
+def test_rewards_that_are_not_the_episodes_are_refused() -> None:
+    data = data_of(PATHS, WON)
+    data.batch["token_level_rewards"][4, 1] -= 0.1  # a KL penalty, say, or an invalid step that the scheme knows not of
+    with pytest.raises(TrajectoryError, match=r"row 4: .*use_kl_in_reward.*invalid_action_penalty_coef"):
+        advantages_of(data, scheme=credit.make("gigpo"))
+    valid = [True, True, True, True, False, True, True]
+    data.non_tensor_batch["is_action_valid"] = np.array(valid, object)
+    advantages_of(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
+
+
+def test_a_missing_column_and_a_column_of_another_length_are_named() -> None:
+    data = data_of(PATHS, WON, step=[0, 1])
+    with pytest.raises(TrajectoryError, match="step has 2 rows, uid has 7"):
+        advantages_of(data, scheme=credit.make("grpo"))
+    del data.non_tensor_batch["traj_uid"]
+    with pytest.raises(TrajectoryError, match="the batch has no traj_uid"):
+        advantages_of(data, scheme=credit.make("grpo"))
+
+
+def test_schemes_over_annotations_are_refused() -> None:
+    with pytest.raises(ConfigError, match="does not carry"):
+        advantages_of(data_of(PATHS, WON), scheme=credit.make("prm"))
+
+
+def test_a_wrong_mode_is_refused() -> None:
+    with pytest.raises(ConfigError, match="mean_std_norm"):
+        compute_gigpo_outcome_advantage(
+            np.zeros((1, 1)), np.zeros(1), np.ones((1, 1)), ["s"], ["g"], ["t"], mode="mean"
+        )
+
+
+anchors = st.recursive(
+    st.text(max_size=4) | st.integers(-9, 9), lambda inner: st.lists(inner, max_size=3), max_leaves=6
+)
+
+
+@given(anchors, anchors)
+def test_equal_anchors_and_no_others_have_equal_keys(one: Any, other: Any) -> None:
+    def bare(key: Any) -> bool:
+        return isinstance(key, str)
+
+    if bare(one) == bare(other):
+        assert (anchor_key(one) == anchor_key(other)) == (one == other)
+    assert anchor_key(tuple(one) if isinstance(one, list) else one) == anchor_key(one)
+
+
+def test_images_are_told_apart_by_content_shape_and_type() -> None:
+    image = np.arange(12, dtype=np.uint8)
+    different = [image, image.reshape(3, 4), image.astype(np.int16), image + 1]
+    assert len({anchor_key(one) for one in different}) == 4
+    assert anchor_key(image.reshape(3, 4).T.T) == anchor_key(image.reshape(3, 4))
+    with pytest.raises(TrajectoryError, match="a text, an array or plain lists"):
+        anchor_key(object())

@@ -1,0 +1,197 @@
+"""The agent loop under verl's own worker: what it asks, what it returns, and what reaches the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from verl_parts import Server, speaker
+
+from creditflow.envs.errors import DataError
+from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
+
+pytestmark = pytest.mark.verl
+
+
+@pytest.fixture
+def tokenizer(model_folder: Path) -> Any:
+    from creditflow.agents.pretrained import open_tokenizer
+
+    return open_tokenizer(model_folder)
+
+
+def records(batch: Any) -> list[EpisodeRecord]:
+    return [EpisodeRecord.decode(text) for text in batch.non_tensor_batch[FIELD]]
+
+
+def whole(batch: Any, i: int) -> list[int]:
+    """All ids of a row, without padding."""
+    kept: list[int] = batch.batch["input_ids"][i][batch.batch["attention_mask"][i].bool()].tolist()
+    return kept
+
+
+def test_every_answer_continues_exactly_the_ids_that_the_row_holds(play: Callable[..., Any], tokenizer: Any) -> None:
+    server = speaker(tokenizer)
+    batch = play(server)
+    asked: dict[str, list[list[int]]] = {}
+    for request, prompt, _ in server.asked:
+        asked.setdefault(request, []).append(prompt)
+    rows = [whole(batch, i) for i in range(len(batch))]
+    assert len(asked) == len(rows) == 8
+    for prompts in asked.values():
+        assert any(all(row[: len(prompt)] == prompt for prompt in prompts) for row in rows)
+
+
+def test_the_mask_is_one_on_answers_and_their_logprobs_are_the_servers(
+    play: Callable[..., Any], tokenizer: Any
+) -> None:
+    batch = play(speaker(tokenizer))
+    for i, record in enumerate(records(batch)):
+        mask, logprobs = batch.batch["response_mask"][i], batch.batch["rollout_log_probs"][i]
+        starts = np.flatnonzero(np.diff(np.concatenate([[0], mask.numpy()])) == 1)
+        assert len(starts) == len(record.trajectory.turns)
+        for start, (a, b) in zip(starts, zip(record.turn_offsets, record.turn_offsets[1:], strict=False), strict=True):
+            wrote = int(mask[a:b].sum())
+            assert a <= start < b
+            assert mask[b - wrote : b].all()
+            assert logprobs[b - wrote : b].tolist() == [-0.25 * (k + 1) for k in range(wrote)]
+        assert not logprobs[mask == 0].any()
+
+
+def test_the_records_are_the_episodes_that_were_played(play: Callable[..., Any], tokenizer: Any) -> None:
+    batch = play(speaker(tokenizer))
+    for i, record in enumerate(records(batch)):
+        played = record.trajectory
+        text = tokenizer.decode(whole(batch, i))
+        assert [turn.action for turn in played.turns if turn.parsed]
+        for turn in played.turns:
+            assert turn.action in text
+            assert turn.parsed == (" " not in turn.action)
+        assert batch.non_tensor_batch["__num_turns__"][i] == 2 * len(played.turns)
+        assert batch.batch["rm_scores"][i].sum().item() == pytest.approx(played.episode_return)
+        assert batch.non_tensor_batch["success"][i] == played.success
+    replicas = {(record.trajectory.group_id, record.trajectory.replica) for record in records(batch)}
+    assert replicas == {(f"uid{g}", r) for g in range(2) for r in range(4)}
+
+
+def test_the_weights_versions_of_all_turns_are_told_to_verl(play: Callable[..., Any], tokenizer: Any) -> None:
+    server = speaker(tokenizer)
+    batch = play(server)
+    lows, highs = batch.non_tensor_batch["min_global_steps"], batch.non_tensor_batch["max_global_steps"]
+    assert min(lows) == 1
+    assert max(highs) == len(server.asked)
+    assert all(low <= high for low, high in zip(lows, highs, strict=True))
+
+
+def test_an_episode_ends_before_it_outgrows_the_response(
+    play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
+) -> None:
+    batch = play(speaker(tokenizer), config=config_of("actor_rollout_ref.rollout.response_length=40"))
+    reasons = {record.trajectory.stop_reason for record in records(batch)}
+    assert "token_limit" in reasons
+    assert batch.batch["responses"].shape[1] == 40
+    assert all(record.turn_offsets[-1] <= 40 for record in records(batch))
+
+
+def test_a_prompt_that_does_not_fit_is_one_masked_token(
+    play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
+) -> None:
+    batch = play(speaker(tokenizer), config=config_of("actor_rollout_ref.rollout.prompt_length=8"))
+    assert not batch.batch["response_mask"].any()
+    assert {record.trajectory.stop_reason for record in records(batch)} == {"token_limit"}
+    assert all(not record.trajectory.turns for record in records(batch))
+    assert set(batch.non_tensor_batch["min_global_steps"]) == {0}  # verl's metrics need a number
+
+
+def test_budgets_end_episodes(play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any) -> None:
+    batch = play(speaker(tokenizer), config=config_of(budget={"turns": 2}))
+    assert {len(record.trajectory.turns) for record in records(batch)} <= {1, 2}
+
+
+def test_without_logprobs_none_are_claimed(
+    play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
+) -> None:
+    config = config_of("actor_rollout_ref.rollout.calculate_log_probs=false")
+    assert "rollout_log_probs" not in play(speaker(tokenizer), config=config).batch
+
+
+def test_an_environment_that_fails_marks_its_episode_and_no_other(
+    play: Callable[..., Any], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from creditflow.wrappers.recorder import Recorder
+
+    step = Recorder.step
+
+    def fails(self: Recorder, action: Any) -> Any:
+        if self.identity["replica"] == 1 and len(self.turns) == 1:
+            raise OSError("the retrieval server is gone")
+        return step(self, action)
+
+    monkeypatch.setattr(Recorder, "step", fails)
+    played = [record.trajectory for record in records(play(speaker(tokenizer)))]
+    assert {one.replica for one in played if one.stop_reason == "env_error"} <= {1}
+    assert any(one.stop_reason == "env_error" and len(one.turns) == 1 for one in played)
+
+
+def test_threads_play_the_same_episodes(
+    play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
+) -> None:
+    always = [*tokenizer.encode("right", add_special_tokens=False), tokenizer.eos_token_id]
+    plain = records(play(Server(lambda *_: (always, None))))
+    threaded = records(play(Server(lambda *_: (always, None)), config=config_of(threads=True)))
+    assert [one.trajectory for one in plain] == [one.trajectory for one in threaded]
+
+
+def test_a_server_that_returns_nothing_is_an_error(play: Callable[..., Any]) -> None:
+    with pytest.raises(DataError, match="the server returned no token"):
+        play(Server(lambda *_: ([], None)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"speech": {"prompt": "places-v1", "dialect": "bare", "history": "window"}}, "one row per episode"),
+        ({"env": {"nam": "sokoban"}}, "did you mean 'name'"),
+    ],
+)
+def test_wrong_settings_are_named(
+    settings: dict[str, Any], message: str, config_of: Callable[..., Any], play: Callable[..., Any]
+) -> None:
+    from hydra.errors import InstantiationException
+
+    with pytest.raises(InstantiationException, match=message):
+        play(Server(lambda *_: ([], None)), config=config_of(**settings))
+
+
+def test_a_row_without_task_says_how_to_write_one(config_of: Callable[..., Any], tokenizer: Any) -> None:
+    import asyncio
+
+    from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+
+    from creditflow.train.adapters.verl_loop import CreditAgentLoop
+
+    config = config_of()
+
+    async def run() -> Any:
+        loop = CreditAgentLoop(
+            DictConfigWrap(config), Server(lambda *_: ([1], None)), tokenizer, None, None, DictConfigWrap(config.data)
+        )
+        return await loop.run({}, raw_prompt=[], extra_info={})
+
+    with pytest.raises(DataError, match=r"creditflow\.train\.adapters\.verl_data"):
+        asyncio.run(run())
+
+
+def test_a_record_survives_verls_text_column_and_nothing_else_passes_for_one() -> None:
+    from creditflow.wrappers.records import Trajectory, Turn
+
+    played = Trajectory("t", "g", "task", (Turn("a", "x", "b"),), False, 0.0, "failed", "b")
+    record = EpisodeRecord(played, np.array([0, 4], np.int32), {"question": "q"})
+    again = EpisodeRecord.decode(record.encode())
+    assert (again.trajectory, again.turn_offsets.tolist(), again.task) == (played, [0, 4], {"question": "q"})
+    for wrong in (None, "", "[0]\n{}", record.encode().replace("[0, 4]", "[0, 4, 5]"), "x\n{}"):
+        with pytest.raises(DataError):
+            EpisodeRecord.decode(wrong)

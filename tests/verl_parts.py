@@ -1,0 +1,45 @@
+"""Parts of verl tests: Sokoban levels, and a server that answers by a script or by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
+
+
+class Server:
+    """What verl's loops see of the inference servers: ``generate``, and nothing else.
+
+    Args:
+        answer: from the ids of a prompt and the sampling parameters to ids and log-probabilities (or None).
+    """
+
+    def __init__(self, answer: Callable[[list[int], dict[str, Any]], tuple[list[int], list[float] | None]]) -> None:
+        self._answer = answer
+        self.asked: list[tuple[str, list[int], dict[str, Any]]] = []
+
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> Any:
+        from verl.workers.rollout.replica import TokenOutput
+
+        self.asked.append((request_id, list(prompt_ids), dict(sampling_params)))
+        ids, logprobs = self._answer(prompt_ids, sampling_params)
+        steps = {"global_steps": 7, "min_global_steps": len(self.asked), "max_global_steps": len(self.asked)}
+        return TokenOutput(token_ids=ids, log_probs=logprobs, stop_reason="completed", extra_fields=steps)
+
+
+def speaker(tokenizer: Any, seed: int = 0) -> Server:
+    """Says a word at random, closed by the end token; log-probabilities are −0.25, −0.5, ...; sometimes nonsense."""
+    rng = np.random.default_rng(seed)
+    [end] = tokenizer.encode("<|end|>", add_special_tokens=False)
+
+    def answer(prompt: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float] | None]:
+        word = ["up", "down", "left", "right", "up down"][rng.integers(5)]
+        ids = [*tokenizer.encode(word, add_special_tokens=False), end][: sampling["max_tokens"]]
+        return ids, [-0.25 * (i + 1) for i in range(len(ids))] if sampling.get("logprobs") else None
+
+    return Server(answer)

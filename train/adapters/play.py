@@ -1,0 +1,39 @@
+"""How a trainer of somebody else plays our episodes: environment, speech, limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from creditflow.agents.pretrained import Speech
+from creditflow.envs.errors import ConfigError
+from creditflow.train.engine import Budget
+from creditflow.train.settings import EnvConfig
+
+__all__ = ["Play"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """How episodes are played.
+
+    Attributes:
+        env: the environment.
+        speech: how the model is spoken to; its history must be append-only.
+        max_new_tokens: longest answer. (A trainer's longest completion does not limit episodes; ``budget`` does.)
+        budget: limits of one episode.
+
+    Raises:
+        ConfigError: a windowed history.
+    """
+
+    env: EnvConfig = field(default_factory=EnvConfig)
+    speech: Speech = field(default_factory=Speech)
+    max_new_tokens: int = 256
+    budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        if self.speech.history != "append":
+            raise ConfigError(
+                "this trainer takes one row per episode, a windowed history needs one per turn: use history='append' "
+                "here, or creditflow's own trainer"
+            )

@@ -1,0 +1,212 @@
+"""A drop-in for verl-agent and its forks: their arrays in, ``(advantages, returns)`` out, any of our schemes between.
+
+In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add one branch::
+
+    elif adv_estimator == "creditflow":
+        from creditflow import credit
+        from creditflow.train.adapters.verl_agent import advantages_of
+        scheme = credit.make("grouptd", key="text")
+        data.batch["advantages"], data.batch["returns"] = advantages_of(data, scheme=scheme)
+
+and, so that shuffled and copied rows are recognised, one line in its rollout loop, beside ``active_masks``::
+
+    batch.non_tensor_batch["step"] = np.full(batch_size, _step)
+
+``semantics="release"`` of grpo, rloo, gigpo, graphgpo and rewardflow gives the fork's own numbers (with ties exactly zero
+where float32 leaves noise); ``compute_gigpo_outcome_advantage`` has the signature of the fork's function of that name.
+torch is not imported: what comes in as a tensor goes out as one, on its device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key, numbers
+from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.outcome import OutcomeScheme
+
+__all__ = ["advantages_of", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
+
+TOLERANCE = 1e-4  # relative, of the fork's float32 sums
+
+
+def advantages_of(data: Any, *, scheme: Scheme) -> tuple[Any, Any]:
+    """Advantages and returns of a fork's ``DataProto``.
+
+    Args:
+        data: with ``batch`` (``token_level_rewards``, ``response_mask``) and ``non_tensor_batch`` (``uid``,
+            ``traj_uid``, ``anchor_obs``, ``rewards``; if there: ``next_obs``, ``step``, ``is_action_valid``,
+            ``text_actions``, ``success``, ``active_masks``).
+        scheme: any that needs no annotations.
+
+    Returns:
+        Two (B, T) tensors, as the fork's own estimators return them.
+
+    Raises:
+        TrajectoryError: a column is missing or does not fit the others.
+    """
+    columns = data.non_tensor_batch
+    missing = [name for name in ("uid", "traj_uid", "anchor_obs", "rewards") if name not in columns]
+    if missing:
+        raise TrajectoryError(
+            f"the batch has no {', '.join(missing)}; it has {', '.join(sorted(columns))}. verl-agent's rollout loop "
+            "writes these columns: was the batch made by another loop?"
+        )
+    return compute_outcome_advantage(
+        data.batch["token_level_rewards"],
+        columns["rewards"],
+        data.batch["response_mask"],
+        columns["anchor_obs"],
+        columns["uid"],
+        columns["traj_uid"],
+        scheme=scheme,
+        next_obs=columns.get("next_obs"),
+        step=columns.get("step"),
+        valid=columns.get("is_action_valid"),
+        actions=columns.get("text_actions"),
+        success=columns.get("success"),
+        active=columns.get("active_masks"),
+    )
+
+
+def compute_outcome_advantage(
+    token_level_rewards: Any,
+    step_rewards: Any,
+    response_mask: Any,
+    anchor_obs: Any,
+    index: Any,
+    traj_index: Any,
+    *,
+    scheme: Scheme,
+    next_obs: Any = None,
+    step: Any = None,
+    valid: Any = None,
+    actions: Any = None,
+    success: Any = None,
+    active: Any = None,
+) -> tuple[Any, Any]:
+    """Advantages (B, T) of a batch of steps under any scheme, twice, as forks return them.
+
+    Args:
+        token_level_rewards: (B, T); its rows must sum to the episode's reward, less the penalty of an invalid step.
+        step_rewards: (B,), what the environment paid for each step: ``non_tensor_batch["rewards"]``.
+        response_mask: (B, T).
+        anchor_obs, index, traj_index: (B,), state, group (``uid``) and trajectory (``traj_uid``).
+        scheme: any that needs no annotations.
+        next_obs, step, valid, actions, success, active: as ``StepRows`` takes them.
+
+    Raises:
+        TrajectoryError: rows do not fit together (see ``StepRows``); token rewards that are not the episodes'.
+        ConfigError: the scheme needs annotations, or learns a critic.
+    """
+    if needed := (*scheme.needs, *scheme.requires_tokens, *scheme.task_fields):
+        raise ConfigError(f"scheme {scheme.name!r} reads {', '.join(needed)}, which a verl-agent batch does not carry")
+    rows = StepRows(
+        uid=index, traj_uid=traj_index, anchor_obs=anchor_obs, rewards=step_rewards, next_obs=next_obs, step=step,
+        valid=valid, actions=actions, success=success, active=active,
+    )  # fmt: skip
+    stepped = rows.stepped()
+    _check_rewards(numbers(token_level_rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
+    return _over_tokens(stepped.spread(scheme.assign_batch(stepped.groups)), response_mask, token_level_rewards)
+
+
+def compute_gigpo_outcome_advantage(
+    token_level_rewards: Any,
+    step_rewards: Any,
+    response_mask: Any,
+    anchor_obs: Any,
+    index: Any,
+    traj_index: Any,
+    epsilon: float = 1e-6,
+    step_advantage_w: float = 1.0,
+    mode: str = "mean_norm",
+    enable_similarity: bool = False,
+    similarity_thresh: float = 0.95,
+) -> tuple[Any, Any]:
+    """GiGPO by the fork's own signature: every row is a sample, penalties are in the scores already.
+
+    A row's number does not depend on where it stands, so no order of rows is needed. Equal scores give exactly 0.
+
+    Args:
+        token_level_rewards: (B, T), summing to each row's score.
+        step_rewards: (B,), discounted returns as the fork computed them.
+        response_mask: (B, T).
+        anchor_obs, index, traj_index: (B,); the fork's function does not read the last either.
+        epsilon: added to standard deviations.
+        step_advantage_w: ω.
+        mode: "mean_norm" or "mean_std_norm".
+        enable_similarity, similarity_thresh: cluster texts of anchors within a group, greedily, in row order.
+    """
+    if mode not in ("mean_norm", "mean_std_norm"):
+        raise ConfigError(f"mode must be 'mean_norm' or 'mean_std_norm', got {mode!r}")
+    del traj_index
+    scale: Any = "std" if mode == "mean_std_norm" else "none"
+    groups = _numbered([str(uid) for uid in index])
+    keys = [anchor_key(anchor) for anchor in anchor_obs]
+    states = _numbered(list(zip(groups.tolist(), keys, strict=True)))
+    if enable_similarity:
+        states = _clustered(groups, keys, similarity_thresh)
+    episode = normalise(
+        numbers(token_level_rewards).sum(-1), groups, _count(groups), scale=scale, std_eps=epsilon, single="raw"
+    )
+    compared = normalise(numbers(step_rewards).reshape(-1), states, _count(states), scale=scale, std_eps=epsilon)
+    return _over_tokens(episode + step_advantage_w * compared, response_mask, token_level_rewards)
+
+
+def _clustered(groups: NDArray[np.int32], keys: list[str], threshold: float) -> NDArray[np.int32]:
+    """int32 (N,): clusters of similar keys, each group by itself."""
+    out = np.zeros(len(keys), np.int32)
+    made = 0
+    for group in range(_count(groups)):
+        rows = np.flatnonzero(groups == group)
+        own = list(dict.fromkeys(keys[i] for i in rows.tolist()))
+        met = [own.index(keys[i]) for i in rows.tolist()]
+        out[rows] = made + greedy_similarity(tuple(own), met, threshold)[met]
+        made += len(own)
+    return out
+
+
+def _numbered(names: list[Any]) -> NDArray[np.int32]:
+    known: dict[Any, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int32)
+
+
+def _count(labels: NDArray[np.int32]) -> int:
+    return int(labels.max()) + 1 if len(labels) else 0
+
+
+def _check_rewards(
+    totals: NDArray[np.float64], groups: Any, group: NDArray[np.int64], turn: NDArray[np.int64], scheme: Scheme
+) -> None:
+    """Raise TrajectoryError unless rows sum to their episode's reward, less at most the penalty of an invalid step."""
+    penalty = scheme.invalid_penalty if isinstance(scheme, OutcomeScheme) else 0.0
+    for number, one in enumerate(groups):
+        here = np.flatnonzero(group == number)
+        owed = one.arrays.returns[one.arrays.trajectory][turn[here]]
+        slack = TOLERANCE * np.maximum(1.0, np.abs(owed))
+        invalid = ~one.arrays.valid[turn[here]]
+        gap = owed - totals[here]
+        wrong = here[(np.abs(gap) > slack) & ~(invalid & (np.abs(gap - penalty) <= slack))]
+        if len(wrong):
+            i = int(wrong[0])
+            raise TrajectoryError(
+                f"row {i}: token_level_rewards sum to {totals[i]:g}, its episode was paid "
+                f"{one.arrays.returns[one.arrays.trajectory][turn[i]]:g} and an invalid step loses {penalty:g} under "
+                f"{scheme.name!r}: is algorithm.use_kl_in_reward on, is the fork's invalid_action_penalty_coef another "
+                "than the scheme's invalid_penalty, or are rows of an episode missing?"
+            )
+
+
+def _over_tokens(values: NDArray[np.float64], response_mask: Any, like: Any) -> tuple[Any, Any]:
+    """(B, T): each row's number on its response tokens, as float32 of the kind of ``like``."""
+    out = (values[:, None] * numbers(response_mask)).astype(np.float32)
+    if hasattr(like, "new_tensor"):
+        made = like.new_tensor(out)
+        return made, made.clone()
+    return out, out.copy()

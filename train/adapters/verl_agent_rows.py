@@ -1,0 +1,199 @@
+"""Rows of a verl-agent batch, one row per environment step, as groups of trajectories.
+
+verl-agent and its forks (GiGPO, GraphGPO, RewardFlow, …) make one training row of every step. A row names its group
+(``uid``) and its trajectory (``traj_uid``), and shows the state it was taken in (``anchor_obs``); what came next is the
+next row of the same trajectory. NumPy only: this is where the parity with the released code is tested.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import TrajectoryError
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records import Trajectory, Turn
+
+__all__ = ["StepRows", "Stepped", "anchor_key", "numbers"]
+
+
+def numbers(values: Any) -> NDArray[np.float64]:
+    """A tensor or array as float64; tensors are moved off their device."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values, np.float64)
+
+
+def anchor_key(anchor: Any) -> str:
+    """An anchor observation as a key: equal anchors and no others have equal keys.
+
+    Texts are their own keys, so that similarity can compare them; images and nested tuples are written out or hashed.
+
+    >>> anchor_key("You are in a room."), anchor_key((1, 0, 6)), anchor_key(np.array([1, 0, 6]))[:6]
+    ('You are in a room.', '[1,0,6]', 'array:')
+
+    Raises:
+        TrajectoryError: an anchor of another kind.
+    """
+    if isinstance(anchor, str):
+        return anchor
+    if hasattr(anchor, "detach"):
+        anchor = anchor.detach().cpu().numpy()
+    if isinstance(anchor, np.generic):
+        anchor = anchor.item()
+    if isinstance(anchor, np.ndarray):
+        head = f"{anchor.dtype.str}{anchor.shape}".encode()
+        return "array:" + hashlib.blake2b(head + np.ascontiguousarray(anchor).tobytes(), digest_size=16).hexdigest()
+    try:
+        return json.dumps(anchor, separators=(",", ":"), sort_keys=True, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise TrajectoryError(
+            f"an anchor observation is a text, an array or plain lists and numbers, got {type(anchor).__name__}: {error}"
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """The groups of a batch, and where each row went.
+
+    Attributes:
+        groups: by ``uid``, in order of first appearance.
+        group, turn: int64 (N,): the group of each row and the row's turn among all turns of that group; −1 for rows of
+            finished episodes. Copies of a row share their turn.
+    """
+
+    groups: tuple[Group, ...]
+    group: NDArray[np.int64]
+    turn: NDArray[np.int64]
+
+    def spread(self, credits_: Sequence[Credit]) -> NDArray[np.float64]:
+        """float64 (N,): the advantage of each row, 0 for rows of finished episodes and turns outside the loss."""
+        out = np.zeros(len(self.group))
+        for number, credit in enumerate(credits_):
+            here = self.group == number
+            kept = np.where(credit.flat_loss_mask, credit.flat_advantages, 0.0)
+            out[here] = kept[self.turn[here]]
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class StepRows:
+    """N rows. Only the first four are needed; forks have most of the others.
+
+    Attributes:
+        uid, traj_uid: (N,), group and trajectory of each row.
+        anchor_obs: (N,), the state before the step.
+        rewards: (N,), what the environment paid for the step (not a discounted return).
+        next_obs: (N,), the state after the step, as GraphGPO's fork records it. Without it the last state of a
+            trajectory is not known: it counts as a state that no other trajectory visits.
+        step: (N,), number of the step in its episode. Without it the rows of a trajectory must stand in the order they
+            were played (verl's ``balance_batch`` and ``adjust_batch`` shuffle and copy rows, so write it where the
+            episode is played: ``batch.non_tensor_batch["step"] = np.full(batch_size, _step)``). With it, rows may stand
+            anywhere, and copies of a row count once in all statistics.
+        valid: bool (N,), ``is_action_valid``; default all.
+        actions: (N,), texts, for schemes that read them.
+        success: bool (N,), the trajectory's; default: its summed reward is positive.
+        active: bool (N,), ``active_masks``: False for rows of finished episodes.
+    """
+
+    uid: Any
+    traj_uid: Any
+    anchor_obs: Any
+    rewards: Any
+    next_obs: Any = None
+    step: Any = None
+    valid: Any = None
+    actions: Any = None
+    success: Any = None
+    active: Any = None
+
+    def stepped(self) -> Stepped:
+        """The rows as groups.
+
+        Raises:
+            TrajectoryError: columns of unequal lengths; a trajectory in two groups; rows that are not in the order in
+                which they were played.
+        """
+        n = len(self.uid)
+        for name in self.__slots__:
+            column = getattr(self, name)
+            if column is not None and len(column) != n:
+                raise TrajectoryError(f"{name} has {len(column)} rows, uid has {n}")
+        active = np.ones(n, np.bool_) if self.active is None else np.asarray(self.active, np.bool_)
+        rewards = numbers(self.rewards)
+        members: dict[str, dict[str, list[int]]] = {}
+        owner: dict[str, str] = {}
+        for i in np.flatnonzero(active).tolist():
+            uid, trajectory = str(self.uid[i]), str(self.traj_uid[i])
+            if owner.setdefault(trajectory, uid) != uid:
+                raise TrajectoryError(
+                    f"trajectory {trajectory!r} has rows in the groups {owner[trajectory]!r} and {uid!r}"
+                )
+            members.setdefault(uid, {}).setdefault(trajectory, []).append(i)
+        group, turn = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+        groups = []
+        for number, (uid, trajectories) in enumerate(members.items()):
+            played, start = [], 0
+            for name, rows in trajectories.items():
+                first, place = self._timeline(name, rows)
+                group[rows], turn[rows] = number, start + place
+                played.append(self._trajectory(uid, name, first, rewards))
+                start += len(first)
+            groups.append(Group(tuple(played)))
+        return Stepped(tuple(groups), group, turn)
+
+    def _timeline(self, name: str, rows: list[int]) -> tuple[list[int], NDArray[np.int64]]:
+        """One row for every step, in order, and the position of each of ``rows`` in it."""
+        if self.step is None:
+            return rows, np.arange(len(rows))
+        steps = np.array([int(self.step[i]) for i in rows])
+        _, first, place = np.unique(steps, return_index=True, return_inverse=True)
+        for i, p in zip(rows, place.tolist(), strict=True):
+            one = rows[int(first[p])]
+            if anchor_key(self.anchor_obs[i]) != anchor_key(self.anchor_obs[one]):
+                raise TrajectoryError(f"trajectory {name!r} has two different rows of step {self.step[i]}")
+        return [rows[i] for i in first.tolist()], place.reshape(-1)
+
+    def _trajectory(self, uid: str, name: str, rows: list[int], rewards: NDArray[np.float64]) -> Trajectory:
+        keys = [anchor_key(self.anchor_obs[i]) for i in rows]
+        if self.next_obs is None:
+            keys.append(f"{name} #last")
+        else:
+            after = [anchor_key(self.next_obs[i]) for i in rows]
+            for t, (here, following) in enumerate(zip(after, keys[1:], strict=False)):
+                if here != following:
+                    raise TrajectoryError(
+                        f"trajectory {name!r}: next_obs of its row {t} is not the anchor of its row {t + 1}; rows were "
+                        "shuffled or left out: give step, the number of each row's step in its episode"
+                    )
+            keys.append(after[-1])
+        won = float(rewards[rows].sum()) > 0.0 if self.success is None else bool(self.success[rows[-1]])
+        turns = tuple(
+            Turn(
+                before,
+                "" if self.actions is None else str(self.actions[i]),
+                after_,
+                reward=float(rewards[i]),
+                parsed=self.valid is None or bool(self.valid[i]),
+                effective=before != after_,
+                text_key=before,
+            )
+            for i, (before, after_) in zip(rows, pairwise(keys), strict=True)
+        )
+        return Trajectory(
+            name, uid, uid, turns, won, float(won), "success" if won else "env_limit", keys[-1], final_text_key=keys[-1]
+        )

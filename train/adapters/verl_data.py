@@ -1,0 +1,93 @@
+"""Tasks as the data set of a verl run: a Parquet file whose rows carry the whole task, so that any node can play it.
+
+  python -m creditflow.train.adapters.verl_data --env sokoban --panel standard-v1:train --out train.parquet
+
+The prompt of a row is the task's name, which nobody reads: the agent loop words the prompts. ``--agent-loop`` names the
+loop that plays these rows; files of several environments can be given to verl together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.errors import CreditflowError, MissingExtraError
+from creditflow.envs.tasks import Task
+
+__all__ = ["main", "rows_of", "write_parquet"]
+
+
+def rows_of(env: str, tasks: Sequence[Task], *, agent_loop: str = "creditflow") -> list[dict[str, Any]]:
+    """One row per task, with the columns that verl's data set reads.
+
+    >>> [row] = rows_of("sokoban", [Task("sokoban1:ab", "sokoban1:ab", {"level": "#@$.#"})])
+    >>> row["data_source"], row["extra_info"]["task"]
+    ('creditflow/sokoban', '{"level": "#@$.#"}')
+    """
+    return [
+        {
+            "data_source": f"creditflow/{env}",
+            "agent_name": agent_loop,
+            "prompt": [{"role": "user", "content": task.task_id}],
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {"index": i, "task_id": task.task_id, "task": json.dumps(dict(task.content))},
+        }
+        for i, task in enumerate(tasks)
+    ]
+
+
+def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows; the file appears only once it is whole.
+
+    Raises:
+        MissingExtraError: pyarrow, which verl brings, is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "verl") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        pq.write_table(pa.Table.from_pylist(list(rows)), partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the file; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m creditflow.train.adapters.verl_data", description=__doc__)
+    parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
+    parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
+    parser.add_argument(
+        "--draw", type=int, default=0, metavar="N", help="how many tasks to draw from an endless source"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="an option of the environment")
+    parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="who plays the rows")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet")
+    given = parser.parse_args(arguments)
+    try:
+        from creditflow.train.assemble import training_tasks
+        from creditflow.train.config import apply_overrides
+        from creditflow.train.settings import EnvConfig, TaskConfig
+
+        env = EnvConfig(name=given.env, options=apply_overrides({}, given.set))
+        tasks = training_tasks(env, TaskConfig(panel=given.panel, draw=given.draw), seed=given.seed)
+        write_parquet(given.out, rows_of(given.env, tasks, agent_loop=given.agent_loop))
+    except CreditflowError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3 if isinstance(error, MissingExtraError) else 2
+    print(f"{len(tasks)} tasks of {given.env} to {given.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

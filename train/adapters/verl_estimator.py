@@ -1,0 +1,83 @@
+"""The advantage estimator that verl knows as "creditflow": ``algorithm.adv_estimator=creditflow``.
+
+Where our trainer step runs (``verl_trainer``), it replaces this function. Everywhere else verl calls it with what it
+passes to every estimator: rewards and mask per token, the group of each row, and its settings. That is enough for
+schemes that compare outcomes (grpo, rloo), with any agent loop; schemes over states are refused with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.verl_credit import NAME, score_batch
+from creditflow.train.adapters.verl_record import EpisodeRecord
+from creditflow.train.adapters.verl_support import credit_settings, require_verl
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.records import Trajectory, Turn
+
+require_verl()
+
+from verl.trainer.ppo.core_algos import register_adv_est
+
+__all__ = ["estimate"]
+
+
+@register_adv_est(NAME)  # type: ignore[untyped-decorator]  # verl is not typed
+def estimate(
+    token_level_rewards: Any, response_mask: Any, index: Any = None, config: Any = None, **_: Any
+) -> tuple[Any, Any]:
+    """Advantages and returns (B, T) of a scheme that needs no states.
+
+    Args:
+        token_level_rewards, response_mask: (B, T) tensors.
+        index: (B,), the group of each row (``uid``).
+        config: ``algorithm`` of verl's config.
+
+    Raises:
+        ConfigError: the scheme reads states, tasks or annotations.
+        TrajectoryError: verl did not pass groups, or they are of unequal size.
+    """
+    settings = credit_settings(config)
+    scheme = settings.make()
+    _refuse_states(scheme)
+    if index is None:
+        raise TrajectoryError("verl passed no uid of rows to the estimator: this trainer does not form groups")
+    mask = response_mask.detach().cpu().numpy().astype(np.bool_)
+    rewards = token_level_rewards.detach().cpu().numpy().astype(np.float64)
+    sizes = np.unique([str(uid) for uid in index], return_counts=True)[1]
+    if len(set(sizes.tolist())) > 1:
+        raise TrajectoryError(
+            f"groups have {sorted(set(sizes.tolist()))} episodes in this batch: credit needs whole groups; were they "
+            "split over workers?"
+        )
+    records = [_record(str(i), str(uid), rewards[i], mask[i]) for i, uid in enumerate(index)]
+    scored = score_batch(scheme, [str(uid) for uid in index], records, mask, size=int(sizes[0]))
+    advantages = token_level_rewards.new_tensor(scored.advantages)
+    return advantages, advantages.clone()
+
+
+def _refuse_states(scheme: Scheme) -> None:
+    if isinstance(scheme, OutcomeScheme) and not isinstance(scheme, StateScheme) and not scheme.task_fields:
+        return
+    raise ConfigError(
+        f"scheme {scheme.name!r} reads states or tasks, and verl passes neither to an estimator. They reach credit "
+        "through creditflow's trainer step: v1 trainer (trainer.use_v1=true), agent loop "
+        "actor_rollout_ref.rollout.agent.default_agent_loop=creditflow, and VERL_USE_EXTERNAL_PLUGINS not set to none"
+    )
+
+
+def _record(name: str, uid: str, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> EpisodeRecord:
+    """An episode of one turn with the row's summed reward; its state is nobody else's."""
+    total = float(rewards.sum())
+    won = total > 0.0
+    turn = Turn(f"row {name}", "", f"row {name} #end", reward=total)
+    trajectory = Trajectory(
+        name, uid, uid, (turn,), won, float(won), "success" if won else "failed", turn.next_state_key
+    )
+    return EpisodeRecord(trajectory, np.array([0, len(mask)], np.int32), {})

@@ -1,0 +1,267 @@
+"""The agent loop that verl knows as "creditflow": one episode in one of our environments, token in, token out.
+
+verl calls ``run`` once for every episode of a group, many at a time in one event loop. What the model wrote has mask 1,
+what it read has mask 0, and the sampler's log-probabilities are passed through. The episode's record (states, actions,
+rewards, the places of turns) goes into the output's extra fields, from where the credit step reads it.
+
+Which environment is played, and how the model is spoken to, stands in the file that verl's
+``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names (``verl_loop.yaml`` beside this module is one)::
+
+    - name: creditflow
+      _target_: creditflow.train.adapters.verl_loop.CreditAgentLoop
+      env: {name: sokoban, options: {max_steps: 20}}
+      speech: {prompt: think-v1, dialect: think}
+      max_new_tokens: 256
+
+Rows of the data set carry the task (``verl_data`` writes such a file).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from creditflow.agents.backends.base import Sampled
+from creditflow.agents.base import TurnTokens, View
+from creditflow.agents.language_model import Conversations, decide
+from creditflow.agents.parsing import make_dialect
+from creditflow.agents.pretrained import Speech
+from creditflow.agents.tokens import join_tokens
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
+from creditflow.train.adapters.play import Play
+from creditflow.train.adapters.verl_credit import NAME
+from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl_support import credit_settings, require_verl
+from creditflow.train.assemble import group_maker
+from creditflow.train.config import read_dataclass
+from creditflow.train.rollout import episode_rng
+from creditflow.wrappers.group_env import member_seed, payload
+from creditflow.wrappers.recorder import Recorder
+from creditflow.wrappers.records import Trajectory
+
+require_verl()
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
+
+__all__ = ["CreditAgentLoop"]
+
+_log = logging.getLogger(__name__)
+
+
+@register(NAME)
+class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
+    """Plays one episode.
+
+    Args:
+        env, speech, budget: sections as in ``Play``.
+        max_new_tokens: longest answer.
+        threads: step the environment in a thread, so that one that waits (for a retrieval server, say) holds up no
+            other episode; environments that only compute are faster without.
+        **others: what verl passes to every loop.
+
+    Raises:
+        ConfigError: unknown or wrong settings, by their names.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        env: Any = None,
+        speech: Any = None,
+        max_new_tokens: int = 256,
+        budget: Any = None,
+        threads: bool = False,
+        **others: Any,
+    ) -> None:
+        super().__init__(*args, **others)
+        sections = {"env": env, "speech": speech, "budget": budget}
+        given = {name: _plain(section) for name, section in sections.items() if section is not None}
+        self.play = read_dataclass(Play, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
+        self.threads = threads
+        self.scheme = credit_settings(self.config.algorithm).make()
+        self.talk = _conversations(self.tokenizer, json.dumps(asdict(self.play.speech), sort_keys=True))
+        self.dialect = make_dialect(self.play.speech.dialect)
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+        """One episode.
+
+        Args:
+            sampling_params: verl's.
+            **row: of the data set, with ``extra_info`` as ``verl_data`` writes it, and verl's ``uid`` and
+                ``session_id``.
+
+        Raises:
+            DataError: the row names no task.
+        """
+        recorder, view = self._begin(row)
+        turns: list[TurnTokens] = []
+        faults: dict[int, str] = {}
+        asked_at = int(row.get("global_steps", 0))
+        # of an episode in which nothing is ever sampled
+        versions: list[dict[str, Any]] = [{"min_global_steps": asked_at, "max_global_steps": asked_at}]
+        seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
+        request = uuid4().hex  # one for the whole episode: verl's router then finds the server with its prefix
+        while not recorder.finished:
+            pending = self.talk.ask(view)
+            room = self._room(turns, len(pending.new))
+            if room < 1:
+                recorder.stop("token_limit")
+                break
+            began = time.perf_counter()
+            output = await self.server_manager.generate(
+                request_id=request,
+                prompt_ids=pending.ids.tolist(),
+                sampling_params={
+                    **sampling_params,
+                    "max_tokens": min(room, self.play.max_new_tokens),
+                    "stop_token_ids": sorted(self.talk.chat.end_ids),
+                },
+            )
+            seconds["generate_sequences"] += time.perf_counter() - began
+            versions = [*(versions if turns else ()), dict(output.extra_fields)]
+            decision = decide(self.talk, self.dialect, pending, _sampled(output))
+            recorder.note(thought=decision.thought, response=decision.response)
+            turn, began = len(recorder.turns), time.perf_counter()
+            try:
+                observation, _, _, _, info = await self._step(recorder, decision.action)
+            except (EpisodeError, ConfigError):
+                raise  # a fault of ours, not of the environment
+            except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
+                _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
+                recorder.stop("env_error")
+                break
+            seconds["tool_calls"] += time.perf_counter() - began
+            if decision.invalid_reason:
+                faults[turn] = decision.invalid_reason
+            if decision.tokens is not None:
+                turns.append(decision.tokens)
+            view = View(observation, info, recorder.turns, recorder.base, view.rng)
+            self._limit(recorder, turns)
+        return self._output(recorder, _marked(recorder.trajectory, faults), turns, versions, seconds)
+
+    def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View]:
+        """A fresh environment on the row's task."""
+        extra = row.get("extra_info") or {}
+        text = extra.get("task")
+        if not isinstance(text, str):
+            raise DataError(
+                "a row's extra_info.task must hold the task as JSON text; write the data set with "
+                f"python -m creditflow.train.adapters.verl_data; this row has {sorted(map(str, row))}"
+            )
+        task = json.loads(text)
+        uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
+        replica = 0 if session is None else int(session)
+        name = f"{uid}/{uuid4().hex if session is None else replica}"
+        [recorder] = group_maker(self.play.env, 1, texts=bool(self.scheme.texts))().members
+        recorder.name_next(group_id=uid, trajectory_id=name, replica=replica)
+        observation, info = recorder.reset(seed=member_seed(0, uid, replica), options={"task": task})
+        rng = episode_rng(0, 0, info["task_id"], replica)
+        return recorder, View(observation, info, (), recorder.base, rng)
+
+    def _room(self, turns: list[TurnTokens], read: int) -> int:
+        """How many tokens the next answer may have; less than 1 ends the episode."""
+        limits = self.rollout_config
+        if not turns:
+            return int(limits.response_length) if read <= limits.prompt_length else 0
+        used = sum(len(one.prompt) + len(one.answer) for one in turns) - len(turns[0].prompt)
+        return int(limits.response_length) - used - read
+
+    def _limit(self, recorder: Recorder, turns: list[TurnTokens]) -> None:
+        """End a running episode whose budget is spent."""
+        budget = self.play.budget
+        used = sum(len(one.prompt) + len(one.answer) for one in turns)
+        if not recorder.finished and budget.tokens and used >= budget.tokens:
+            recorder.stop("token_limit")
+        elif not recorder.finished and budget.turns and len(turns) >= budget.turns:
+            recorder.stop("env_limit")
+
+    async def _step(self, recorder: Recorder, action: str) -> Any:
+        return await asyncio.to_thread(recorder.step, action) if self.threads else recorder.step(action)
+
+    def _output(
+        self,
+        recorder: Recorder,
+        played: Trajectory,
+        turns: list[TurnTokens],
+        versions: Sequence[Mapping[str, Any]],
+        seconds: dict[str, float],
+    ) -> AgentLoopOutput:
+        tokens = join_tokens(turns) if turns else None
+        task = payload(recorder.base.task, [recorder.base]) if self.scheme.task_fields else {}
+        record = EpisodeRecord.of(replace(played, tokens=tokens), task)
+        if tokens is None:  # verl needs a row: one masked token
+            end = int(next(iter(sorted(self.talk.chat.end_ids))))
+            prompt, response, mask, logprobs = [end], [end], [0], [0.0]
+        else:
+            first = len(turns[0].prompt)
+            prompt, response = tokens.ids[:first].tolist(), tokens.ids[first:].tolist()
+            mask, logprobs = tokens.mask[first:].astype(int).tolist(), tokens.logprobs[first:].tolist()
+        known = not np.isnan(logprobs).any()
+        return AgentLoopOutput(
+            prompt_ids=prompt,
+            response_ids=response,
+            response_mask=mask,
+            response_logprobs=logprobs if known else None,
+            reward_score=played.episode_return,
+            num_turns=2 * len(turns),
+            metrics=AgentLoopMetrics(**seconds),
+            extra_fields={
+                FIELD: record.encode(),
+                "turn_scores": [turn.reward for turn in played.turns],
+                "tool_rewards": [],
+                "reward_extra_info": {
+                    "success": float(played.success), "score": played.score, "turns": float(len(played.turns)),
+                },
+                **_steps(versions),
+            },
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _conversations(tokenizer: Any, speech: str) -> Conversations:
+    """Shared by the episodes of a process: verl makes a loop object for every one of them."""
+    return read_dataclass(Speech, json.loads(speech)).conversations(tokenizer)
+
+
+def _sampled(output: Any) -> Sampled:
+    """verl's answer as ours; log-probabilities that it did not return are nan."""
+    ids = np.asarray(output.token_ids, np.int32)
+    if not len(ids):
+        raise TrajectoryError(f"the server returned no token (stop_reason {output.stop_reason!r}): was it aborted?")
+    given = output.log_probs
+    logprobs = np.full(len(ids), np.nan) if not given else np.asarray(given, np.float64)
+    if len(logprobs) != len(ids):
+        raise TrajectoryError(f"the server returned {len(ids)} tokens and {len(logprobs)} log-probabilities")
+    return Sampled(ids, logprobs.astype(np.float32))
+
+
+def _marked(played: Trajectory, faults: dict[int, str]) -> Trajectory:
+    """The trajectory with what the reader of answers objected to."""
+    turns = list(played.turns)
+    for t, reason in faults.items():
+        turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
+    return replace(played, turns=tuple(turns))
+
+
+def _steps(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Which versions of the weights wrote the episode: verl drops what is too old by these."""
+    lows = [v["min_global_steps"] for v in versions if v.get("min_global_steps") is not None]
+    highs = [v["max_global_steps"] for v in versions if v.get("max_global_steps") is not None]
+    return {"min_global_steps": min(lows, default=None), "max_global_steps": max(highs, default=None)}
+
+
+def _plain(section: Any) -> Any:
+    if isinstance(section, dict):
+        return section
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(section, resolve=True)
