@@ -83,7 +83,7 @@ def test_the_digest_tells_templates_apart():
     digests = {
         Encoder(Bytes(roles), config).digest
         for roles in ((), ROLES)
-        for config in (TextConfig(), TextConfig(read="action"), TextConfig(names="symbols"))
+        for config in (TextConfig(), TextConfig(read="action"), TextConfig(names="origins"))
     }
     assert len(digests) == 6
 

@@ -1,44 +1,54 @@
-"""Names as symbols: equal words keep being equal, common ones keep their form."""
+"""Names by where they stood: what a rewritten episode says, and that it does not say which names they were."""
 
 from __future__ import annotations
-
-import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.train.annotate.success_encoding import Encoder, TextConfig
-from creditflow.train.annotate.success_names import SYMBOLS, common_words, symbolic
+from creditflow.train.annotate.success_names import by_origin, plain_words
 from creditflow.wrappers.trajectory import Turn
 
-WORD = st.text("abcde", min_size=1, max_size=3)
+NAME = st.sampled_from(["Elm", "Oak", "Ash", "Fir"])
 
 
-@given(texts=st.lists(st.lists(WORD, min_size=1, max_size=8), max_size=5))
-def test_two_words_get_one_symbol_exactly_if_they_are_equal(texts):
-    rewrite = symbolic({"a"})
-    before = [word for text in texts for word in text]
-    after = [word for text in texts for word in rewrite(" ".join(text)).split()]
-    for one, other in zip(before, after, strict=True):
-        assert (other == one) if one == "a" else re.fullmatch(r"n\d+", other)
-        assert all((one == x) == (other == y) for x, y in zip(before, after, strict=True))
+@given(texts=st.lists(st.lists(NAME, min_size=1, max_size=5), min_size=1, max_size=8), order=st.permutations("wxyz"))
+def test_other_names_in_the_same_places_read_alike(texts, order):
+    other = dict(zip(["Elm", "Oak", "Ash", "Fir"], (f"N{letter}" for letter in order), strict=True))
+    one, two = by_origin((), ()), by_origin((), ())
+    for text in texts:
+        assert one(", ".join(text)) == two(", ".join(other[name] for name in text))
 
 
-def test_symbols_are_all_different_until_they_are_used_up():
-    many = symbolic(())(" ".join(f"word{i}" for i in range(SYMBOLS + 9))).split()
-    assert sorted(many[:SYMBOLS], key=lambda name: int(name[1:])) == [f"n{i}" for i in range(1, SYMBOLS + 1)]
-    assert set(many[SYMBOLS:]) == {many[SYMBOLS - 1]}
+def test_a_name_says_how_many_turns_ago_it_was_first_and_last_shown():
+    rewrite = by_origin((), ())
+    said = [rewrite(text) for text in ("Elm", "Elm", "Oak, Elm", "Oak", "Ash", "Oak", "Ash, Oak", "Elm")]
+    assert said == [
+        " asked",
+        " asked",
+        " new askedlast1",
+        " age0",
+        " new",
+        " age1last1",
+        " age1last1 age2last1",
+        " askedlast2",
+    ]
 
 
-def test_the_order_of_symbols_is_the_episodes_own():
-    orders = [symbolic({"find"})(f"find {names}").split()[1:] for names in ("elm oak ash", "fir yew box")]
-    assert orders[0] != orders[1]
-    assert symbolic({"find"})("find elm oak ash").split()[1:] == orders[0]
+def test_what_is_old_reads_alike_however_old():
+    rewrite = by_origin((), ())
+    said = [rewrite(text) for text in ["", "", "Elm", *[""] * 7, "Elm", *[""] * 11, "Elm"]]
+    assert said[10] == said[22] == " age4last4"
+
+
+def test_a_run_of_capitals_and_numbers_is_one_name_and_other_words_end_it():
+    rewrite = by_origin({"the", "of"}, {"of"})
+    assert rewrite("the 1752 Air Race of the Elm Oak. [1] ash") == " asked of asked [1]"
+    rewrite("of Elm")
+    assert rewrite("1752 Air, Race, Elm Oak") == " new new askedlast1"
 
 
 def test_every_episode_begins_anew():
-    words = ("find", "seen")
-
     class Bytes:
         def get_vocab(self):
             return {}
@@ -47,12 +57,15 @@ def test_every_episode_begins_anew():
             assert not add_special_tokens
             return list(text.encode())
 
-    encoder = Encoder(Bytes(), TextConfig(names="symbols"), words=words)
+    encoder = Encoder(Bytes(), TextConfig(names="origins", common_words=1), words=("seen", "by"))
     for name in ("Elm", "Oak"):
-        ids = encoder.encode([Turn("s", f"find {name}", "t", observation=f"seen {name}")], "t").ids.tolist()
-        assert re.fullmatch(r"seen (n\d+)\nfind \1\n", bytes(ids).decode())
+        ids = encoder.encode([Turn("s", f"search: {name}", "t", observation=f"seen by {name}")], "t").ids.tolist()
+        assert bytes(ids).decode() == " seen asked\n search asked\n"
 
 
-def test_common_words_are_the_most_frequent_of_different_texts():
-    assert common_words(["b b", "b b", "a c", "a d"], 1) == ("a",)
-    assert common_words(["b", "a"], 1) == ("a",)  # equal counts: by the alphabet
+def test_plain_words_are_those_written_small_or_only_at_a_sentences_start():
+    assert plain_words(["Who saw Elm? He saw Oak Elm."]) == ("saw", "he", "who")
+
+
+def test_a_text_that_recurs_counts_once():
+    assert plain_words(["b b", "b b", "a c", "a d a"]) == ("a", "b", "c", "d")

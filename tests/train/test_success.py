@@ -18,10 +18,10 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import AnnotationError, annotate, make_annotator
 from creditflow.train.annotate.success_labels import Labels, write_labels
 from creditflow.train.annotate.success_loss import SuccessLossConfig, hazard_loss, paper_loss
-from creditflow.train.annotate.success_model import open_success
+from creditflow.train.annotate.success_model import GAIN, open_success
 from creditflow.train.annotate.success_predict import predict_success
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
-from creditflow.train.annotate.success_training import SuccessTrainer, _renamed, evaluate_success
+from creditflow.train.annotate.success_training import SuccessTrainer, evaluate_success
 from creditflow.train.cli import main
 from creditflow.train.config import apply_overrides, read_dataclass
 from creditflow.train.failures import DivergedError
@@ -186,16 +186,55 @@ def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
         assert torch.equal(weight, resumed.model.state_dict()[name]), name
 
 
-def test_renaming_keeps_which_tokens_are_equal(data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> None:
-    trainer = trainer_of(data, "rename_beyond=10")
-    before = trainer.train[:6]
-    after = _renamed(before, trainer.rare, np.random.default_rng(0))
-    common = set(range(280)) - set(trainer.rare.tolist())
-    for one, other in zip(before, after, strict=True):
-        pairs = set(zip(one.episode.ids.tolist(), other.episode.ids.tolist(), strict=True))
-        assert len({a for a, _ in pairs}) == len({b for _, b in pairs}) == len(pairs)  # a bijection
-        assert all(a == b for a, b in pairs if a in common)
-        assert any(a != b for a, b in pairs)
+def test_turns_together_raise_what_stood_before(
+    data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
+) -> None:
+    trainer = trainer_of(data, "head=turns")
+    trainer.run()
+    episode = trainer.train[0].episode
+    (success,) = predict_success(trainer.model, [episode], "paper")
+    ids = torch.from_numpy(episode.ids[None].astype(np.int64))
+    with torch.no_grad():
+        hidden = trainer.model.hidden(ids)[0].double().numpy()
+    weight = trainer.model.score.weight.detach().double().numpy()[0]
+    turns = np.split(hidden, episode.places + 1)[:-1]
+    z = GAIN * np.cumsum([turn.mean(axis=0) @ weight for turn in turns])
+    np.testing.assert_allclose(np.log(success / (1.0 - success)), z, atol=1e-4)
+
+
+def test_calibrated_chances_meet_the_outcomes_on_average(
+    data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
+) -> None:
+    overrides = ("steps=40", "data.valid=0.5", "loss.plain_weight=1.0", "head=turns", "text.names=origins")
+    raw = trainer_of(data, *overrides)
+    raw.run()
+    data["out"] += "2"
+    fitted = trainer_of(data, *overrides, "calibrate=true")
+    fitted.run()
+    model, _, file = open_success(Path(data["out"]) / "model", device="cpu")
+    assert file.calibration == fitted.model.calibration == model.calibration != (1.0, 0.0)
+    won = np.concatenate([[sample.success] * len(sample.episode.places) for sample in fitted.valid])
+    asked = [sample.episode for sample in fitted.valid]
+    chances = np.concatenate(predict_success(model, asked, "paper"))
+    assert abs(chances.mean() - won.mean()) < 0.01
+    assert (
+        evaluate_success(fitted.model, fitted.valid, "paper", 4096)["log_loss"]
+        < (evaluate_success(raw.model, raw.valid, "paper", 4096)["log_loss"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("loss.kind=hazard", "head=turns"), "are for the kind of loss"),
+        (("calibrate=true", "data.valid=0.0"), "calibrate fits to the validation tasks"),
+    ],
+)
+def test_heads_that_mean_nothing_are_refused(
+    overrides: tuple[str, ...], message: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        trainer_of(data, *overrides)
 
 
 def test_a_folder_with_a_run_is_not_written_over(

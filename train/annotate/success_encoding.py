@@ -7,7 +7,7 @@ action itself ("action"), and always of the action for the last turn, whose resu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success_names import symbolic
+from creditflow.train.annotate.success_names import by_origin
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
 
-__all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig"]
+__all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig", "rewriter"]
 
 TEMPLATE_VERSION: Final = 1
+VERBS: Final = ("search", "visit", "answer")  # stay whatever else does
 _PROBE: Final = (("Question: which town?\n", "search: the town"), ("[1] Town: a place.", "answer: it"))
 
 
@@ -34,16 +35,16 @@ class TextConfig:
         read: "result" or "action", see above. The released model reads at the action.
         action: a turn's "action" as the environment took it, or the model's full "response", thoughts included.
         observation_tokens: an observation is cut after so many tokens; 0 for no cut.
-        names: "words" as they stand, or "symbols" for all but ``common_words`` of the training log (see
-            ``success_names``): for models made from nothing.
-        common_words: how many words keep their form beside symbols.
+        names: texts as they stand ("words"), or "origins": names by where they first stood, and of the other words only
+            ``common_words`` (see ``success_names``): for models made from nothing.
+        common_words: how many words, the most frequent of the training log, stay beside origins.
     """
 
     read: Literal["result", "action"] = "result"
     action: Literal["action", "response"] = "action"
     observation_tokens: int = 0
-    names: Literal["words", "symbols"] = "words"
-    common_words: int = 600
+    names: Literal["words", "origins"] = "words"
+    common_words: int = 15
 
     def __post_init__(self) -> None:
         if min(self.observation_tokens, self.common_words) < 0:
@@ -72,6 +73,13 @@ class EpisodeTooLongError(DataError):
     """An episode has more tokens than the model takes."""
 
 
+def rewriter(config: TextConfig, words: Sequence[str]) -> Callable[[str], str]:
+    """What is done to the texts of one episode, in order, before they become tokens; ``words`` as in ``Encoder``."""
+    if config.names == "words":
+        return str
+    return by_origin(frozenset(words), frozenset((*words[: config.common_words], *VERBS)))
+
+
 class Encoder:
     """Encodes episodes for one tokenizer; remembers texts, which recur.
 
@@ -79,12 +87,11 @@ class Encoder:
         tokenizer: of the model. With the role tokens of our own tokenizers parts are framed by them, else by new lines.
         config: what is shown.
         positions: the longest episode the model takes; 0 for no limit.
-        words: the common words, where names are symbols.
+        words: where names are written by origin, the words that are none, the most frequent first.
     """
 
     def __init__(self, tokenizer: Any, config: TextConfig, positions: int = 0, words: Sequence[str] = ()) -> None:
         self.config, self.positions, self.words = config, positions, tuple(words)
-        self._common = frozenset(words)
         self.tokenizer = tokenizer
         self._known: dict[str, tuple[int, ...]] = {}
         vocabulary = tokenizer.get_vocab()
@@ -116,7 +123,7 @@ class Encoder:
         places: list[int] = []
         cut = self.config.observation_tokens or None
         last = len(turns) - 1
-        written = symbolic(self._common) if self.config.names == "symbols" else str
+        written = rewriter(self.config, self.words)
         for t, turn in enumerate(turns):
             action = turn.response if self.config.action == "response" else turn.action
             silent = not action and turn.valid  # an agent that said nothing at all made an invalid turn

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["auc", "bootstrap", "calibration_error"]
+__all__ = ["auc", "bootstrap", "calibration_error", "logistic_fit"]
 
 Floats = NDArray[np.float64]
 
@@ -56,3 +56,19 @@ def bootstrap(
         values.append(statistic(np.concatenate([parts[i] for i in chosen])))
     low, high = np.nanpercentile(values, [2.5, 97.5])
     return float(low), float(high)
+
+
+def logistic_fit(features: Floats, positive: NDArray[np.bool_], ridge: float, rounds: int = 30) -> Floats:
+    """Weights of logistic regression on (N, F) features by Newton's method; ``ridge`` is per sample.
+
+    >>> weights = logistic_fit(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([True, True, True, False]), 0.0)
+    >>> round(float(weights[0]), 4)  # log 3
+    1.0986
+    """
+    weights = np.zeros(features.shape[1])
+    penalty = ridge * len(features)
+    for _ in range(rounds):
+        chance = 1.0 / (1.0 + np.exp(-features @ weights))
+        curvature = (features * (chance * (1.0 - chance))[:, None]).T @ features + penalty * np.eye(len(weights))
+        weights -= np.linalg.solve(curvature, features.T @ (chance - positive) + penalty * weights)
+    return weights

@@ -40,10 +40,9 @@ class PlaceBatch:
 
 
 def read_logits(model: SuccessModel, batch: PlaceBatch, hidden: Any = None) -> Any:
-    """float32 (B, S): z at every place; 0 where there is none."""
+    """float32 (B, S): z at every place, anything where there is none."""
     hidden = model.hidden(batch.ids) if hidden is None else hidden
-    flat = model.read(hidden, batch.rows, batch.places)
-    return torch.zeros(batch.there.shape, device=flat.device).masked_scatter(batch.there, flat)
+    return model.read(hidden, batch.rows, batch.places, batch.there)
 
 
 def predict_success(

@@ -50,8 +50,10 @@ class SuccessTrainConfig:
         batch_tokens: tokens per micro-batch, padding included.
         language_weight: weight of next-token prediction over all tokens beside the loss; helps models made from
             nothing to learn what names are.
-        rename_beyond: all but this many of the most frequent tokens are exchanged among themselves, anew for every
-            sample and step and alike within it: names become symbols, of which only equality matters. 0 leaves them.
+        head: how z is read. "place": from the last token of a turn. "turns": a turn's tokens together say by how much z
+            rises, and z is the sum of all turns so far; for models made from nothing. Of kind "paper" alone.
+        calibrate: whether the log odds z are made a·z + b at the end, a and b fitted to the outcomes of the validation
+            tasks. Of kind "paper" alone.
         loss: see ``SuccessLossConfig``.
     """
 
@@ -64,8 +66,9 @@ class SuccessTrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
+    head: Literal["place", "turns"] = "place"
+    calibrate: bool = False
     language_weight: float = 0.0
-    rename_beyond: int = 0
     steps: int = 1000
     batch: int = 16
     batch_tokens: int = 16384
@@ -74,7 +77,9 @@ class SuccessTrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch, self.batch_tokens) < 1 or min(self.language_weight, self.rename_beyond) < 0:
-            raise ConfigError(
-                "steps, batch and batch_tokens must be at least 1, language_weight and rename_beyond not negative"
-            )
+        if min(self.steps, self.batch, self.batch_tokens) < 1 or self.language_weight < 0:
+            raise ConfigError("steps, batch and batch_tokens must be at least 1, language_weight not negative")
+        if self.loss.kind != "paper" and (self.head != "place" or self.calibrate):
+            raise ConfigError('head: turns and calibrate are for the kind of loss "paper", whose z are log odds')
+        if self.calibrate and not self.data.valid:
+            raise ConfigError("calibrate fits to the validation tasks: give data.valid a share of them")

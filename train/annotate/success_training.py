@@ -8,7 +8,7 @@ uninterrupted one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from torch.nn import functional
 
 from creditflow.agents.pretrained import open_pretrained, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success_encoding import Encoded, Encoder, EpisodeTooLongError
+from creditflow.train.annotate.success_encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
 from creditflow.train.annotate.success_labels import Labels, read_labels
 from creditflow.train.annotate.success_loss import SuccessLossConfig, hazard_loss, paper_loss
-from creditflow.train.annotate.success_metrics import auc, calibration_error
+from creditflow.train.annotate.success_metrics import auc, calibration_error, logistic_fit
 from creditflow.train.annotate.success_model import SuccessModel, save_success
-from creditflow.train.annotate.success_names import common_words, symbolic
+from creditflow.train.annotate.success_names import plain_words
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
 from creditflow.train.batching import plan
@@ -125,16 +125,16 @@ class SuccessTrainer:
             )
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
-        backbone, tokenizer = self._backbone(groups, found is not None)
-        self.model = SuccessModel(backbone)
+        words = self._words(groups)
+        backbone, tokenizer = self._backbone(groups, words, found is not None)
+        self.model = SuccessModel(backbone, settings.head)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
-        self.encoder = Encoder(tokenizer, settings.text, positions, self._words(groups))
+        self.encoder = Encoder(tokenizer, settings.text, positions, words)
         samples, skipped = labelled_samples(
             groups, read_labels(settings.data.labels), self.encoder, skip_long=settings.data.too_long == "skip"
         )
         self.train, self.valid = _split(samples, settings.data.valid, settings.seed)
         self.skipped = skipped
-        self.rare = _rare_tokens(self.train, settings.rename_beyond, len(tokenizer))
         self.optimiser = make_optimiser(self.model, settings.optimiser)
         self.progress = Progress("sft", 0)
         if found is not None:
@@ -165,6 +165,9 @@ class SuccessTrainer:
         )
         try:
             self._train(settings)
+            if settings.calibrate:
+                self.model.calibration = calibration(self.model, self.valid, settings.batch_tokens)
+                say("log odds a z + b, a and b = {:.3f}, {:.3f}".format(*self.model.calibration))
             result = evaluate_success(self.model, self.valid, settings.loss.kind, settings.batch_tokens)
             self.journal.write("sft", settings.steps, "validation", result)
             say("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in result.items()))
@@ -180,8 +183,6 @@ class SuccessTrainer:
         self.model.train()
         for step in range(self.progress.done, settings.steps):
             chosen = [self.train[i] for i in _batch(len(self.train), settings.batch, step, settings.seed)]
-            if settings.rename_beyond:
-                chosen = _renamed(chosen, self.rare, np.random.default_rng([settings.seed, 2, step]))
             lr = learning_rate(settings.optimiser, step, settings.steps)
             set_learning_rate(self.optimiser, lr)
             metrics = success_step(self.model, self.optimiser, chosen, settings)
@@ -196,26 +197,24 @@ class SuccessTrainer:
         self.model.eval()
 
     def _words(self, groups: Sequence[Group]) -> tuple[str, ...]:
-        text = self.settings.text
-        return common_words(_texts(groups), text.common_words) if text.names == "symbols" else ()
+        return plain_words(_texts(groups)) if self.settings.text.names == "origins" else ()
 
-    def _spoken(self, groups: Sequence[Group]) -> Iterator[str]:
+    def _spoken(self, groups: Sequence[Group], words: tuple[str, ...]) -> Iterator[str]:
         """What a tokenizer is made of: texts as the model will read them."""
-        common = frozenset(self._words(groups))
         for group in groups:
             for member in group.trajectories:
-                written = symbolic(common) if self.settings.text.names == "symbols" else str
+                written = rewriter(self.settings.text, words)
                 for turn in member.turns:
                     yield written(turn.observation)
                     yield written(turn.action)
 
-    def _backbone(self, groups: Sequence[Group], resumed: bool) -> tuple[Any, Any]:
+    def _backbone(self, groups: Sequence[Group], words: tuple[str, ...], resumed: bool) -> tuple[Any, Any]:
         model = self.settings.model
         if model.path:
             backbone, tokenizer = open_pretrained(model.path, device=str(self.device))
         else:
             kept = self.folder / "tokenizer"
-            tokenizer = open_tokenizer(kept) if resumed else build_tokenizer(self._spoken(groups), model.scratch)
+            tokenizer = open_tokenizer(kept) if resumed else build_tokenizer(self._spoken(groups, words), model.scratch)
             backbone = build_model(model.scratch, tokenizer, seed=self.settings.seed, device=self.device)
         if model.gradient_checkpointing:
             backbone.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -309,6 +308,24 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
     }
 
 
+def calibration(model: SuccessModel, samples: Sequence[Sample], batch_tokens: int) -> tuple[float, float]:
+    """a and b such that σ(a·z + b) fits the outcomes, over all places of some episodes (Platt's scaling).
+
+    Raises:
+        DataError: success falls with z, so that no scaling helps; or no episodes.
+    """
+    if not samples:
+        raise DataError("no episodes of validation tasks to calibrate by: give data.valid a larger share")
+    success = predict_success(model, [sample.episode for sample in samples], "paper", batch_tokens=batch_tokens)
+    f = np.clip(np.concatenate(success), 1e-6, 1.0 - 1e-6)
+    won = np.repeat([sample.success for sample in samples], [len(one) for one in success])
+    z = np.log(f) - np.log1p(-f)
+    slope, shift = logistic_fit(np.column_stack([z, np.ones(len(z))]), won, 1e-4)
+    if not slope > 0.0:
+        raise DataError(f"calibration would turn the model's order around (slope {slope:.3g}): it has learned nothing")
+    return float(slope), float(shift)
+
+
 def _texts(groups: Sequence[Group]) -> Iterator[str]:
     return (text for group in groups for turn in group.turns for text in (turn.observation, turn.action))
 
@@ -322,26 +339,6 @@ def _split(samples: Sequence[Sample], share: float, seed: int) -> tuple[list[Sam
     if not train:
         raise DataError(f"{len(tasks)} tasks and data.valid {share} leave none to train on")
     return train, [sample for sample in samples if sample.task_id in kept]
-
-
-def _rare_tokens(samples: Sequence[Sample], kept: int, size: int) -> NDArray[np.int32]:
-    """Ids of the tokens that occur, but for the ``kept`` most frequent; equal counts in the order of ids."""
-    counts = np.zeros(size, np.int64)
-    for sample in samples:
-        counts += np.bincount(sample.episode.ids, minlength=size)
-    order = np.argsort(-counts, kind="stable")
-    rare: NDArray[np.int32] = order[kept : int((counts > 0).sum())].astype(np.int32)
-    return rare
-
-
-def _renamed(samples: Sequence[Sample], rare: NDArray[np.int32], rng: np.random.Generator) -> list[Sample]:
-    """The samples with their rare tokens exchanged, each by a permutation of its own."""
-    out = []
-    for sample in samples:
-        table = np.arange(max(int(rare.max(initial=0)), int(sample.episode.ids.max())) + 1, dtype=np.int32)
-        table[rare] = rng.permutation(rare)
-        out.append(replace(sample, episode=replace(sample.episode, ids=table[sample.episode.ids])))
-    return out
 
 
 def _batch(count: int, size: int, step: int, seed: int) -> list[int]:

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.entity_matching import phrase_tokens
+from creditflow.train.annotate.success_metrics import logistic_fit
+from creditflow.train.annotate.success_names import by_origin
 from creditflow.wrappers.records import Trajectory
 
-__all__ = ["FEATURES", "Lexical", "overlap_features"]
+__all__ = ["FEATURES", "Lexical", "overlap_features", "standing_features"]
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +28,13 @@ FEATURES: Final = (
     "turn number", "words of the query", "a visit, not a search",
 )  # fmt: skip
 RIDGE: Final = 1e-3
-ROUNDS: Final = 30
+STANDINGS: Final = {
+    unit: i
+    for i, unit in enumerate(
+        ["new", *(f"{age}{last}" for age in ("asked", *(f"age{k}" for k in range(5)))
+                  for last in ("", *(f"last{k}" for k in range(1, 5))))]
+    )
+}  # fmt: skip
 
 
 def overlap_features(trajectory: Trajectory, question: str) -> Floats:
@@ -52,6 +60,26 @@ def overlap_features(trajectory: Trajectory, question: str) -> Floats:
     return np.array(rows).reshape(len(rows), len(FEATURES))
 
 
+def standing_features(trajectory: Trajectory, question: str, plain: frozenset[str]) -> Floats:
+    """float64 (T, 11 + 2 · 31): the overlaps, and how often names of each standing stand in action and in result.
+
+    Args:
+        trajectory, question: any.
+        plain: words that are no names, see ``success_names``.
+    """
+    rewrite = by_origin(plain, ())
+    texts = [(rewrite(turn.observation).split(), rewrite(turn.action).split()) for turn in trajectory.turns]
+    rows = np.zeros((len(texts), 2, len(STANDINGS)))
+    for t, (_, action) in enumerate(texts):
+        result = texts[t + 1][0] if t + 1 < len(texts) else []
+        for column, units in enumerate((action, result)):
+            for unit in units:
+                if unit in STANDINGS:
+                    rows[t, column, STANDINGS[unit]] += 1.0
+    counts = np.log1p(rows.reshape(len(texts), -1))
+    return np.column_stack([overlap_features(trajectory, question), counts])
+
+
 def _share(part: set[str], whole: set[str]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
@@ -66,13 +94,7 @@ class Lexical:
 
     def __init__(self, features: Floats, positive: NDArray[np.bool_]) -> None:
         self._mean, self._scale = features.mean(axis=0), features.std(axis=0) + 1e-9
-        design = self._design(features)
-        self._weights = np.zeros(design.shape[1])
-        ridge = RIDGE * len(design)
-        for _ in range(ROUNDS):
-            chance = 1.0 / (1.0 + np.exp(-design @ self._weights))
-            curvature = (design * (chance * (1.0 - chance))[:, None]).T @ design + ridge * np.eye(design.shape[1])
-            self._weights -= np.linalg.solve(curvature, design.T @ (chance - positive) + ridge * self._weights)
+        self._weights = logistic_fit(self._design(features), positive, RIDGE)
 
     def score(self, features: Floats) -> Floats:
         """float64 (N,): log odds."""

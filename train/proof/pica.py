@@ -3,7 +3,11 @@
 A model made from nothing is trained on labelled rollouts of noisy experts. On questions whose relations and templates
 it was never trained on, in a world of its own, log f(t) − log f(t−1) must tell pivots from other tool turns: the lower
 end of the 95 % interval of its AUC (bootstrap over questions) must exceed 0.7, and so must, above 0, that of its lead
-over a lexical baseline trained on the same turns. Then the calibration error of f, and the three-arm ablation.
+over a lexical baseline trained on the same turns. Then the calibration error of f, and the ablation.
+
+The model reads names as ``success_names`` writes them, by where they first and last stood; the baseline counts which
+words are shared. What the baseline would make of the model's own texts is measured as well, and is no part of the claim:
+logistic regression on how often names of each standing stand in action and result.
 
   python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--split dev] [--quick]
 """
@@ -15,7 +19,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import resources
@@ -29,13 +33,15 @@ from creditflow.agents.pretrained import require_torch
 from creditflow.envs.atomic import atomic_writer
 from creditflow.train.annotate.success_labels import write_labels
 from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error
+from creditflow.train.annotate.success_names import plain_words
 from creditflow.train.annotate.success_pipeline import label_log
 from creditflow.train.config import apply_overrides, load_mapping, read_dataclass
 from creditflow.train.proof.ablation import ARMS, run_arm
-from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features
+from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.records import Trajectory
 
 __all__ = ["Sizes", "main", "prove"]
 
@@ -43,6 +49,7 @@ CONFIG: Final = "success_model.yaml"
 LEAST_AUC: Final = 0.7
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Features = Callable[[Trajectory, str], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Sizes:
         questions, group, iterations, seeds: of the ablation.
     """
 
-    train_worlds: tuple[int, ...] = (11, 12, 13, 14, 15, 16, 17, 18)
+    train_worlds: tuple[int, ...] = (11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)
     train: WorldSize = field(default_factory=lambda: WorldSize(1500, 1200, 2))
     test: WorldSize = field(default_factory=lambda: WorldSize(1500, 900, 3))
     steps: int = 0
@@ -111,8 +118,13 @@ def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
     SuccessTrainer(settings).run()
     note("training")
     annotator = make_annotator(f"success:{work / 'run' / 'model'}")
-    lexical = Lexical(*_lexical_data(train))
-    judged = _turns(test, annotator, lexical)
+    plain = frozenset(plain_words(text for group in train for t in group.turns for text in (t.observation, t.action)))
+    features: dict[str, Features] = {
+        "lexical": overlap_features,
+        "lexical and standings": lambda member, question: standing_features(member, question, plain),
+    }
+    baselines = {name: (feature, Lexical(*_baseline_data(train, feature))) for name, feature in features.items()}
+    judged = _turns(test, annotator, baselines)
     result = {
         "held_out": asdict(split), "lexical_features": FEATURES,
         "train": {"questions": len(train), "episodes": sum(map(len, train)), "success": _success(train)},
@@ -137,27 +149,25 @@ def _marks(groups: Sequence[Group]) -> dict[tuple[str, str], tuple[str, ...]]:
     return {(one.group_id, one.trajectory_id): (*one.marks[:-1], "") for one in labels}
 
 
-def _lexical_data(groups: Sequence[Group]) -> tuple[Floats, Bools]:
+def _baseline_data(groups: Sequence[Group], features: Features) -> tuple[Floats, Bools]:
     marks = _marks(groups)
     rows: list[Floats] = []
     pivots: list[bool] = []
     for group in groups:
         for member in group.trajectories:
             mine = marks.get((group.group_id, member.trajectory_id), ())
-            features = overlap_features(member, str(group.task["text"]))
             chosen = [t for t, mark in enumerate(mine) if mark]
-            rows.append(features[chosen])
+            rows.append(features(member, str(group.task["text"]))[chosen])
             pivots += [mine[t] == "+" for t in chosen]
     return np.concatenate(rows), np.array(pivots)
 
 
-def _turns(groups: Sequence[Group], annotator: Any, lexical: Lexical) -> Turns:
+def _turns(groups: Sequence[Group], annotator: Any, baselines: Mapping[str, tuple[Features, Lexical]]) -> Turns:
     from creditflow.train.annotate import annotate
 
     marks = _marks(groups)
     rated = annotate(groups, annotator)
-    rises: list[float] = []
-    overlaps: list[float] = []
+    scores: dict[str, list[float]] = {name: [] for name in ("model", *baselines)}
     pivots: list[bool] = []
     parts: list[NDArray[np.int64]] = []
     for group in rated:
@@ -165,15 +175,15 @@ def _turns(groups: Sequence[Group], annotator: Any, lexical: Lexical) -> Turns:
         for member in group.trajectories:
             mine = marks.get((group.group_id, member.trajectory_id), ())
             chosen = [t for t, mark in enumerate(mine) if mark]
-            score = lexical.score(overlap_features(member, str(group.task["text"])))
+            for name, (features, fitted) in baselines.items():
+                scores[name] += fitted.score(features(member, str(group.task["text"])))[chosen].tolist()
             for t in chosen:
                 values = member.turns[t].values
-                rises.append(_log(values["value.pica.next"]) - _log(values["value.pica"]))
-                overlaps.append(score[t])
+                scores["model"].append(_log(values["value.pica.next"]) - _log(values["value.pica"]))
                 pivots.append(mine[t] == "+")
         if len(pivots) > first:
             parts.append(np.arange(first, len(pivots)))
-    return Turns({"model": np.array(rises), "lexical": np.array(overlaps)}, np.array(pivots), parts)
+    return Turns({name: np.array(one) for name, one in scores.items()}, np.array(pivots), parts)
 
 
 def _log(success: float) -> float:
@@ -245,12 +255,12 @@ def _say(result: dict[str, Any]) -> None:
     print(f"\nheld out: relations {', '.join(held['relations'])}; templates {', '.join(held['templates'])}; {test['questions']} "
           f"questions, {test['turns']} tool turns, {test['pivots']} of them pivots")  # fmt: skip
     for name, (value, low, high) in result["auc_with_95_percent_interval"].items():
-        print(f"  {name:8} {'AUC ' if name != 'lead' else 'over lexical '}{value:.3f}  [{low:.3f}, {high:.3f}]")
+        print(f"  {name:21} {'AUC ' if name != 'lead' else 'over lexical '}{value:.3f}  [{low:.3f}, {high:.3f}]")
     print(f"  calibration error of f over all places: {result['calibration_error']:.3f}")
     print("\nablation (softmax table, trained-on questions), mean of the last quarter with a 95 % interval:")
     for name, row in result["ablation"].items():
         f1, turns = row["f1"], row["turns"]
-        print(f"  {name:20} F1 {f1['first']:.3f} -> {f1['late']:.3f} [{f1['low']:.3f}, {f1['high']:.3f}]   turns "
+        print(f"  {name:28} F1 {f1['first']:.3f} -> {f1['late']:.3f} [{f1['low']:.3f}, {f1['high']:.3f}]   turns "
               f"{turns['first']:.2f} -> {turns['late']:.2f} [{turns['low']:.2f}, {turns['high']:.2f}]")  # fmt: skip
     print(f"\nthe claim {'holds' if result['holds'] else 'DOES NOT HOLD'}")
 
@@ -274,7 +284,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--work", metavar="DIR", help="keep logs, labels and the model here (default: a temporary folder)"
     )
-    parser.add_argument("--split", choices=list(SPLITS), default="final", help="dev is what settings were chosen on")
+    parser.add_argument("--split", choices=list(SPLITS), default="final", help="settings were chosen on the dev splits")
     parser.add_argument("--quick", action="store_true", help="toy sizes: does it run? Its verdict means nothing")
     args = parser.parse_args(argv)
     require_torch()
