@@ -60,10 +60,11 @@ def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path
     assert len(unknown.ids) == len(text.ids) - 2
 
 
-def test_names_become_symbols_for_a_model_that_reads_symbols(tmp_path: Path) -> None:
-    rater = FolderRater(success_folder(tmp_path / "model", "hazard", names="symbols"), device="cpu")
-    ids = rater.read_text(f"find ash{MARK} look ash{MARK}").ids
-    assert "ash" not in rater._encoder.tokenizer.decode(ids.tolist())
+def test_a_model_that_needs_turns_reads_no_texts(tmp_path: Path) -> None:
+    rater = FolderRater(success_folder(tmp_path / "model", "hazard", names="origins"), device="cpu")
+    with pytest.raises(DataError, match="ask /success"):
+        rater.read_text(f"find ash{MARK}")
+    assert len(rater.success([rater.read_turns(episode())])[0]) == 3
 
 
 def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from creditflow.envs.errors import DataError
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.success_encoding import Encoded, EpisodeTooLongError
 from creditflow.train.annotate.success_model import open_success
-from creditflow.train.annotate.success_names import symbolic
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_text import PLACEHOLDER
 from creditflow.train.batching import plan
@@ -55,17 +54,20 @@ class FolderRater:
         """Ids up to the last placeholder, and the places of all.
 
         Raises:
-            DataError: no placeholder, nothing before the first, or more tokens than the model takes.
+            DataError: no placeholder, nothing before the first, more tokens than the model takes, or a model that needs turns.
         """
         pieces = text.split(self._placeholder)
         if len(pieces) < 2:
             raise DataError(f"the text has no placeholder {self._placeholder!r}: nothing says where a step ends")
-        config, tokenizer = self._encoder.config, self._encoder.tokenizer
-        written = symbolic(frozenset(self._encoder.words)) if config.names == "symbols" else str
+        if self._encoder.config.names != "words":
+            raise DataError(
+                "this model is shown names by the turn they first stood in, and a text has no turns: ask /success"
+            )
+        tokenizer = self._encoder.tokenizer
         ids: list[int] = []
         places = []
         for piece in pieces[:-1]:
-            ids += tokenizer.encode(written(piece), add_special_tokens=False)
+            ids += tokenizer.encode(piece, add_special_tokens=False)
             ids += [] if self._mark is None else [self._mark]
             if not ids:
                 raise DataError("the text begins with a placeholder: there is no step before it")
