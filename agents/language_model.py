@@ -203,5 +203,5 @@ class LanguageModelAgent:
             thought=parsed.thought,
             response=response,
             invalid_reason="" if parsed.valid else parsed.reason + cut,
-            tokens=tokens,
+            tokens=tokens if sampled.exact else None,
         )
