@@ -5,7 +5,7 @@ Ids in, ids out: nothing is encoded or decoded here, so what is trained on is wh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -118,7 +118,7 @@ class TrainedBackend(Backend, Protocol):
     """
 
     device: Any
-    sync_numbers: Mapping[str, float]
+    sync_numbers: dict[str, float]
 
     def sync(self, version: str = "") -> None:
         """Sample from the trained model's present weights from now on, awake.

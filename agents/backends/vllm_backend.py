@@ -20,15 +20,13 @@ class VllmBackend:
     Args:
         engine: a ``VllmEngine``.
         version: names the weights in logs.
+
+    Attributes:
+        context: longest sequence that the model can take.
     """
 
     def __init__(self, engine: Engine, *, version: str = "0") -> None:
-        self.engine, self.version = engine, version
-
-    @property
-    def context(self) -> int:
-        """Longest sequence that the model can take."""
-        return self.engine.context
+        self.engine, self.version, self.context = engine, version, engine.context
 
     def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
         """One answer per job; equal prompts are asked once.

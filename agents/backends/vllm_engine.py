@@ -78,6 +78,7 @@ class VllmEngine:
                     dtype=dtype,
                     seed=seed,
                     load_format="dummy" if empty else "auto",
+                    use_tqdm_on_load=False,
                     logprobs_mode="processed_logprobs",  # at the temperature that was sampled at
                     enable_prefix_caching=True,
                     gpu_memory_utilization=config.memory,

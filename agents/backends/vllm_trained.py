@@ -41,6 +41,9 @@ class VllmTrainedBackend:
         make_engine: replaces the engine, in tests: gets the folder with the model's configuration.
 
     Attributes:
+        model: the trained model.
+        context: longest sequence that the sampler can take.
+        version: names the weights in logs.
         sync_numbers: "push_seconds" and "push_difference" of the last ``sync``.
 
     Raises:
@@ -58,25 +61,15 @@ class VllmTrainedBackend:
         make_engine: Callable[[str], Engine] | None = None,
     ) -> None:
         config = config or VllmConfig()
-        self._source, self.device = model, next(model.parameters()).device
+        self.model, self.device = model, next(model.parameters()).device
         self.sync_numbers: dict[str, float] = {}
         with push_folder(model) as folder:
             _write_config(model, folder)
             self.engine = (make_engine or _opened(dtype, config, seed))(str(folder))
-        self._sampler = VllmBackend(self.engine)
+        self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
         self._tolerance = config.tolerance or (EXACT if self.engine.exact else ROUNDED)
         self._probe = _probe_ids(self.engine, model.config.vocab_size)
         self._state = "empty"
-
-    @property
-    def version(self) -> str:
-        """Names the weights in logs."""
-        return self._sampler.version
-
-    @property
-    def context(self) -> int:
-        """Longest sequence that the model can take."""
-        return self._sampler.context
 
     def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
         """One answer per job; see ``VllmBackend``.
@@ -104,14 +97,14 @@ class VllmTrainedBackend:
         asleep, self._state = self._state == "asleep", "between two versions"
         if asleep:
             self.engine.wake("weights")
-        with push_folder(self._source) as folder:
-            _write_weights(self._source, folder)
+        with push_folder(self.model) as folder:
+            _write_weights(self.model, folder)
             self.engine.load(str(folder))
         if asleep:
             self.engine.wake("kv_cache")
         emptied = self.engine.forget()
         seconds = time.perf_counter() - began
-        difference = largest_difference(self._source, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
+        difference = largest_difference(self.model, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
         self.sync_numbers = {"push_seconds": seconds, "push_difference": difference}
         if not difference <= self._tolerance:  # NaN too
             raise WeightPushError(
@@ -121,7 +114,7 @@ class VllmTrainedBackend:
                 "old cached prefixes. Use generation.backend: transformers, or, if the sampler is merely coarser, a "
                 "larger generation.vllm.tolerance"
             )
-        self._sampler.version = version or self._sampler.version
+        self.version = version or self.version
         self._state = "ready"
 
 
