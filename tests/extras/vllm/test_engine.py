@@ -19,7 +19,9 @@ TOLERANCE = 1e-4  # of a log-probability, float32 against a float32 forward pass
 
 def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[Job]:
     rng = np.random.default_rng(seed)
-    return [Job(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens)) for i in range(count)]
+    return [
+        Job(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens)) for i in range(count)
+    ]
 
 
 def scored(model: Any, ids: Any, answer: Any, temperature: float = 1.0) -> list[float]:
@@ -54,7 +56,9 @@ def test_logprobs_are_those_of_a_plain_forward_pass_at_the_temperature(pair: Any
     jobs = jobs_of(16, 60, 24)
     answers = backend.generate(jobs, Sampling(max_new_tokens=24, temperature=temperature), ENDS)
     for job, answer in zip(jobs, answers, strict=True):
-        assert np.allclose(answer.logprobs, scored(model, job.ids, answer.ids, temperature or 1.0), atol=TOLERANCE, rtol=0)
+        assert np.allclose(
+            answer.logprobs, scored(model, job.ids, answer.ids, temperature or 1.0), atol=TOLERANCE, rtol=0
+        )
 
 
 def test_greedy_answers_are_those_of_the_transformers_backend(pair: Any) -> None:
