@@ -288,6 +288,8 @@ def served_part(model: Path, folder: Path, limit: int) -> dict[str, Any]:
         same, off = 0, 0.0
         for task, one in logs["hf"].items():
             ours, theirs = one.tokens, logs[kind][task].tokens
+            assert ours is not None
+            assert theirs is not None
             equal = np.array_equal(ours.ids, theirs.ids) and all(map(np.array_equal, ours.prompts, theirs.prompts))
             same += equal
             off = max(off, float(np.abs(ours.logprobs - theirs.logprobs).max())) if equal else off

@@ -89,7 +89,8 @@ def test_the_agent_says_the_same_before_it_opens_anything(installed, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"memory": 0.0}, {"memory": 1.5}, {"kv_gib": -1}, {"tolerance": -1}, {"block_size": -1}, {"max_sequences": 0}]
+    "wrong",
+    [{"memory": 0.0}, {"memory": 1.5}, {"kv_gib": -1}, {"tolerance": -1}, {"block_size": -1}, {"max_sequences": 0}],
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match="must"):

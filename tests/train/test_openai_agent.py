@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from openai_server import MODEL, openai_server, toy, toy_choice
 
+from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.openai_agent import KEY_VARIABLE, make_openai_agent
 from creditflow.agents.pretrained import AGENT_FILE, Speech
 from creditflow.agents.saved import write_agent_file
-from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.assemble import group_maker, panel_tasks
 from creditflow.train.engine import Arena
@@ -75,7 +75,7 @@ def test_episodes_carry_the_servers_ids(folder: str) -> None:
     with openai_server(complete, roomy(root=folder)) as served:
         agent = make_openai_agent(f"{served.url}#toy")
         [group] = Arena(group_maker(ENV, 2)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
-        first = [body for body in served.bodies if body["n"] == 2][0]
+        first = next(body for body in served.bodies if body["n"] == 2)
     for one in group.trajectories:
         assert [turn.action for turn in one.turns] == ["down"] * 3
         assert one.tokens is not None
@@ -100,7 +100,10 @@ def test_episodes_of_a_server_without_ids_are_played_but_carry_no_tokens(folder:
 
 
 def test_a_model_that_is_not_served_is_told_the_near_name(folder: str) -> None:
-    with openai_server(models=roomy(id="qwen-7b")) as served, pytest.raises(ConfigError, match="did you mean 'qwen-7b'"):
+    with (
+        openai_server(models=roomy(id="qwen-7b")) as served,
+        pytest.raises(ConfigError, match="did you mean 'qwen-7b'"),
+    ):
         make_openai_agent(f"{served.url}#qwen-8b@{folder}")
 
 
@@ -123,7 +126,7 @@ def test_eval_and_rollout_play_a_served_model(folder: str, tmp_path: Path, capsy
     from creditflow.train.cli import main
     from creditflow.wrappers.jsonl import read_jsonl
 
-    complete, ids = down(folder)
+    complete, _ = down(folder)
     log = str(tmp_path / "log.jsonl")
     with openai_server(complete, roomy(root=folder)) as served:
         agent = f"openai:{served.url}#toy"
