@@ -7,6 +7,7 @@ starts (torch's thread setter, the global random state); what it changes is put 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal
@@ -48,7 +49,8 @@ class VllmEngine:
 
     Raises:
         MissingExtraError: vLLM is not installed.
-        ConfigError: a release that is not supported, or a model that vLLM refuses.
+        ConfigError: a release that is not supported, or a model or setting that vLLM refuses.
+        GenerationError: the engine did not start.
     """
 
     def __init__(
@@ -66,11 +68,12 @@ class VllmEngine:
         }
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        with _host_as_it_was():
-            import vllm
-
-            self._parameters = vllm.SamplingParams
+        with _host_as_it_was(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of deprecated calls of its own
             try:
+                import vllm
+
+                self._parameters = vllm.SamplingParams
                 self._llm = vllm.LLM(
                     model=folder,
                     skip_tokenizer_init=True,  # ids in, ids out
@@ -89,8 +92,12 @@ class VllmEngine:
                     worker_extension_cls="creditflow.agents.backends.vllm_worker.WeightReceiver",
                     **{name: value for name, value in options.items() if value is not None},
                 )
-            except (ValueError, NotImplementedError) as error:
-                raise ConfigError(f"vLLM {self.release.version} does not open {folder}: {error}") from error
+            except ValueError as error:
+                raise ConfigError(f"vLLM {self.release.version} refuses the model or its settings: {error}") from error
+            except Exception as error:  # whatever else keeps an engine from starting: a library, memory, a device
+                raise GenerationError(
+                    f"vLLM {self.release.version} did not start: {type(error).__name__}: {error}"
+                ) from error
         self.context = int(self._llm.model_config.max_model_len)
         self.block_size = int(self._llm.llm_engine.vllm_config.cache_config.block_size)
         self._sleeps = config.sleep and not on_cpu  # vLLM ignores it on a CPU
