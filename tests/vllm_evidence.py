@@ -5,11 +5,11 @@
 engine: log-probabilities against a plain forward pass, tokens a second beside the transformers backend (alternating, in
 one process), seconds of a push, and how far the sampler is off when a push goes wrong in one of three ways.
 training: ``creditflow train`` warms up with transformers, then learns with vLLM sampling; held-out success before and
-after with the same draws, one interval over tasks.
+after with the same draws, an interval over tasks for every seed.
 served: the trained model behind vLLM's server, played through ``openai:``; greedy episodes token by token against
 ``hf:`` and ``vllm:``.
 
-The tier's environment has what this needs (``.ci/venv vllm train``). About ten minutes; every part is a process of its
+The tier's environment has what this needs (``.ci/venv vllm train``). About a quarter of an hour; every part is a process of its
 own, and the file is rewritten after each, so a cut run is still a result.
 """
 
@@ -179,14 +179,14 @@ def over_tasks(values: Any) -> dict[str, float]:
 
 def training_part(folder: Path, iterations: int, seed: int) -> dict[str, Any]:
     """Warm up, keep the weights, learn, and play the held-out panel with both."""
-    run = folder / "run"
+    run, sft = folder / f"run{seed}", folder / f"sft{seed}"
     quiet = ("--set", "evaluation.panel=", "--set", "evaluation.final_panel=")
     commands = [
         creditflow(
             "train", CONFIG, "--set", f"out={run}", "--set", f"seed={seed}", "--set", "update.iterations=0", *quiet
         )
     ]
-    shutil.copytree(run / "model", folder / "sft")
+    shutil.copytree(run / "model", sft)
     began = time.perf_counter()
     commands.append(
         creditflow(
@@ -201,8 +201,8 @@ def training_part(folder: Path, iterations: int, seed: int) -> dict[str, Any]:
     )
     seconds = time.perf_counter() - began
     tables = {}
-    for name, model in (("before", folder / "sft"), ("after", run / "model")):
-        log = folder / f"{name}.jsonl"
+    for name, model in (("before", sft), ("after", run / "model")):
+        log = folder / f"{name}{seed}.jsonl"
         commands.append(creditflow("eval", "--agent", f"hf:{model}", "--panel", PANEL, *ENV, "--out", str(log)))
         tables[name] = shares(log)
     assert tables["before"][0] == tables["after"][0]
@@ -319,7 +319,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="tests/evidence/vllm.json", metavar="FILE")
     parser.add_argument("--iterations", type=int, default=24, help="of reinforcement learning (default 24)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of training (default 0 1)")
     parser.add_argument("--limit", type=int, default=64, help="tasks of the served part (default 64)")
     parser.add_argument("--engine-only", action="store_true", help="print that part alone, as JSON")
     args = parser.parse_args()
@@ -342,9 +342,11 @@ def main() -> int:
     write()
     with tempfile.TemporaryDirectory(prefix="creditflow-") as place:
         folder = Path(place)
-        data["training"] = training_part(folder, args.iterations, args.seed)
-        write()
-        data["served"] = served_part(folder / "run" / "model", folder, args.limit)
+        data["training"] = []
+        for seed in args.seeds:
+            data["training"].append(training_part(folder, args.iterations, seed))
+            write()
+        data["served"] = served_part(folder / f"run{args.seeds[-1]}" / "model", folder, args.limit)
         write()
     return 0
 

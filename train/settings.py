@@ -148,7 +148,8 @@ class GenerationConfig:
 
     Attributes:
         backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" has an
-            engine of its own, whose weights are replaced and checked after every update.
+            engine of its own, whose weights are replaced and checked after every update. Its draws depend on who shares
+            a batch and on what is cached, so only "transformers" repeats a run to the bit.
         vllm: settings of that engine.
     """
 

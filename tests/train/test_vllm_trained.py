@@ -18,7 +18,7 @@ from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampl
 from creditflow.agents.backends.engine import Probed, Request
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_trained import VllmTrainedBackend, largest_difference
+from creditflow.agents.backends.vllm_trained import VllmTrainedBackend, probe_differences
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.train import assemble
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
@@ -148,15 +148,40 @@ def test_weights_that_are_no_numbers_are_a_failed_push(model: Any) -> None:
         backend.sync()
 
 
-def test_the_difference_is_the_largest_over_all_tokens_that_are_told(model: Any) -> None:
+def test_every_token_that_is_told_is_compared_with_a_plain_forward_pass(model: Any) -> None:
     prompt = np.array([5, 6, 7], np.int32)
     with torch.no_grad():
         table = torch.log_softmax(model(input_ids=torch.from_numpy(prompt.astype(np.int64))[None]).logits[0, -1], -1)
     told = Probed(np.array([9], np.int32), ({9: float(table[9]), 11: float(table[11]) - 0.25},))
     model.train()
-    assert largest_difference(model, prompt, told) == pytest.approx(0.25, abs=1e-5)
+    assert probe_differences(model, prompt, told) == pytest.approx([0.0, 0.25], abs=1e-5)
     assert model.training
-    assert np.isnan(largest_difference(model, prompt, Probed(np.zeros(0, np.int32), ())))
+
+
+@pytest.mark.parametrize(("exact", "seen"), [(True, 0.3), (False, 0.1)])
+def test_the_probe_differences_counts_in_float32_and_the_mean_in_anything_coarser(
+    model: Any, exact: bool, seen: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, engine = follower(model, config=VllmConfig(tolerance=1.0))
+    whole = engine.probe
+
+    def off(ids: Any, tokens: int) -> Probed:
+        probed = whole(ids, tokens)
+        [row] = probed.logprobs
+        first = next(iter(row))
+        return Probed(probed.ids, (dict(row) | {first: row[first] - 0.3},))
+
+    monkeypatch.setattr(engine, "probe", off)
+    monkeypatch.setattr(engine, "exact", exact)
+    backend.sync()
+    assert backend.sync_numbers["push_difference"] == pytest.approx(seen, abs=1e-4)
+
+
+def test_a_probe_that_tells_nothing_is_a_failed_push(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
+    monkeypatch.setattr(engine, "probe", lambda ids, tokens: Probed(np.zeros(0, np.int32), ()))
+    with pytest.raises(WeightPushError):
+        backend.sync()
 
 
 def test_sleeping_and_waking_stand_around_the_push_in_their_order(model: Any) -> None:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from vllm_model import made_model
 
 KINDS = {"tied": ("qwen2", True), "untied": ("qwen3", False)}
 _opened: dict[str, tuple[Any, Any]] = {}
@@ -37,21 +38,11 @@ def pair(kind: str) -> tuple[Any, Any]:
     from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
 
     if kind not in _opened:
-        model = made(*KINDS[kind])
+        model = made_model(*KINDS[kind])
         _opened[kind] = model, VllmTrainedBackend(model, dtype="float32", config=VllmConfig(kv_gib=0.25))
     model, backend = _opened[kind]
     backend.sync("synced")
     return model, backend
-
-
-def made(architecture: Any, tied: bool) -> Any:
-    from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
-
-    config = ScratchConfig(
-        architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280,
-        positions=512, init=0.15, tied=tied,
-    )  # fmt: skip
-    return build_model(config, build_tokenizer(["up down left right"] * 4, config), seed=3)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,34 @@ def creditflow(*arguments: str, code: int = 0) -> str:
     )  # fmt: skip
     assert done.returncode == code, done.stdout[-3000:]
     return done.stdout
+
+
+SEVERAL = """
+import gc
+import numpy as np
+from vllm_model import made_model
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.vllm_config import VllmConfig
+from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+job = Job(0, np.arange(5, 50, dtype=np.int32), np.full(4, 0.5))
+held = []
+for number in range(4):  # the second follows a dropped one, the third stands beside the second, which goes then
+    held[:1] = [] if number != 2 else held[:1]
+    held.append(VllmTrainedBackend(made_model("qwen2", True), dtype="float32", config=VllmConfig(kv_gib=0.1)))
+    if number == 2:
+        del held[0]
+    gc.collect()
+    held[-1].sync()
+    print(len(held), len(held[-1].generate([job], Sampling(max_new_tokens=4), frozenset())[0].ids))
+"""
+
+
+def test_engines_come_and_go_without_taking_others_down() -> None:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+    done = subprocess.run([sys.executable, "-c", SEVERAL], timeout=300, text=True, check=False, capture_output=True,
+                          env=environment)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split("\n")[-5:-1] == ["1 4"] * 4
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vllm_model import made_model
 
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
 from creditflow.envs.errors import ConfigError
@@ -200,3 +201,21 @@ def test_a_sleeping_sampler_wants_to_be_synced(pair: Any) -> None:
         backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
     backend.sync()
     assert backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+
+
+def test_a_coarser_sampler_is_held_to_a_coarser_tolerance(
+    shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from creditflow.agents.backends.vllm_config import VllmConfig
+    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+
+    model = made_model("qwen3", True)
+    backend = VllmTrainedBackend(model, dtype="bfloat16", config=VllmConfig(kv_gib=0.25))
+    for number in range(2):
+        shift(model)
+        backend.sync(f"push-{number}")
+        assert TOLERANCE < backend.sync_numbers["push_difference"] < 0.1
+    shift(model)
+    monkeypatch.setattr(backend.engine, "load", lambda folder: None)
+    with pytest.raises(WeightPushError, match=r"0\.1 is allowed"):
+        backend.sync("lost")
