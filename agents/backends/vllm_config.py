@@ -20,7 +20,7 @@ class VllmConfig:
             (its own 128 would keep nothing of short prompts), the engine's choice on a GPU.
         max_sequences: sequences at a time.
         max_context: longest sequence; 0 takes the model's own limit.
-        eager: do not compile or capture graphs: starts at once, samples slower on a GPU.
+        eager: do not compile or capture graphs: starts at once, samples slower on a GPU. A CPU is always eager.
         sleep: give the GPU's memory back while the policy is updated.
         tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a push: of
             the largest if the sampler computes in float32 (0 takes 1e-3), else of the mean (0 takes 0.1).

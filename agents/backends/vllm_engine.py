@@ -64,7 +64,7 @@ class VllmEngine:
         on_cpu = self.release.cpu
         kv_gib = config.kv_gib or (1.0 if on_cpu else 0.0)
         options: dict[str, Any] = {
-            "block_size": config.block_size or CPU_BLOCK if on_cpu else config.block_size or None,
+            "block_size": config.block_size or (CPU_BLOCK if on_cpu else None),
             "kv_cache_memory_bytes": int(kv_gib * 2**30) or None,
             "max_model_len": config.max_context or None,
         }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from openai_server import MODEL, openai_server
 
 from creditflow.agents.openai_agent import KEY_VARIABLE, _headers, parse_served
 from creditflow.agents.registry import check_agent, make_agent
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.transport import JsonClient
 
 URL = "http://127.0.0.1:8000/v1"
 
@@ -51,3 +54,11 @@ def test_a_typo_is_told_the_near_name_and_nothing_is_opened():
         make_agent(f"opneai:{URL}#qwen")
     check_agent(f"react:openai:{URL}#qwen")
     check_agent("reflexion:vllm:models/x")
+
+
+def test_the_shared_client_asks_without_a_body():
+    with openai_server() as served:
+        client = JsonClient([served.url], tries=1)
+        assert client.get("/models")["data"] == [MODEL]
+        with pytest.raises(RetrievalError, match="status 404"):
+            client.get("/nothing")
