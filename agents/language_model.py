@@ -208,5 +208,5 @@ def decide(conversations: Conversations, dialect: Dialect, pending: Pending, sam
         thought=parsed.thought,
         response=response,
         invalid_reason="" if parsed.valid else parsed.reason + cut,
-        tokens=tokens,
+        tokens=tokens if sampled.exact else None,
     )

@@ -63,9 +63,25 @@ class Speech:
         chat = make_chat(self.chat, tokenizer, self.chat_options, end_ids)
         return Conversations(make_prompt(self.prompt), chat, self.history, self.window)
 
-    def agent(self, backend: Any, tokenizer: Any, sampling: Sampling, *, name: str = "lm") -> LanguageModelAgent:
-        """An agent that speaks like this."""
-        ends = generation_ends(getattr(backend, "model", None))
+    def agent(
+        self,
+        backend: Any,
+        tokenizer: Any,
+        sampling: Sampling,
+        *,
+        name: str = "lm",
+        end_ids: tuple[int, ...] | None = None,
+    ) -> LanguageModelAgent:
+        """An agent that speaks like this.
+
+        Args:
+            backend: samples tokens.
+            tokenizer: of its model.
+            sampling: how tokens are drawn.
+            name: for logs.
+            end_ids: end tokens that the model names beside the tokenizer's; None asks the backend's own model.
+        """
+        ends = generation_ends(getattr(backend, "model", None)) if end_ids is None else end_ids
         return LanguageModelAgent(
             backend,
             self.conversations(tokenizer, ends),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import cast
 
 from creditflow.agents.base import Agent
 from creditflow.agents.language_model import LanguageModelAgent
@@ -16,11 +16,25 @@ from creditflow.envs.errors import ConfigError, unknown_name
 
 __all__ = ["AGENTS", "PROMPTED", "check_agent", "make_agent"]
 
+# language models: what opens the argument behind the name; imported only then
+MODELS: dict[str, tuple[str, str]] = {
+    "hf": ("creditflow.agents.pretrained", "make_hf_agent"),
+    "vllm": ("creditflow.agents.vllm_agent", "make_vllm_agent"),
+    "openai": ("creditflow.agents.openai_agent", "make_openai_agent"),
+}
+
+
+def _model(name: str, argument: str, device: str = "auto") -> Agent:
+    module, function = MODELS[name]
+    agent: Agent = getattr(import_module(module), function)(argument, device=device)
+    return agent
+
+
 AGENTS: dict[str, Callable[[str], Agent]] = {
     "random": lambda text: _plain(RandomAgent, "random", text),
     "expert": lambda text: _plain(ExpertAgent, "expert", text),
     "noisy": lambda text: NoisyExpert(_number("noisy", text)) if text else NoisyExpert(),
-    "hf": lambda text: import_module("creditflow.agents.pretrained").make_hf_agent(text),
+    **{name: partial(_model, name) for name in MODELS},
     "tabular": lambda text: TabularAgent(guidance=_number("tabular", text)) if text else TabularAgent(),
 }
 
@@ -50,7 +64,7 @@ def check_agent(spec: str) -> None:
 
 
 def make_agent(spec: str, *, device: str = "auto") -> Agent:
-    """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "hf:PATH", "react:hf:PATH").
+    """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "hf:PATH", "vllm:PATH", "openai:URL#MODEL", "react:hf:PATH").
 
     Args:
         spec: its name.
@@ -68,9 +82,8 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
                 f"agent {name!r} prompts a language model, which {argument!r} is not: write {name}:hf:PATH"
             )
         return PROMPTED[name](model)
-    if name == "hf":
-        model = import_module("creditflow.agents.pretrained").make_hf_agent(argument, device=device)
-        return cast("Agent", model)
+    if name in MODELS:
+        return _model(name, argument, device)
     return AGENTS[name](argument)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import creditflow
-from creditflow.agents.backends.base import Sampling
+from creditflow.agents.backends.base import Sampling, TrainedBackend
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model import LanguageModelAgent
 from creditflow.agents.parsing import make_dialect
@@ -22,7 +22,7 @@ from creditflow.train.device import pick_device
 from creditflow.train.engine import Arena, Budget
 from creditflow.train.logprobs import check_model
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.settings import EnvConfig, RolloutConfig, TaskConfig, TrainConfig
+from creditflow.train.settings import EnvConfig, TaskConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -153,14 +153,24 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
     return model, tokenizer
 
 
-def make_backend(model: Any, rollout: RolloutConfig) -> TransformersBackend:
-    """The sampler of a run."""
+def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
+    """The sampler of a run.
+
+    Raises:
+        MissingExtraError, ConfigError: vLLM is wanted, and it or a release that is known is not installed.
+    """
+    rollout, generation = settings.rollout, settings.generation
+    if generation.backend == "vllm":
+        from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+
+        name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
+        return VllmTrainedBackend(model, dtype=name, config=generation.vllm, seed=settings.seed)
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
     return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
 
 
 def make_agent_of(
-    settings: TrainConfig, backend: TransformersBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
+    settings: TrainConfig, backend: TrainedBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
 ) -> LanguageModelAgent:
     """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""
     sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature, entropies=entropies)

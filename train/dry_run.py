@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from creditflow.agents.backends.vllm_release import vllm_release
 from creditflow.agents.parsing import make_dialect
 from creditflow.agents.pretrained import open_tokenizer
 from creditflow.agents.prompts import make_prompt, slots_of
@@ -43,6 +44,8 @@ def describe(settings: TrainConfig) -> None:
     check_annotations(scheme, settings)
     for spec in settings.credit.annotators:
         _check_annotator(spec)
+    if settings.generation.backend == "vllm":
+        vllm_release()
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     panels = {
         spec: len(panel_tasks(settings.env, spec))

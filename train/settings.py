@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.agents.backends.vllm_config import VllmConfig
 from creditflow.agents.pretrained import Speech
 from creditflow.envs.errors import ConfigError
 from creditflow.train.branching import BranchConfig
@@ -21,6 +22,7 @@ __all__ = [
     "CriticConfig",
     "EnvConfig",
     "EvaluationConfig",
+    "GenerationConfig",
     "LogConfig",
     "ModelConfig",
     "RolloutConfig",
@@ -110,7 +112,7 @@ class RolloutConfig:
         max_turns, max_tokens: budgets per episode (0: none beside the environment's).
         dynamic_sampling: leave out groups whose outcomes are all equal and sample others instead.
         attempts: rounds of sampling per iteration at most; the last is kept whatever its outcomes.
-        dtype: of the sampling copy ("same" samples from the trained weights themselves).
+        dtype: of the sampling copy ("same": that of the trained weights; transformers then samples from themselves).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
         compile: compile the one-token step (static cache only).
         branching: fork episodes where the policy is unsure.
@@ -138,6 +140,21 @@ class RolloutConfig:
             raise ConfigError("tasks, group_size and attempts must be at least 1")
         if not self.temperature > 0.0:
             raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """What samples the episodes, in training and in evaluation.
+
+    Attributes:
+        backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" has an
+            engine of its own, whose weights are replaced and checked after every update. Its draws depend on who shares
+            a batch and on what is cached, so only "transformers" repeats a run to the bit.
+        vllm: settings of that engine.
+    """
+
+    backend: Literal["transformers", "vllm"] = "transformers"
+    vllm: VllmConfig = field(default_factory=VllmConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,12 +294,22 @@ class TrainConfig:
     speech: Speech = field(default_factory=Speech)
     sft: SftConfig = field(default_factory=SftConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
     credit: CreditConfig = field(default_factory=CreditConfig)
     critic: CriticConfig = field(default_factory=CriticConfig)
     update: UpdateConfig = field(default_factory=UpdateConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        rollout = self.rollout
+        if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
+            raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
+        if self.generation.backend == "vllm" and rollout.branching.total:
+            raise ConfigError(
+                "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
+            )
 
     @property
     def sampling(self) -> Sampling:

@@ -81,7 +81,7 @@ class Trainer:
         self.tasks = training_tasks(settings.env, settings.tasks, settings.seed)
         self.model, self.tokenizer = make_policy(settings, kept_tokenizer(self.folder) if found else None, self.tasks)
         self.ends = generation_ends(self.model)
-        self.backend = make_backend(self.model, settings.rollout)
+        self.backend = make_backend(self.model, settings)
         texts = keeps_texts(settings, self.scheme)
         self.arena = Arena(
             group_maker(settings.env, settings.rollout.group_size, texts=texts),
@@ -223,6 +223,7 @@ class Trainer:
             groups, report, discarded = sample_groups(
                 self.arena, agent, self.tasks, settings.rollout, seed=settings.seed, iteration=iteration
             )
+            self.backend.sleep()
         if self.annotators:
             with timed("annotate"):
                 for annotator in self.annotators:
@@ -270,6 +271,7 @@ class Trainer:
         if self.critic is not None:
             stats["explained_variance"] = explained_variance(rows)
         numbers = episode_numbers(groups, credits_, report, discarded) | graph | stats | {"lr": lr}
+        numbers |= self.backend.sync_numbers
         numbers |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
         self.journal.write("rl", iteration + 1, "iteration", numbers)
         self.journal.say(iteration_line(iteration + 1, update.iterations, numbers, seconds))

@@ -1,5 +1,13 @@
 """Where tokens come from: token ids in, sampled ids and log-probabilities out."""
 
-from creditflow.agents.backends.base import Backend, Job, Sampled, Sampling
+from creditflow.agents.backends.base import (
+    Backend,
+    GenerationError,
+    Job,
+    Sampled,
+    Sampling,
+    TrainedBackend,
+    WeightPushError,
+)
 
-__all__ = ["Backend", "Job", "Sampled", "Sampling"]
+__all__ = ["Backend", "GenerationError", "Job", "Sampled", "Sampling", "TrainedBackend", "WeightPushError"]

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, CreditflowError
 
-__all__ = ["Backend", "Job", "Sampled", "Sampling"]
+__all__ = ["Backend", "GenerationError", "Job", "Sampled", "Sampling", "TrainedBackend", "WeightPushError"]
+
+
+class GenerationError(CreditflowError, RuntimeError):
+    """An engine or server did not continue the sequences it was given."""
+
+
+class WeightPushError(GenerationError):
+    """A sampler does not have the weights that were sent to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +86,14 @@ class Sampled:
         ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the answer was cut.
         logprobs: float32 (n,).
         entropies: float32 (min(n, asked),), nats.
+        exact: whether ids and log-probabilities are those that the answer was sampled with; if not (a server that gives
+            text only), the answer can be acted on, but a token record of it would be false.
     """
 
     ids: NDArray[np.int32]
     logprobs: NDArray[np.float32]
     entropies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    exact: bool = True
 
 
 class Backend(Protocol):
@@ -93,4 +104,30 @@ class Backend(Protocol):
 
     def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
         """One answer per job."""
+        ...
+
+
+class TrainedBackend(Backend, Protocol):
+    """Samples from a model that is being trained.
+
+    In every iteration: ``generate`` …, ``sleep``, the update, ``sync``.
+
+    Attributes:
+        device: where the trained model is.
+        sync_numbers: what the last ``sync`` measured of itself, for the log; {} if it had nothing to do.
+    """
+
+    device: Any
+    sync_numbers: dict[str, float]
+
+    def sync(self, version: str = "") -> None:
+        """Sample from the trained model's present weights from now on, awake.
+
+        Raises:
+            WeightPushError: the weights did not arrive.
+        """
+        ...
+
+    def sleep(self) -> None:
+        """Give back what only sampling needs; the next ``sync`` wakes."""
         ...

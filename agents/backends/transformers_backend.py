@@ -85,6 +85,7 @@ class TransformersBackend:
         config = model.config
         window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
         self.context = min(filter(None, (getattr(config, "max_position_embeddings", 0), window)), default=0)
+        self.sync_numbers: dict[str, float] = {}
         self._cohort: _Cohort | None = None
         self._step = torch.compile(self._forward, mode="reduce-overhead") if compile else self._forward
 
@@ -95,6 +96,10 @@ class TransformersBackend:
                 for mine, theirs in zip(self.model.parameters(), self._source.parameters(), strict=True):
                     mine.copy_(theirs)
         self.version = version or self.version
+        self._cohort = None
+
+    def sleep(self) -> None:
+        """Give the key-value cache back; the next call computes what it needs again."""
         self._cohort = None
 
     def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:

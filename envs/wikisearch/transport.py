@@ -32,7 +32,7 @@ class _ExchangeError(Exception):
 
 
 class JsonClient:
-    """Posts JSON and reads JSON. Safe for threads; keeps no connection open.
+    """Sends and reads JSON. Safe for threads; keeps no connection open.
 
     Args:
         urls: base URLs ("http://host:port/path"), tried in turn.
@@ -76,7 +76,17 @@ class JsonClient:
         Raises:
             RetrievalError: no URL answered properly; says what each of the last tries met.
         """
-        data = json.dumps(body).encode("ascii")
+        return self._ask(path, json.dumps(body).encode("ascii"))
+
+    def get(self, path: str) -> Any:
+        """The JSON answer to a request without a body.
+
+        Raises:
+            RetrievalError: as ``post``.
+        """
+        return self._ask(path, None)
+
+    def _ask(self, path: str, data: bytes | None) -> Any:
         reasons = []
         for attempt in range(self._tries):
             url = self.urls[self._next % len(self.urls)] + path
@@ -91,7 +101,7 @@ class JsonClient:
                 self._sleep(min(self._backoff * 2**attempt, 10.0))
         raise RetrievalError("the server gave no usable answer; " + "; ".join(reasons[-3:]))
 
-    def _exchange(self, url: str, data: bytes) -> Any:
+    def _exchange(self, url: str, data: bytes | None) -> Any:
         parts = urlsplit(url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
@@ -112,7 +122,7 @@ class JsonClient:
         try:
             connection.connect()
             held.append(connection.sock)
-            connection.request("POST", parts.path or "/", data, self._headers)
+            connection.request("GET" if data is None else "POST", parts.path or "/", data, self._headers)
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)
         except (OSError, http.client.HTTPException) as error:

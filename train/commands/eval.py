@@ -4,8 +4,11 @@
   creditflow eval --agent react:hf:PATH --env alfworld --panel standard-v1:valid --out transcripts.jsonl
   creditflow eval --agent reflexion:hf:PATH --trials 3 --env webshop --panel standard-v1:valid
   creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
+  creditflow eval --agent openai:http://127.0.0.1:8000/v1#runs/quickstart/model --panel small-v1:test
 
-hf:PATH speaks to a model as it was trained to be spoken to. react:, reflexion:, direct: and rag: in front of it prompt
+hf:PATH speaks to a model as it was trained to be spoken to. vllm:PATH does the same with vLLM in this process;
+openai:URL#MODEL with an OpenAI-compatible server, ids in and ids out (MODEL@FOLDER if its tokenizer lies elsewhere; a
+key comes from CREDITFLOW_API_KEY). react:, reflexion:, direct: and rag: in front of it prompt
 it in their own way: thought and action; the same with reflections between trials; an answer without tools; one search.
 """
 
@@ -27,7 +30,10 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument(
-        "--agent", required=True, metavar="hf:PATH", help="a model, perhaps behind react:, reflexion:, direct: or rag:"
+        "--agent",
+        required=True,
+        metavar="hf:PATH",
+        help="hf:PATH, vllm:PATH or openai:URL#MODEL, perhaps behind react:, reflexion:, direct: or rag:",
     )
     parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
     parser.add_argument("--panel", required=True, metavar="NAME:SPLIT", help="tasks to play")
@@ -64,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
     tasks = panel_tasks(env, args.panel, args.limit)
     agent = make_agent(args.agent, device=args.device)
     if not hasattr(agent, "with_sampling"):
-        raise ConfigError(f"eval takes a language model, as in --agent hf:PATH, got {args.agent!r}")
+        raise ConfigError(
+            f"eval takes a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {args.agent!r}"
+        )
     groups: list[Group] = []
     result = evaluate(
         Arena(group_maker(env, 1, texts=True)),

@@ -40,7 +40,10 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_env_arguments(parser)
-    parser.add_argument("--agent", default="random", help="random, expert, noisy[:NOISE] or tabular[:GUIDANCE]")
+    parser.add_argument(
+        "--agent", default="random",
+        help="random, expert, noisy[:NOISE], tabular[:GUIDANCE], hf:PATH, vllm:PATH or openai:URL#MODEL",
+    )  # fmt: skip
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="only the first N tasks (needed for endless sources)"
     )

@@ -3,6 +3,7 @@
   creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
   creditflow train --resume runs/graphgpo
+  creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
 
 The run folder holds the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent hf:DIR/model
 opens. --dry-run checks everything that can be checked without fetching a model, prints the resolved config and what one

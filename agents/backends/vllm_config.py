@@ -1,0 +1,42 @@
+"""Settings of the vLLM engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["VllmConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VllmConfig:
+    """The engine that samples.
+
+    Attributes:
+        memory: share of a GPU's memory that it may take, weights included.
+        kv_gib: size of the key-value cache, GiB; 0 takes what ``memory`` leaves (on a CPU: 1).
+        block_size: tokens of a block; only whole blocks of a prompt are kept for the next turn. 0 takes 32 on a CPU
+            (its own 128 would keep nothing of short prompts), the engine's choice on a GPU.
+        max_sequences: sequences at a time.
+        max_context: longest sequence; 0 takes the model's own limit.
+        eager: do not compile or capture graphs: starts at once, samples slower on a GPU. A CPU is always eager.
+        sleep: give the GPU's memory back while the policy is updated.
+        tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a push: of
+            the largest if the sampler computes in float32 (0 takes 1e-3), else of the mean (0 takes 0.1).
+    """
+
+    memory: float = 0.4
+    kv_gib: float = 0.0
+    block_size: int = 0
+    max_sequences: int = 256
+    max_context: int = 0
+    eager: bool = True
+    sleep: bool = False
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.memory <= 1.0 or self.kv_gib < 0.0 or self.tolerance < 0.0:
+            raise ConfigError("memory must lie in (0, 1], kv_gib and tolerance must not be negative")
+        if self.block_size < 0 or self.max_context < 0 or self.max_sequences < 1:
+            raise ConfigError("block_size and max_context must not be negative, max_sequences must be at least 1")

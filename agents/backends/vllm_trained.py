@@ -1,0 +1,185 @@
+"""vLLM sampling from a model that is being trained: weights pushed in place, and every push checked.
+
+A push that goes wrong is silent: an output layer that stays as it was, or cached prefixes of the old weights. So after
+each one both sides score the same probe prompt, and a difference ends the run.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
+from creditflow.agents.backends.engine import Engine, Probed
+from creditflow.agents.backends.vllm_backend import VllmBackend
+from creditflow.agents.backends.vllm_config import VllmConfig
+from creditflow.agents.backends.vllm_release import vllm_release
+
+__all__ = ["VllmTrainedBackend", "probe_differences", "push_folder"]
+
+PROBE_TOKENS: Final = 4
+# allowed differences of a log-probability: the largest in float32, the mean in anything coarser, where single unlikely
+# tokens are off by 0.3 though all is well (bfloat16: mean 0.02 to 0.06, and about 1 with other weights)
+EXACT, ROUNDED = 1e-3, 0.1
+
+
+class VllmTrainedBackend:
+    """A sampler with weights of its own, which follow a trained model.
+
+    Args:
+        model: the trained model, on its device.
+        dtype: what the sampler computes in ("float32", "bfloat16").
+        config: of the engine.
+        seed: of the engine.
+        make_engine: replaces the engine, in tests: gets the folder with the model's configuration.
+
+    Attributes:
+        model: the trained model.
+        context: longest sequence that the sampler can take.
+        version: names the weights in logs.
+        sync_numbers: "push_seconds" and "push_difference" of the last ``sync``: the largest difference of a log-probability on
+            the probe, or, if the sampler is coarser than float32, the mean.
+
+    Raises:
+        MissingExtraError: vLLM is not installed.
+        ConfigError: its release is not supported, or it does not know the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        dtype: str,
+        config: VllmConfig | None = None,
+        seed: int = 0,
+        make_engine: Callable[[str], Engine] | None = None,
+    ) -> None:
+        config = config or VllmConfig()
+        self.model, self.device = model, next(model.parameters()).device
+        self.sync_numbers: dict[str, float] = {}
+        with push_folder(model) as folder:
+            _write_config(model, folder)
+            self.engine = (make_engine or _opened(dtype, config, seed))(str(folder))
+        self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
+        self._tolerance = config.tolerance or (EXACT if self.engine.exact else ROUNDED)
+        self._probe = _probe_ids(self.engine, model.config.vocab_size)
+        self._state = "empty"
+
+    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+        """One answer per job; see ``VllmBackend``.
+
+        Raises:
+            GenerationError: before the first ``sync``, or asleep.
+        """
+        if self._state != "ready":
+            raise GenerationError(f"the sampler is {self._state}: sync() gives it the trained model's weights first")
+        return self._sampler.generate(jobs, sampling, end_ids)
+
+    def sleep(self) -> None:
+        """Give back the GPU memory of weights and cache, if the engine can; the next ``sync`` wakes."""
+        if self._state == "ready":
+            self.engine.sleep()
+            self._state = "asleep"
+
+    def sync(self, version: str = "") -> None:
+        """Push the trained model's weights, forget what was computed with the old ones, and compare both sides.
+
+        Raises:
+            WeightPushError: they differ.
+        """
+        began = time.perf_counter()
+        asleep, self._state = self._state == "asleep", "between two versions"
+        if asleep:
+            self.engine.wake("weights")
+        with push_folder(self.model) as folder:
+            _write_weights(self.model, folder)
+            self.engine.load(str(folder))
+        if asleep:
+            self.engine.wake("kv_cache")
+        emptied = self.engine.forget()
+        seconds = time.perf_counter() - began
+        off = probe_differences(self.model, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
+        difference = float(off.max() if self.engine.exact else off.mean()) if len(off) else float("nan")
+        self.sync_numbers = {"push_seconds": seconds, "push_difference": difference}
+        if not difference <= self._tolerance:  # NaN too
+            raise WeightPushError(
+                f"after pushing the weights of {version or 'the trained model'} the sampler's log-probabilities differ "
+                f"by {difference:.2g} from the trained model's on the probe prompt, {self._tolerance:.2g} is allowed"
+                f"{'' if emptied else ' (its prefix cache could not be emptied)'}: it samples from other weights or from "
+                "old cached prefixes. Use generation.backend: transformers, or, if the sampler is merely coarser, a "
+                "larger generation.vllm.tolerance"
+            )
+        self.version = version or self.version
+        self._state = "ready"
+
+
+def _opened(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine]:
+    """What opens the engine; told here, before anything is written, if there is none."""
+    vllm_release()
+
+    def make(folder: str) -> Engine:
+        from creditflow.agents.backends.vllm_engine import VllmEngine
+
+        return VllmEngine(folder, dtype=dtype, config=config, seed=seed, empty=True)
+
+    return make
+
+
+def push_folder(model: Any) -> tempfile.TemporaryDirectory[str]:
+    """A folder for weights, in memory where that has room for them twice."""
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    memory = Path("/dev/shm")  # noqa: S108 - a fresh folder in it, with a name of its own
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * size
+    return tempfile.TemporaryDirectory(prefix="creditflow-weights-", dir=memory if roomy else None)
+
+
+def _write_config(model: Any, folder: str) -> None:
+    """The model's configuration as in a checkpoint: a model made from nothing has not written its class's name yet."""
+    config = copy.deepcopy(model.config)
+    config.architectures = [type(model).__name__]
+    config.save_pretrained(folder)
+
+
+def _write_weights(model: Any, folder: str) -> None:
+    """safetensors under the names of a checkpoint, shared matrices once."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        model.save_pretrained(folder)
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:
+    """A fixed prompt of two whole blocks and a bit, so that what the prefix cache keeps takes part."""
+    longest = engine.context - PROBE_TOKENS
+    length = max(1, min(2 * engine.block_size + 8, longest))
+    return np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
+
+
+def probe_differences(model: Any, prompt: NDArray[np.int32], probed: Probed) -> NDArray[np.float64]:
+    """float64 (n,): distances of a sampler's log-probabilities from those of the model's own forward pass."""
+    whole = np.concatenate([prompt, probed.ids]).astype(np.int64)
+    trained = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            device = next(model.parameters()).device
+            logits = model(input_ids=torch.from_numpy(whole)[None].to(device)).logits[0]
+            table = torch.log_softmax(logits[len(prompt) - 1 : -1].float(), -1).cpu().numpy()
+    finally:
+        model.train(trained)
+    pairs = [(float(table[at, token]), value) for at, row in enumerate(probed.logprobs) for token, value in row.items()]
+    return np.abs(np.array([own - told for own, told in pairs], np.float64))

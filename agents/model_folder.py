@@ -1,0 +1,36 @@
+"""What a model folder says about speaking to the model; files only, no weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.agents.pretrained import AGENT_FILE, Speech
+from creditflow.agents.saved import read_agent_file
+from creditflow.envs.errors import DataError
+
+__all__ = ["folder_ends", "folder_speech"]
+
+
+def folder_speech(folder: str, speech: Speech | None, sampling: Sampling | None) -> tuple[Speech, Sampling]:
+    """How to speak to the model: what is given, else what the trainer wrote, else the defaults."""
+    saved = Path(folder) / AGENT_FILE
+    kept = read_agent_file(saved) if saved.is_file() else (Speech(), Sampling())
+    return speech or kept[0], sampling or kept[1]
+
+
+def folder_ends(folder: str) -> tuple[int, ...]:
+    """End tokens that the folder's generation configuration names.
+
+    Raises:
+        DataError: not such a file.
+    """
+    path = Path(folder) / "generation_config.json"
+    if not path.is_file():
+        return ()
+    try:
+        ends = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+        return tuple(map(int, ends)) if isinstance(ends, list) else () if ends is None else (int(ends),)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: expected token ids under eos_token_id: {error}") from error

@@ -1,0 +1,132 @@
+"""A served model as an agent: ``openai:URL#MODEL``, or ``openai:URL#MODEL@FOLDER``.
+
+The server samples; prompts are encoded here, so the model's tokenizer must be at hand: in FOLDER, in MODEL itself if it
+is a folder (as ``vllm serve DIR`` names it), or in the folder that the server says it serves from. A key is read from
+the environment variable CREDITFLOW_API_KEY and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from creditflow.agents.backends.base import GenerationError, Sampling
+from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
+from creditflow.agents.language_model import LanguageModelAgent
+from creditflow.agents.model_folder import folder_ends, folder_speech
+from creditflow.agents.pretrained import Speech, open_tokenizer
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
+from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.transport import JsonClient
+
+__all__ = ["KEY_VARIABLE", "make_openai_agent", "parse_served"]
+
+KEY_VARIABLE: Final = "CREDITFLOW_API_KEY"
+TIMEOUT: Final = 300.0  # seconds of one request: a long answer on a busy server
+LARGEST: Final = 16 * 2**20  # bytes of one reply
+
+
+class Client(JsonPoster, Protocol):
+    """What is needed of a client; see ``JsonClient``."""
+
+    def get(self, path: str) -> Any:
+        """The JSON answer to a request without a body."""
+        ...
+
+
+def parse_served(argument: str) -> tuple[str, str, str]:
+    """URL, model and folder ("" if none) of what stands behind ``openai:``.
+
+    >>> parse_served("http://127.0.0.1:8000/v1#qwen@models/qwen")
+    ('http://127.0.0.1:8000/v1', 'qwen', 'models/qwen')
+
+    Raises:
+        ConfigError: written otherwise, or with a password in it.
+    """
+    url, _, rest = argument.partition("#")
+    model, sign, folder = rest.rpartition("@") if "@" in rest else (rest, "", "")
+    if not url or not model or (sign and not folder):
+        raise ConfigError(
+            "a served model is written openai:URL#MODEL or openai:URL#MODEL@FOLDER, as in "
+            f"openai:http://127.0.0.1:8000/v1#qwen@models/qwen; got {argument!r}"
+        )
+    if "@" in urlsplit(url).netloc:
+        raise ConfigError(f"no names or passwords in a URL: it is written into logs; set {KEY_VARIABLE} instead")
+    return url, model, folder
+
+
+def make_openai_agent(
+    argument: str,
+    *,
+    sampling: Sampling | None = None,
+    speech: Speech | None = None,
+    device: str = "auto",  # noqa: ARG001 - the server has its own
+    client: Client | None = None,
+) -> LanguageModelAgent:
+    """The agent ``openai:URL#MODEL``.
+
+    Args:
+        argument: what stands behind ``openai:``.
+        sampling, speech: as ``make_hf_agent`` takes them.
+        device: of no use here.
+        client: replaces the client, in tests.
+
+    Raises:
+        ConfigError: a malformed argument, a model that the server does not have, or no tokenizer at hand.
+        GenerationError: the server does not answer.
+        MissingExtraError: transformers, which tokenizers come with, is not installed.
+    """
+    url, model, given = parse_served(argument)
+    if find_spec("transformers") is None:
+        raise MissingExtraError("transformers", "train")
+    if client is None:
+        client = JsonClient([url], timeout=TIMEOUT, tries=5, max_bytes=LARGEST, headers=_headers())
+    served = _served(client, url, model)
+    folder = given or next((name for name in (model, str(served.get("root"))) if Path(name).is_dir()), "")
+    if not folder:
+        raise ConfigError(
+            f"the tokenizer of {model!r} is not at hand: write openai:{url}#{model}@FOLDER with a folder that holds it"
+        )
+    try:
+        tokenizer = open_tokenizer(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"cannot open the tokenizer in {folder!r}: {error}") from error
+    speech, sampling, ends = *folder_speech(folder, speech, sampling), folder_ends(folder)
+    context = served.get("max_model_len")
+    backend = OpenAIBackend(
+        client,
+        model,
+        speech.conversations(tokenizer, ends).chat.close,
+        version=f"served:{model}",
+        context=context if isinstance(context, int) else 0,
+    )
+    return speech.agent(backend, tokenizer, sampling, name=f"openai:{model}", end_ids=ends)
+
+
+def _headers() -> dict[str, str]:
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError(f"{KEY_VARIABLE} holds characters that no key has")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _served(client: Client, url: str, model: str) -> dict[str, Any]:
+    """What the server says of the model."""
+    try:
+        answer = client.get("/models")
+    except RetrievalError as error:
+        raise GenerationError(
+            f"{url}: expected an OpenAI-compatible server (its base URL ends in /v1): {error}"
+        ) from error
+    try:
+        known = {str(one["id"]): dict(one) for one in answer["data"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise GenerationError(
+            f"{url}/models: expected a list of models under 'data', got {str(answer)[:120]}"
+        ) from error
+    if model not in known:
+        raise unknown_name(f"model at {url}", model, known)
+    return known[model]

@@ -1,0 +1,67 @@
+"""A model folder opened by vLLM in this process, as an agent: ``vllm:PATH``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.agents.backends.vllm_backend import VllmBackend
+from creditflow.agents.backends.vllm_config import VllmConfig
+from creditflow.agents.backends.vllm_release import vllm_release
+from creditflow.agents.language_model import LanguageModelAgent
+from creditflow.agents.model_folder import folder_ends, folder_speech
+from creditflow.agents.pretrained import Speech, open_tokenizer, require_torch
+from creditflow.envs.errors import ConfigError, DataError
+
+__all__ = ["make_vllm_agent"]
+
+
+def make_vllm_agent(
+    argument: str,
+    *,
+    sampling: Sampling | None = None,
+    speech: Speech | None = None,
+    device: str = "auto",
+    config: VllmConfig | None = None,
+    seed: int = 0,
+) -> LanguageModelAgent:
+    """The agent ``vllm:PATH``: float32 on a CPU, bfloat16 on a GPU.
+
+    Args:
+        argument: a model folder.
+        sampling, speech: as ``make_hf_agent`` takes them.
+        device: "auto", or the kind that the installed vLLM was built for.
+        config: of the engine; default: nine tenths of a GPU, since nothing else is at work.
+        seed: of the engine.
+
+    Raises:
+        ConfigError: no folder, a release that is not supported, or built for another device.
+        DataError: not a model folder.
+        MissingExtraError: vLLM, torch or transformers is not installed.
+    """
+    if not argument:
+        raise ConfigError("name the model: vllm:PATH")
+    require_torch()
+    release = vllm_release()
+    kind = "cpu" if release.cpu else "cuda"
+    if device != "auto" and device.partition(":")[0] != kind:
+        raise ConfigError(f"{release.distribution} {release.version} computes on {kind}, device is {device!r}")
+    if not (Path(argument) / "config.json").is_file():
+        raise DataError(f"{argument}: is not a model folder (no config.json); expected what save_pretrained() writes")
+    from creditflow.agents.backends.vllm_engine import VllmEngine
+
+    try:
+        tokenizer = open_tokenizer(argument)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"cannot open the tokenizer in {argument!r}: {error}") from error
+    engine = VllmEngine(
+        argument, dtype="float32" if release.cpu else "bfloat16", config=config or VllmConfig(memory=0.9), seed=seed
+    )
+    speech, sampling = folder_speech(argument, speech, sampling)
+    return speech.agent(
+        VllmBackend(engine, version=argument),
+        tokenizer,
+        sampling,
+        name=f"vllm:{argument}",
+        end_ids=folder_ends(argument),
+    )

@@ -1,0 +1,64 @@
+"""``openai:URL#MODEL``: how it is written, and where its key comes from."""
+
+from __future__ import annotations
+
+import pytest
+from openai_server import MODEL, openai_server
+
+from creditflow.agents.openai_agent import KEY_VARIABLE, _headers, parse_served
+from creditflow.agents.registry import check_agent, make_agent
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.transport import JsonClient
+
+URL = "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (f"{URL}#qwen", (URL, "qwen", "")),
+        (f"{URL}#/models/my model", (URL, "/models/my model", "")),
+        (f"{URL}#org/name@models/x", (URL, "org/name", "models/x")),
+        (f"{URL}#a@b@models/x", (URL, "a@b", "models/x")),
+    ],
+)
+def test_url_model_and_folder(text, parts):
+    assert parse_served(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", URL, f"{URL}#", "#qwen", f"{URL}#qwen@", f"{URL}#@models"])
+def test_anything_else_is_told_how_it_is_written(text):
+    with pytest.raises(ConfigError, match="openai:URL#MODEL"):
+        parse_served(text)
+
+
+def test_no_password_in_the_url_which_goes_into_logs():
+    with pytest.raises(ConfigError, match=KEY_VARIABLE):
+        parse_served("http://me:secret@host/v1#qwen")
+
+
+def test_the_key_comes_from_its_variable_and_may_not_break_the_header(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "of somebody else")
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert _headers() == {}
+    monkeypatch.setenv(KEY_VARIABLE, "abc\n")
+    assert _headers() == {"Authorization": "Bearer abc"}
+    monkeypatch.setenv(KEY_VARIABLE, "abc\r\nX-Other: 1")
+    with pytest.raises(ConfigError, match=KEY_VARIABLE):
+        _headers()
+
+
+def test_a_typo_is_told_the_near_name_and_nothing_is_opened():
+    with pytest.raises(ConfigError, match="did you mean 'openai'"):
+        make_agent(f"opneai:{URL}#qwen")
+    check_agent(f"react:openai:{URL}#qwen")
+    check_agent("reflexion:vllm:models/x")
+
+
+def test_the_shared_client_asks_without_a_body():
+    with openai_server() as served:
+        client = JsonClient([served.url], tries=1)
+        assert client.get("/models")["data"] == [MODEL]
+        with pytest.raises(RetrievalError, match="status 404"):
+            client.get("/nothing")

@@ -1,0 +1,116 @@
+"""The commands with vLLM, each in a process of its own: training samples with it, its server is played against."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = (
+    "tasks.draw=200", "sft.episodes=150", "sft.steps=60", "rollout.tasks=8", "rollout.group_size=4",
+    "evaluation.panel=", "evaluation.final_panel=", "checkpoint.every=1",
+)  # fmt: skip
+
+
+def creditflow(*arguments: str, code: int = 0) -> str:
+    """Run a command; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "creditflow.train", *arguments], cwd=ROOT, timeout=300, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout[-3000:]
+    return done.stdout
+
+
+SEVERAL = """
+import gc
+import numpy as np
+from vllm_model import made_model
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.vllm_config import VllmConfig
+from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+job = Job(0, np.arange(5, 50, dtype=np.int32), np.full(4, 0.5))
+held = []
+for number in range(4):  # the second follows a dropped one, the third stands beside the second, which goes then
+    held[:1] = [] if number != 2 else held[:1]
+    held.append(VllmTrainedBackend(made_model("qwen2", True), dtype="float32", config=VllmConfig(kv_gib=0.1)))
+    if number == 2:
+        del held[0]
+    gc.collect()
+    held[-1].sync()
+    print(len(held), len(held[-1].generate([job], Sampling(max_new_tokens=4), frozenset())[0].ids))
+"""
+
+
+def test_engines_come_and_go_without_taking_others_down() -> None:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+    done = subprocess.run([sys.executable, "-c", SEVERAL], timeout=300, text=True, check=False, capture_output=True,
+                          env=environment)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split("\n")[-5:-1] == ["1 4"] * 4
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run: warm-up with transformers, two iterations that sample with vLLM."""
+    out = tmp_path_factory.mktemp("run")
+    changes = [word for one in (*SMALL, f"out={out}") for word in ("--set", one)]
+    creditflow("train", "train/configs/quickstart.yaml", *changes, "--set", "update.iterations=0")
+    creditflow("train", "--resume", str(out), "--set", "generation.backend=vllm", "--set", "update.iterations=2")
+    return out
+
+
+def iterations(run: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="ascii").splitlines()]
+    return [row for row in rows if "push_difference" in row]
+
+
+def test_a_run_samples_with_vllm_what_the_trainer_would(run: Path) -> None:
+    rows = iterations(run)
+    assert len(rows) == 2
+    assert all(row["push_difference"] < 1e-4 and row["mismatch_max"] < 1e-4 for row in rows)
+    assert all(row["answer_tokens"] > 0 for row in rows)
+
+
+def test_a_run_goes_on_from_its_checkpoint(run: Path) -> None:
+    said = creditflow("train", "--resume", str(run), "--set", "generation.backend=vllm", "--set", "update.iterations=3")
+    assert "iteration 3/3" in said
+    assert len(iterations(run)) == 3
+
+
+def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: Path, tmp_path: Path) -> None:
+    from vllm_evidence import ENV, serving
+
+    from creditflow.wrappers.jsonl import read_jsonl
+
+    model, logs = run / "model", {}
+    with serving(model) as url:
+        for agent in (f"hf:{model}", f"vllm:{model}", f"openai:{url}#{model}"):
+            log = tmp_path / f"{agent.partition(':')[0]}.jsonl"
+            creditflow("eval", "--agent", agent, "--panel", "small-v1:valid", "--limit", "6", "--samples", "1", *ENV,
+                       "--out", str(log))  # fmt: skip
+            logs[log.stem] = [one for one in read_jsonl(log) if one.group_id.endswith("#0")]
+        said = creditflow("eval", "--agent", f"openai:{url}#nothing", "--panel", "small-v1:valid", code=2)
+        assert "unknown model at" in said
+        log = tmp_path / "warm.jsonl"
+        said = creditflow("eval", "--agent", f"openai:{url}#{model}", "--panel", "small-v1:valid", "--limit", "2",
+                          "--samples", "1", "--temperature", "0.7", *ENV, "--out", str(log))  # fmt: skip
+        assert "processed_logprobs" in said, "a server with raw log-probabilities must be noticed"
+        assert all((one.tokens is None) is not one.group_id.endswith("#0") for one in read_jsonl(log))
+    assert len(logs["hf"]) == 6
+    for kind in ("vllm", "openai"):
+        for one, other in zip(logs["hf"], logs[kind], strict=True):
+            assert one.tokens is not None
+            assert other.tokens is not None
+            assert np.array_equal(one.tokens.ids, other.tokens.ids)
+            assert all(map(np.array_equal, one.tokens.prompts, other.tokens.prompts))
+            assert np.allclose(one.tokens.logprobs, other.tokens.logprobs, atol=1e-4, rtol=0)
+            assert one.success == other.success

@@ -1,0 +1,221 @@
+"""vLLM samples what the trained model says, after every push; a push that does not arrive ends the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from vllm_model import made_model
+
+from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
+from creditflow.envs.errors import ConfigError
+
+# vLLM and what it imports warn of their own deprecated calls
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
+ENDS = frozenset({1})
+TOLERANCE = 1e-4  # of a log-probability, float32 against a float32 forward pass
+
+
+def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[Job]:
+    rng = np.random.default_rng(seed)
+    return [
+        Job(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens)) for i in range(count)
+    ]
+
+
+def scored(model: Any, ids: Any, answer: Any, temperature: float = 1.0) -> list[float]:
+    """Log-probabilities of an answer by one plain forward pass."""
+    import torch
+
+    whole = torch.from_numpy(np.concatenate([ids, answer]).astype(np.int64))
+    with torch.no_grad():
+        table = torch.log_softmax(model(input_ids=whole[None]).logits[0].float() / temperature, -1)
+    return [float(table[len(ids) + i - 1, whole[len(ids) + i]]) for i in range(len(answer))]
+
+
+def cached(backend: Any, jobs: list[Job], sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many prompt tokens of each request came out of the prefix cache."""
+    found: list[int] = []
+    whole = backend.engine._generate
+
+    def told(*arguments: Any) -> Any:
+        outputs = whole(*arguments)
+        found.extend(one.num_cached_tokens for one in outputs)
+        return outputs
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backend.engine, "_generate", told)
+        backend.generate(jobs, sampling, ENDS)
+    return found
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+def test_logprobs_are_those_of_a_plain_forward_pass_at_the_temperature(pair: Any, temperature: float) -> None:
+    model, backend = pair
+    jobs = jobs_of(16, 60, 24)
+    answers = backend.generate(jobs, Sampling(max_new_tokens=24, temperature=temperature), ENDS)
+    for job, answer in zip(jobs, answers, strict=True):
+        assert np.allclose(
+            answer.logprobs, scored(model, job.ids, answer.ids, temperature or 1.0), atol=TOLERANCE, rtol=0
+        )
+
+
+def test_greedy_answers_are_those_of_the_transformers_backend(pair: Any) -> None:
+    from creditflow.agents.backends.transformers_backend import TransformersBackend
+
+    model, backend = pair
+    jobs, greedy = jobs_of(16, 40, 16), Sampling(max_new_tokens=16, temperature=0.0)
+    ours = TransformersBackend(model).generate(jobs, greedy, ENDS)
+    theirs = backend.generate(jobs, greedy, ENDS)
+    assert [one.ids.tolist() for one in theirs] == [one.ids.tolist() for one in ours]
+
+
+def test_three_pushes_arrive(pair: Any, shift: Callable[[Any], None]) -> None:
+    model, backend = pair
+    jobs = jobs_of(4, 70, 8)
+    before: list[Sampled] = backend.generate(jobs, Sampling(max_new_tokens=8), ENDS)
+    for number in range(3):
+        shift(model)
+        moved = [scored(model, job.ids, one.ids) for job, one in zip(jobs, before, strict=True)]
+        assert max(np.abs(one.logprobs - now).max() for one, now in zip(before, moved, strict=True)) > 0.05
+        backend.sync(f"push-{number}")
+        assert backend.version == f"push-{number}"
+        assert backend.sync_numbers["push_difference"] < TOLERANCE
+        before = backend.generate(jobs, Sampling(max_new_tokens=8), ENDS)
+        for job, one in zip(jobs, before, strict=True):
+            assert np.allclose(one.logprobs, scored(model, job.ids, one.ids), atol=TOLERANCE, rtol=0)
+
+
+def test_a_push_that_does_not_arrive_is_refused(
+    pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, backend = pair
+    shift(model)
+    with monkeypatch.context() as patched:
+        patched.setattr(backend.engine, "load", lambda folder: None)
+        with pytest.raises(WeightPushError, match=r"rl-7.* differ by"):
+            backend.sync("rl-7")
+    with pytest.raises(GenerationError, match="sync"):
+        backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+
+
+def test_cached_prefixes_of_old_weights_are_noticed(
+    pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, backend = pair
+    shift(model)
+    with monkeypatch.context() as patched:
+        patched.setattr(backend.engine, "forget", lambda: False)
+        with pytest.raises(WeightPushError, match="could not be emptied"):
+            backend.sync()
+
+
+def test_a_tied_output_layer_that_stays_behind_is_noticed(
+    kind: str, pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from creditflow.agents.backends import vllm_worker
+
+    model, backend = pair
+    shift(model)
+    with monkeypatch.context() as patched:
+        patched.setattr(vllm_worker, "_repack_tied_head", lambda model: None)
+        if kind == "tied":
+            with pytest.raises(WeightPushError):
+                backend.sync()
+        else:
+            backend.sync()
+
+
+def test_a_longer_conversation_reads_its_past_from_the_cache_until_the_weights_move(
+    pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, backend = pair
+    short = Sampling(max_new_tokens=4)
+    [first] = jobs_of(1, 100, 4, seed=3)
+    assert cached(backend, [first], short, monkeypatch) == [0]
+    [answer] = backend.generate([first], short, ENDS)
+    longer = Job(0, np.concatenate([first.ids, answer.ids, first.ids[:9]]), first.draws)
+    assert cached(backend, [longer], short, monkeypatch) == [96]
+    backend.sync()
+    assert cached(backend, [longer], short, monkeypatch) == [0]
+
+
+def test_equal_prompts_are_one_request_with_unequal_answers(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, backend = pair
+    [one] = jobs_of(1, 50, 12)
+    rng = np.random.default_rng(1)
+    jobs = [Job(i, one.ids, rng.random(12)) for i in range(8)]
+    assert len(cached(backend, jobs, Sampling(max_new_tokens=12), monkeypatch)) == 1
+    answers = backend.generate(jobs, Sampling(max_new_tokens=12), ENDS)
+    assert len({tuple(answer.ids.tolist()) for answer in answers}) > 4
+
+
+def test_the_same_call_from_the_same_cache_gives_the_same_answers(pair: Any) -> None:
+    _, backend = pair
+    sampling, jobs = Sampling(max_new_tokens=12), jobs_of(64, 100, 12)
+    rounds = []
+    for draws in (0, 0, 1):
+        backend.sync()
+        drawn = jobs if draws == 0 else [Job(job.key, job.ids, job.draws[::-1]) for job in jobs]
+        rounds.append([answer.ids.tolist() for answer in backend.generate(drawn, sampling, ENDS)])
+    assert rounds[0] == rounds[1] != rounds[2]
+
+
+def test_an_answer_stops_at_its_end_token_or_is_cut(pair: Any) -> None:
+    _, backend = pair
+    ends = frozenset(range(5, 60))
+    answers = backend.generate(jobs_of(32, 30, 8), Sampling(max_new_tokens=8, temperature=2.0), ends)
+    assert all(1 <= len(one.ids) <= 8 and not ends & set(one.ids[:-1].tolist()) for one in answers)
+    assert all(len(one.ids) == 8 or int(one.ids[-1]) in ends for one in answers)
+    assert {len(one.ids) == 8 for one in answers} == {True, False}
+
+
+def test_the_host_process_keeps_its_random_state_and_threads(pair: Any) -> None:
+    import torch
+
+    _, backend = pair
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    backend.sync()
+    backend.generate(jobs_of(2, 20, 4), Sampling(max_new_tokens=4), ENDS)
+    assert torch.equal(torch.rand(3), expected)
+    torch.set_num_threads(2)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+
+
+def test_what_vllm_would_report_falsely_is_refused(pair: Any) -> None:
+    _, backend = pair
+    for sampling in (Sampling(top_p=0.9), Sampling(top_k=5), Sampling(entropies=2), Sampling(temperature=0.001)):
+        with pytest.raises(ConfigError, match="vLLM"):
+            backend.generate(jobs_of(1, 9, 4), sampling, ENDS)
+
+
+def test_a_sleeping_sampler_wants_to_be_synced(pair: Any) -> None:
+    _, backend = pair
+    backend.sleep()
+    with pytest.raises(GenerationError, match="asleep"):
+        backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+    backend.sync()
+    assert backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+
+
+def test_a_coarser_sampler_is_held_to_a_coarser_tolerance(
+    shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from creditflow.agents.backends.vllm_config import VllmConfig
+    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+
+    model = made_model("qwen3", True)
+    backend = VllmTrainedBackend(model, dtype="bfloat16", config=VllmConfig(kv_gib=0.25))
+    for number in range(2):
+        shift(model)
+        backend.sync(f"push-{number}")
+        assert TOLERANCE < backend.sync_numbers["push_difference"] < 0.1
+    shift(model)
+    monkeypatch.setattr(backend.engine, "load", lambda folder: None)
+    with pytest.raises(WeightPushError, match=r"0\.1 is allowed"):
+        backend.sync("lost")
