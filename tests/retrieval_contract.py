@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
+import pytest
+
+from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval import Hit, Passage
+from creditflow.envs.wikisearch.store import open_store
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
 
@@ -101,3 +108,25 @@ def check_threads(engine: LocalRetriever) -> None:
     for worker in workers:
         worker.join()
     assert all(each == alone for each in found)
+
+
+HARMS = ["flip", "cut", "gone", "empty"]
+
+
+def check_damage(folder: Path, copy: Path, harm: str) -> None:
+    """An index folder of which any file is harmed does not open; mended, it does."""
+    shutil.copytree(folder, copy)
+    for name in [*json.loads((copy / "header.json").read_text())["files"], "header.json"]:
+        file = copy / name
+        whole = file.read_bytes()
+        if not whole:
+            continue
+        data = bytearray(whole)
+        data[len(data) // 2] ^= 0x40
+        file.write_bytes(data if harm == "flip" else whole[:-3] if harm == "cut" else b"")
+        if harm == "gone":
+            file.unlink()
+        with pytest.raises(DataError):
+            open_store(copy)
+        file.write_bytes(whole)
+    assert len(open_store(copy)[1]) == len(open_store(folder)[1])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.trl_batch import Columns, columns_of, tasks_of
-from creditflow.train.adapters.trl_support import check_arguments, check_averaging, check_version
+from creditflow.train.adapters.trl_support import TRL, check_arguments, check_averaging
 from creditflow.train.samples import spread
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.groups import Group
@@ -111,7 +111,7 @@ def test_two_groups_of_a_task_in_one_batch_are_refused() -> None:
 @pytest.mark.parametrize("version", ["1.15.0", "1.17.0", "2.0.0", "0.29.1", "unknown"])
 def test_releases_that_were_not_tested_are_refused_with_the_range(version: str) -> None:
     with pytest.raises(ConfigError, match=r"pip install 'trl>=1.16,<1.17'"):
-        check_version(version)
+        TRL.check(version)
 
 
 def arguments(**changes: Any) -> SimpleNamespace:

@@ -58,10 +58,10 @@ from creditflow.agents.pretrained import AGENT_FILE, open_tokenizer, require_tor
 from creditflow.agents.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.trl_support import check_arguments, require_trl
+from creditflow.train.adapters.trl_support import TRL, check_arguments
 
 require_torch()
-require_trl()
+TRL.require()
 
 import torch
 from datasets import Dataset

@@ -6,18 +6,17 @@ refuses settings under which other numbers than ours would be learned from, befo
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.errors import ConfigError
+from creditflow.train.adapters.releases import Releases
 from creditflow.wrappers.credit.base import Aggregation
 
-__all__ = ["AVERAGES", "check_arguments", "check_averaging", "check_version", "require_trl"]
+__all__ = ["AVERAGES", "TRL", "check_arguments", "check_averaging"]
 
-FIRST: Final = (1, 16)  # 1.15 computes log-probabilities with Triton alone: no CPU, and so no tests here
-BEYOND: Final = (1, 17)
+# 1.15 computes log-probabilities with Triton alone: no CPU, and so no tests here
+TRL: Final = Releases("trl", "TRL", "1.16", "1.17", "replaces the output of one of TRL's private methods")
 # loss_type -> how it averages token losses; the contract tests cover these and no others. "dapo" averages over all
 # tokens of a generation batch, "bnpo" over those of each micro-batch.
 AVERAGES: Final[Mapping[str, Aggregation]] = {
@@ -37,34 +36,6 @@ _NEEDED: Final[Mapping[str, tuple[Any, ...]]] = {
     "mask_truncated_completions": (False,),
     "importance_sampling_level": ("token",),
 }
-
-
-def require_trl() -> None:
-    """Raise unless a supported TRL is installed.
-
-    Raises:
-        MissingExtraError: there is none.
-        ConfigError: it is another release.
-    """
-    try:
-        version = importlib.metadata.version("trl")
-    except importlib.metadata.PackageNotFoundError as error:
-        raise MissingExtraError("TRL", "trl") from error
-    check_version(version)
-
-
-def check_version(version: str) -> None:
-    """Raise ConfigError for a release that the contract tests did not run on.
-
-    >>> check_version("1.16.0")
-    """
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    if numbers is None or not FIRST <= (int(numbers[1]), int(numbers[2])) < BEYOND:
-        first, beyond = (".".join(map(str, bound)) for bound in (FIRST, BEYOND))
-        raise ConfigError(
-            f"TRL {version} is installed; this adapter replaces the output of one of TRL's private methods and was "
-            f"tested with {first} ≤ TRL < {beyond}: pip install 'trl>={first},<{beyond}'"
-        )
 
 
 def check_arguments(args: Any, tasks: int) -> None:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_credit import NAME, score_batch
 from creditflow.train.adapters.verl_record import EpisodeRecord
-from creditflow.train.adapters.verl_support import credit_settings, require_verl
+from creditflow.train.adapters.verl_support import VERL, credit_settings
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.credit.states import StateScheme
 from creditflow.wrappers.records import Trajectory, Turn
 
-require_verl()
+VERL.require()
 
 from verl.trainer.ppo.core_algos import register_adv_est
 

@@ -40,7 +40,7 @@ from creditflow.envs.errors import ConfigError, DataError, EpisodeError, Traject
 from creditflow.train.adapters.play import Play
 from creditflow.train.adapters.verl_credit import NAME
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.adapters.verl_support import credit_settings, require_verl
+from creditflow.train.adapters.verl_support import VERL, credit_settings
 from creditflow.train.assemble import group_maker
 from creditflow.train.config import read_dataclass
 from creditflow.train.rollout import episode_rng
@@ -48,7 +48,7 @@ from creditflow.wrappers.group_env import member_seed, payload
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Trajectory
 
-require_verl()
+VERL.require()
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 

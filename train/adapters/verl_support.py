@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.errors import ConfigError
+from creditflow.train.adapters.releases import Releases
 from creditflow.train.adapters.verl_credit import NAME, CreditSettings, settings_of
 
-__all__ = ["check_config", "check_version", "credit_settings", "require_verl"]
+__all__ = ["VERL", "check_config", "credit_settings"]
 
-TESTED: Final = (0, 9, 1)  # the contract tests ran on it; the adapter overrides one of its private methods
-
-
-def require_verl() -> None:
-    """Raise unless the supported verl is installed.
-
-    Raises:
-        MissingExtraError: there is none.
-        ConfigError: it is another release.
-    """
-    try:
-        version = importlib.metadata.version("verl")
-    except importlib.metadata.PackageNotFoundError as error:
-        raise MissingExtraError("verl", "verl") from error
-    check_version(version)
-
-
-def check_version(version: str) -> None:
-    """Raise ConfigError for a release that the contract tests did not run on.
-
-    >>> check_version("0.9.1")
-    """
-    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if numbers is None or tuple(map(int, numbers.groups())) != TESTED:
-        tested = ".".join(map(str, TESTED))
-        raise ConfigError(
-            f"verl {version} is installed; this adapter overrides one of verl's private methods and was tested with "
-            f"{tested}: pip install 'verl=={tested}'"
-        )
+VERL: Final = Releases("verl", "verl", "0.9.1", "0.9.2", "overrides one of verl's private methods")
 
 
 def credit_settings(algorithm: Any) -> CreditSettings:

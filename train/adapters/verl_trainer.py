@@ -16,10 +16,10 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.verl_credit import NAME, CreditSettings, Scored, check_averaging, score_batch
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.adapters.verl_support import check_config, credit_settings, require_verl
+from creditflow.train.adapters.verl_support import VERL, check_config, credit_settings
 from creditflow.wrappers.credit.base import Scheme
 
-require_verl()
+VERL.require()
 
 import torch
 import transfer_queue as tq

@@ -286,11 +286,11 @@ def test_settings_that_change_what_is_learned_are_refused(
 
 
 def test_another_release_is_refused() -> None:
-    from creditflow.train.adapters.verl_support import check_version
+    from creditflow.train.adapters.verl_support import VERL
 
     for version in ("0.9.0", "0.9.2", "0.10.0", "1.0", "unknown"):
         with pytest.raises(ConfigError, match="was tested with"):
-            check_version(version)
+            VERL.check(version)
 
 
 def test_a_typo_in_the_settings_names_the_near_one() -> None:
