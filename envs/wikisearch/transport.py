@@ -126,7 +126,8 @@ class JsonClient:
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)
         except (OSError, http.client.HTTPException) as error:
-            reason = f"no answer within {self._timeout:g} s" if expired.is_set() else f"{type(error).__name__}: {error}"
+            late = expired.is_set() or isinstance(error, TimeoutError)  # whichever clock strikes first
+            reason = f"no answer within {self._timeout:g} s" if late else f"{type(error).__name__}: {error}"
             raise _ExchangeError(reason) from error
         finally:
             timer.cancel()

@@ -48,6 +48,7 @@ def main(model: str, levels: str, out: str, episodes: str) -> None:
     path = Path(out) / f"prompts-{trainer.accelerator.process_index}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(played), encoding="utf-8")
+    trainer.accelerator.end_training()  # ends the process group: its threads must not outlive the interpreter
 
 
 if __name__ == "__main__":
