@@ -2,8 +2,9 @@
 
 Episodes of one batch run in lockstep, so their caches do too: each call feeds only what is new since the last one
 (the last sampled token and the next message), left-padded to one width, with explicit positions and a mask over cache
-slots. Rows whose episode has ended are dropped. Whatever does not fit what is cached (a prompt of its own, a stranger)
-is computed from its whole ids, so the cache never decides a result.
+slots. Rows whose episode has ended are dropped. A row is only continued by ids that begin with those it holds; if one
+job of a call does not (a windowed prompt, a new episode), all are computed from their whole ids, so the cache never
+decides a result.
 
 On a GPU ``cache="static"`` keeps shapes fixed (rows and slots in powers of two) so that the one-token step can be
 compiled into one graph.
@@ -34,6 +35,7 @@ class _Cohort:
     Attributes:
         keys: of the rows, in order; rows beyond them only fill up a static shape.
         seen: int64 (R,), tokens of each conversation that are in the cache.
+        held: for each key, ids that begin with those ``seen`` tokens.
         mask: bool (R, S), which cache slots hold a token of the row; S grows with a dynamic cache.
         used: slots in use, ≤ S.
         cache: the model's.
@@ -41,9 +43,29 @@ class _Cohort:
 
     keys: list[Hashable]
     seen: np.ndarray[Any, np.dtype[np.int64]]
+    held: list[np.ndarray[Any, np.dtype[np.int32]]]
     mask: Any
     used: int
     cache: Any
+
+    def continued_by(self, jobs: Sequence[Job]) -> list[int] | None:
+        """Each job's row, if every job goes on with what a row of its own holds."""
+        rows = {key: row for row, key in enumerate(self.keys)}
+        places = [rows.get(job.key, -1) for job in jobs]
+        if -1 in places or len(set(places)) < len(places):
+            return None
+        for place, job in zip(places, jobs, strict=True):
+            seen = int(self.seen[place])
+            if seen >= len(job.ids) or not np.array_equal(self.held[place][:seen], job.ids[:seen]):
+                return None
+        return places
+
+    def keep(self, places: Sequence[int], rows: Any) -> None:
+        """Drop all rows but these; ``rows`` are the same on the device."""
+        self.cache.batch_select_indices(rows)
+        self.mask = self.mask[rows]
+        self.seen = self.seen[list(places)]
+        self.keys, self.held = [self.keys[p] for p in places], [self.held[p] for p in places]
 
 
 class TransformersBackend:
@@ -151,6 +173,8 @@ class TransformersBackend:
         logprobs = torch.stack(scores, 1).float().cpu().numpy()
         counts = lengths.cpu().numpy()
         entropies = torch.stack(unsure, 1).cpu().numpy() if unsure else np.zeros((rows, 0), np.float32)
+        for p, job in zip(places.tolist(), jobs, strict=True):
+            cohort.held[p] = np.concatenate([job.ids, ids[p, : counts[p]]])
         return [
             Sampled(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy(), entropies[p, : counts[p]].copy())
             for p in places.tolist()
@@ -159,19 +183,15 @@ class TransformersBackend:
     def _seat(self, jobs: Sequence[Job], room: int) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
         """The cohort that serves these jobs, and each job's row in it."""
         cohort = self._cohort
-        index = {key: row for row, key in enumerate(cohort.keys)} if cohort else {}
-        if cohort is not None and all(job.key in index and cohort.seen[index[job.key]] < len(job.ids) for job in jobs):
-            places = np.array([index[job.key] for job in jobs], np.int64)
-            width = max(len(job.ids) - int(cohort.seen[place]) for place, job in zip(places, jobs, strict=True))
+        places = cohort.continued_by(jobs) if cohort is not None else None
+        if cohort is not None and places is not None:
             if not self._static:
-                if len(places) < len(cohort.seen) or (places != np.arange(len(places))).any():
-                    keep = torch.from_numpy(places).to(self.device)
-                    cohort.cache.batch_select_indices(keep)
-                    cohort.mask = cohort.mask[keep]
-                    cohort.seen, cohort.keys = cohort.seen[places], [job.key for job in jobs]
+                if places != list(range(len(cohort.seen))):
+                    cohort.keep(places, torch.tensor(places, device=self.device))
                 return cohort, np.arange(len(jobs))
+            width = max(len(job.ids) - int(cohort.seen[place]) for place, job in zip(places, jobs, strict=True))
             if cohort.used + width + room <= cohort.mask.shape[1] and 2 * len(jobs) > len(cohort.seen):
-                return cohort, places
+                return cohort, np.array(places, np.int64)
         return self._fresh(jobs, room), np.arange(len(jobs))
 
     def _fresh(self, jobs: Sequence[Job], room: int) -> _Cohort:
@@ -185,6 +205,7 @@ class TransformersBackend:
         self._cohort = _Cohort(
             keys=[job.key for job in jobs],
             seen=np.zeros(rows, np.int64),
+            held=[np.zeros(0, np.int32)] * rows,
             mask=torch.zeros((rows, slots), dtype=torch.bool, device=self.device),
             used=0,
             cache=cache,

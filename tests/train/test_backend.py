@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +12,11 @@ import torch
 from creditflow.agents.backends.base import Job, Sampled, Sampling
 from creditflow.agents.backends.draw import draw
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.pretrained import Speech
 from creditflow.envs.errors import ConfigError
+from creditflow.train.rollout import play_group
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.wrappers.group_env import GroupEnv
 
 ENDS = frozenset({1})
 Ids = np.ndarray[Any, np.dtype[np.int32]]
@@ -63,6 +66,55 @@ def test_sampled_logprobs_are_those_of_a_plain_forward_pass(
     for row in episodes(backend, Sampling(max_new_tokens=6, temperature=temperature)):
         for ids, sampled in row:
             assert np.allclose(sampled.logprobs, scored(model, ids, sampled.ids, temperature), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_another_prompt_under_a_known_key_does_not_go_on_with_what_is_cached(
+    model: Any, cache: Literal["dynamic", "static"]
+) -> None:
+    backend, rng = TransformersBackend(model, cache=cache), np.random.default_rng(7)
+    sampling = Sampling(max_new_tokens=6)
+    before: list[Ids] = []
+    for turn in range(4):
+        prompts = [rng.integers(5, 250, 20 * (turn + 1) + i).astype(np.int32) for i in range(3)]
+        if turn == 2:  # one of them goes on with its conversation, as if the others' windows alone had moved
+            prompts[0] = np.concatenate([before[0], prompts[0]])
+        jobs = [Job(i, ids, rng.random(6)) for i, ids in enumerate(prompts)]
+        before = []
+        for ids, sampled in zip(prompts, backend.generate(jobs, sampling, ENDS), strict=True):
+            assert np.allclose(sampled.logprobs, scored(model, ids, sampled.ids), atol=1e-4, rtol=0)
+            before.append(np.concatenate([ids, sampled.ids]))
+
+
+@pytest.mark.parametrize("history", ["append", "window"])
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
+    history: Literal["append", "window"], cache: Literal["dynamic", "static"]
+) -> None:
+    config = ScratchConfig(
+        hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vocabulary=280, init=0.2, positions=4096
+    )
+    tokenizer = build_tokenizer(["go left or right"] * 4, config)
+    model = build_model(config, tokenizer, seed=3)
+    inner, spied = TransformersBackend(model, cache=cache), 0
+
+    class Spy:
+        version, context = inner.version, inner.context
+
+        def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+            nonlocal spied
+            answers = inner.generate(jobs, sampling, end_ids)
+            for job, sampled in zip(jobs, answers, strict=True):
+                assert np.allclose(sampled.logprobs, scored(model, job.ids, sampled.ids), atol=1e-4, rtol=0)
+                spied += 1
+            return answers
+
+    agent = Speech(history=history).agent(Spy(), tokenizer, Sampling(max_new_tokens=8), name="spied")
+    env = GroupEnv("sokoban", size=2, max_steps=4)
+    tasks = env.members[0].base.tasks
+    for task_id in list(tasks.task_ids())[:2]:  # the second task's episodes come under the same keys
+        play_group(env, agent, tasks.get(task_id), seed=0)
+    assert spied > 8
 
 
 def test_the_cache_never_decides_a_token(model: Any) -> None:
