@@ -45,7 +45,9 @@ def toy_choice(index: int, prompt: list[int], ids: list[int], temperature: float
         "logprobs": {
             "tokens": [f"token_id:{i}" for i in ids],
             "token_logprobs": scores,
-            "top_logprobs": [{f"token_id:{i}": x} for i, x in zip(ids, scores, strict=True)],
+            "top_logprobs": [
+                {f"token_id:{i}": x, f"token_id:{i + 500}": 4.0 * x} for i, x in zip(ids, scores, strict=True)
+            ],
         },
     }
 

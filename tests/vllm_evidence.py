@@ -125,6 +125,7 @@ def _wrong(model: Any, backend: Any) -> dict[str, float]:
     """The probe's difference after pushes that are made to fail; above the tolerance each would have ended the run."""
     from creditflow.agents.backends import vllm_worker
     from creditflow.agents.backends.base import WeightPushError
+    from creditflow.agents.backends.vllm_trained import tensors_in
 
     def differs(place: Any, name: str, instead: Callable[..., Any]) -> float:
         whole = getattr(place, name)
@@ -141,8 +142,8 @@ def _wrong(model: Any, backend: Any) -> dict[str, float]:
         return number
 
     return {
-        "weights not sent": differs(backend.engine, "load", lambda folder: None),
-        "prefix cache kept": differs(backend.engine, "forget", lambda: False),
+        "weights not sent": differs(backend.engine, "load", tensors_in),
+        "prefix cache kept": differs(backend.engine, "forget", lambda: True),
         "output layer not packed again": differs(vllm_worker, "_repack_tied_head", lambda model: None),
     }
 

@@ -68,8 +68,8 @@ class Engine(Protocol):
         """What the engine makes of a fixed prompt, by the way that answers are made."""
         ...
 
-    def load(self, folder: str) -> None:
-        """Take over the weights in a folder."""
+    def load(self, folder: str) -> int:
+        """Take over the weights in a folder; returns how many tensors every worker read."""
         ...
 
     def forget(self) -> bool:

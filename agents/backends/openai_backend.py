@@ -8,7 +8,6 @@ they carry no token record, and that is said once.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -29,6 +28,7 @@ WHOLE: Final = {
     "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0,
     "return_token_ids": True, "return_tokens_as_token_ids": True,
 }  # fmt: skip
+MOST: Final = 5  # alternatives that servers give
 _log = logging.getLogger(__name__)
 
 
@@ -150,7 +150,7 @@ class OpenAIBackend:
             raise GenerationError(f"expected 1 to {sampling.max_new_tokens} tokens, got {len(ids)}")
         if not isinstance(logprobs, list) or len(logprobs) != len(ids):
             raise GenerationError(f"expected {len(ids)} log-probabilities, one a token; got {str(logprobs)[:80]}")
-        if not all(isinstance(x, float | int) and math.isfinite(x) and x < 1e-3 for x in logprobs):
+        if not all(map(_is_logprob, logprobs)):
             raise GenerationError(f"a log-probability must be a finite number ≤ 0, got {str(logprobs)[:80]}")
         return Sampled(
             np.array(ids, np.int32), np.array(logprobs, np.float32), exact=self._scaled[sampling.temperature]
@@ -170,17 +170,24 @@ class OpenAIBackend:
         return Sampled(ids, np.full(len(ids), np.nan, np.float32), exact=False)
 
     def _reports_at(self, temperature: float, request: Request) -> bool:
-        """Whether log-probabilities are those at the temperature: the most likely token's changes with it."""
-        best: list[float] = []
+        """Whether log-probabilities are those at the temperature: if so, gaps between tokens are divided by it.
+
+        Two answers of a server are never quite the same (coarse numbers, cached prefixes), so the gap must be much
+        nearer to the divided one than to the plain one.
+        """
+        rows = []
         for one in (1.0, temperature):
-            [choice] = self._post(self._body([request.ids], 1, one, 1))
-            row = ((choice.get("logprobs") or {}).get("top_logprobs") or [{}])[0] or {}
-            best.append(float(max(row.values(), default=math.nan)))
-        follows = abs(best[0] - best[1]) > 1e-4  # False for NaN
+            [choice] = self._post(self._body([request.ids], 1, one, 1) | {"logprobs": MOST})
+            rows.append(_best_tokens(choice))
+        common = sorted(set(rows[0]) & set(rows[1]), key=lambda token: rows[0][token])
+        follows = False
+        if len(common) > 1:
+            plain, warm = (row[common[-1]] - row[common[0]] for row in rows)
+            follows = 4.0 * abs(warm - plain / temperature) < abs(plain - plain / temperature)
         if not follows:
             self._say(
-                f"the server's log-probabilities are not those at temperature {temperature:g}: the episodes carry no "
-                "tokens or log-probabilities. vLLM: serve with --logprobs-mode processed_logprobs"
+                f"the server's log-probabilities are not seen to be those at temperature {temperature:g}: the episodes "
+                "carry no tokens or log-probabilities. vLLM: serve with --logprobs-mode processed_logprobs"
             )
         return follows
 
@@ -188,6 +195,21 @@ class OpenAIBackend:
         if text not in self._said:
             self._said.add(text)
             _log.warning("%s: %s", self._model, text)
+
+
+def _best_tokens(choice: dict[str, Any]) -> dict[str, float]:
+    """The first token's alternatives and their log-probabilities; {} if the server does not say them."""
+    scores = choice.get("logprobs")
+    rows = scores.get("top_logprobs") if isinstance(scores, dict) else None
+    row = rows[0] if isinstance(rows, list) and rows else None
+    if not isinstance(row, dict) or not all(map(_is_logprob, row.values())):
+        return {}
+    return {str(token): float(value) for token, value in row.items()}
+
+
+def _is_logprob(value: Any) -> bool:
+    """Whether it is a number from far below to 0; not of a size that no float holds."""
+    return isinstance(value, float | int) and -1e30 < value < 1e-3
 
 
 def _ids_in(tokens: Any) -> list[int] | None:

@@ -142,13 +142,13 @@ class VllmEngine:
         table = tuple({int(token): float(one.logprob) for token, one in row.items()} for row in answer.logprobs)
         return Probed(np.asarray(answer.token_ids, np.int32), table)
 
-    def load(self, folder: str) -> None:
-        """Take over the weights in a folder.
+    def load(self, folder: str) -> int:
+        """Take over the weights in a folder; returns how many tensors every worker read, the least if they differ.
 
         Raises:
             GenerationError: the worker failed.
         """
-        self._call("collective_rpc", "creditflow_load", args=(folder,))
+        return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
 
     def forget(self) -> bool:
         """Empty the prefix cache; whether it was emptied."""

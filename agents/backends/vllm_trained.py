@@ -1,7 +1,9 @@
 """vLLM sampling from a model that is being trained: weights pushed in place, and every push checked.
 
-A push that goes wrong is silent: an output layer that stays as it was, or cached prefixes of the old weights. So after
-each one both sides score the same probe prompt, and a difference ends the run.
+A push that goes wrong is silent: weights that nobody read, cached prefixes of the old ones, an output layer that stays
+as it was. So the workers must have read every tensor, the prefix cache must say that it was emptied, and after that both
+sides score the same probe prompt: a difference ends the run. The probe alone would not see the small step of one update
+in a coarser number format.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
 from creditflow.agents.backends.engine import Engine, Probed
@@ -24,7 +27,7 @@ from creditflow.agents.backends.vllm_backend import VllmBackend
 from creditflow.agents.backends.vllm_config import VllmConfig
 from creditflow.agents.backends.vllm_release import vllm_release
 
-__all__ = ["VllmTrainedBackend", "probe_differences", "push_folder"]
+__all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
 
 PROBE_TOKENS: Final = 4
 # allowed differences of a log-probability: the largest in float32, the mean in anything coarser, where single unlikely
@@ -94,7 +97,7 @@ class VllmTrainedBackend:
         """Push the trained model's weights, forget what was computed with the old ones, and compare both sides.
 
         Raises:
-            WeightPushError: they differ.
+            WeightPushError: they differ, not every tensor was read, or the prefix cache was not emptied.
         """
         began = time.perf_counter()
         asleep, self._state = self._state == "asleep", "between two versions"
@@ -102,19 +105,26 @@ class VllmTrainedBackend:
             self.engine.wake("weights")
         with push_folder(self.model) as folder:
             _write_weights(self.model, folder)
-            self.engine.load(str(folder))
+            read, written = self.engine.load(str(folder)), tensors_in(folder)
         if asleep:
             self.engine.wake("kv_cache")
-        emptied = self.engine.forget()
+        named = version or "the trained model"
+        if read != written:
+            raise WeightPushError(f"of the {written} tensors of {named}'s weights the sampler read {read}")
+        if not self.engine.forget():
+            raise WeightPushError(
+                f"after pushing the weights of {named} the sampler's prefix cache could not be emptied: it would go on "
+                "from what older weights computed. Is something being sampled at this moment?"
+            )
         seconds = time.perf_counter() - began
         off = probe_differences(self.model, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
         difference = float(off.max() if self.engine.exact else off.mean()) if len(off) else float("nan")
         self.sync_numbers = {"push_seconds": seconds, "push_difference": difference}
         if not difference <= self._tolerance:  # NaN too
             raise WeightPushError(
-                f"after pushing the weights of {version or 'the trained model'} the sampler's log-probabilities differ "
-                f"by {difference:.2g} from the trained model's on the probe prompt, {self._tolerance:.2g} is allowed"
-                f"{'' if emptied else ' (its prefix cache could not be emptied)'}: it samples from other weights or from "
+                f"after pushing the weights of {named} the sampler's log-probabilities differ "
+                f"by {difference:.2g} from the trained model's on the probe prompt, {self._tolerance:.2g} is allowed: "
+                "it samples from other weights or from "
                 "old cached prefixes. Use generation.backend: transformers, or, if the sampler is merely coarser, a "
                 "larger generation.vllm.tolerance"
             )
@@ -160,6 +170,15 @@ def _write_weights(model: Any, folder: str) -> None:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+def tensors_in(folder: str) -> int:
+    """How many tensors the safetensors files in a folder hold."""
+    count = 0
+    for path in Path(folder).glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            count += len(file.keys())
+    return count
 
 
 def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:

@@ -61,8 +61,7 @@ class JsonClient:
         if not urls or timeout <= 0 or tries < 1 or backoff < 0 or max_bytes < 1:
             raise ConfigError("a client needs at least one URL, timeout > 0, tries ≥ 1, backoff ≥ 0 and max_bytes ≥ 1")
         for url in urls:
-            parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+            if not _is_url(url):
                 raise ConfigError(f"a server's URL looks like http://127.0.0.1:8000, got {str(url)[:80]!r}")
         self.urls = tuple(url.rstrip("/") for url in urls)
         self._timeout, self._tries, self._backoff, self._max_bytes = timeout, tries, backoff, max_bytes
@@ -122,6 +121,8 @@ class JsonClient:
         try:
             connection.connect()
             held.append(connection.sock)
+            if expired.is_set():  # while it connected, and there was nothing to shut yet
+                raise TimeoutError
             connection.request("GET" if data is None else "POST", parts.path or "/", data, self._headers)
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)
@@ -142,3 +143,12 @@ class JsonClient:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             raise _ExchangeError(f"the answer is no JSON: {error!s:.80}") from error
+
+
+def _is_url(url: Any) -> bool:
+    """Whether it names a host, and a port if any that there can be."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number, or too large a one
+        return False

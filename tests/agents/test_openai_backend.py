@@ -115,8 +115,31 @@ def test_log_probabilities_before_the_temperature_make_no_token_record(caplog: p
     with caplog.at_level(logging.WARNING):
         assert not ask(raw, sampling=warm)[0].exact
     assert "processed_logprobs" in caplog.text
+
+    def noisy(body: dict[str, Any]) -> Any:
+        return _shifted(raw(body), 2e-3 * (body["temperature"] < 1.0))
+
+    assert not ask(noisy, sampling=warm)[0].exact
     assert ask(raw, sampling=Sampling(max_new_tokens=8))[0].exact
     assert ask(toy, sampling=warm)[0].exact
+
+
+def _shifted(answer: dict[str, Any], by: float) -> dict[str, Any]:
+    """The answer of a server whose numbers are a little off, each by another amount."""
+    for choice in answer["choices"]:
+        for row in choice["logprobs"]["top_logprobs"]:
+            row.update({token: value - i * by for i, (token, value) in enumerate(row.items())})
+    return answer
+
+
+@pytest.mark.parametrize("rows", [None, [], [None], [{"token_id:7": "x"}], [{"token_id:7": -(10**400)}], {"a": 1}])
+def test_alternatives_that_are_no_numbers_make_no_token_record(rows: Any) -> None:
+    def odd(body: dict[str, Any]) -> Any:
+        answer = toy(body)
+        answer["choices"][0]["logprobs"]["top_logprobs"] = rows
+        return answer
+
+    assert not ask(odd, sampling=Sampling(max_new_tokens=8, temperature=0.7))[0].exact
 
 
 def _lying(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:

@@ -91,10 +91,12 @@ def test_three_pushes_arrive(pair: Any, shift: Callable[[Any], None]) -> None:
 def test_a_push_that_does_not_arrive_is_refused(
     pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from creditflow.agents.backends.vllm_trained import tensors_in
+
     model, backend = pair
     shift(model)
     with monkeypatch.context() as patched:
-        patched.setattr(backend.engine, "load", lambda folder: None)
+        patched.setattr(backend.engine, "load", tensors_in)
         with pytest.raises(WeightPushError, match=r"rl-7.* differ by"):
             backend.sync("rl-7")
     with pytest.raises(GenerationError, match="sync"):
@@ -109,6 +111,9 @@ def test_cached_prefixes_of_old_weights_are_noticed(
     with monkeypatch.context() as patched:
         patched.setattr(backend.engine, "forget", lambda: False)
         with pytest.raises(WeightPushError, match="could not be emptied"):
+            backend.sync()
+        patched.setattr(backend.engine, "forget", lambda: True)
+        with pytest.raises(WeightPushError, match="differ by"):
             backend.sync()
 
 
@@ -207,7 +212,7 @@ def test_a_coarser_sampler_is_held_to_a_coarser_tolerance(
     shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from creditflow.agents.backends.vllm_config import VllmConfig
-    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend, tensors_in
 
     model = made_model("qwen3", True)
     backend = VllmTrainedBackend(model, dtype="bfloat16", config=VllmConfig(kv_gib=0.25))
@@ -216,6 +221,6 @@ def test_a_coarser_sampler_is_held_to_a_coarser_tolerance(
         backend.sync(f"push-{number}")
         assert TOLERANCE < backend.sync_numbers["push_difference"] < 0.1
     shift(model)
-    monkeypatch.setattr(backend.engine, "load", lambda folder: None)
+    monkeypatch.setattr(backend.engine, "load", tensors_in)
     with pytest.raises(WeightPushError, match=r"0\.1 is allowed"):
         backend.sync("lost")
