@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.plain_text import plain_text
 
 __all__ = ["Chat", "PlainChat", "TemplateChat", "make_chat"]
 
@@ -56,7 +57,7 @@ class _Encoder:
     def __call__(self, text: str) -> Ids:
         ids = self._known.get(text)
         if ids is None:
-            ids = np.asarray(self.tokenizer.encode(text, add_special_tokens=False), np.int32)
+            ids = np.asarray(self.tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
             ids.flags.writeable = False
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()

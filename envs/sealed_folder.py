@@ -94,18 +94,20 @@ class SealedFolder:
     def _read_header(self, kind: str) -> dict[str, Any]:
         try:
             header = json.loads((self.path / HEADER).read_text(encoding="ascii"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{self.path}: its {HEADER} cannot be read ({error}); {self.remedy}") from error
         if not isinstance(header, dict) or header.get("format") != kind:
             raise DataError(f"{self.path}: expected a folder of format {kind!r}; {self.remedy}")
         if header.pop("checksum", None) != _header_checksum(header):
             raise DataError(f"{self.path}: {HEADER} was changed or damaged; {self.remedy}")
+        if not _names_files(header.get("files")):  # whoever writes a header can write its checksum too
+            raise DataError(f"{self.path}: {HEADER} must name files with their bytes and blake2b; {self.remedy}")
         return header
 
     def _check(self, name: str, entry: dict[str, Any]) -> None:
         path = self.path / name
-        if Path(name).name != name or not path.is_file():
-            raise DataError(f"{self.path}: the file {name!r} is missing; {self.remedy}")
+        if Path(name).name != name or "\0" in name or path.is_symlink() or not path.is_file():
+            raise DataError(f"{self.path}: the file {name!r} is missing, or no plain file; {self.remedy}")
         size = path.stat().st_size
         if size != entry["bytes"]:
             raise DataError(f"{path}: has {size} bytes, expected {entry['bytes']}; {self.remedy}")
@@ -140,9 +142,36 @@ class SealedFolder:
             raise DataError(f"{path}: {size} bytes hold no whole number of {dtype}; {self.remedy}")
         return np.memmap(path, dtype=dtype, mode="r") if size else np.empty(0, dtype)
 
+    def starts(self, name: str, total: int) -> NDArray[np.int64]:
+        """A file of int64 places that begin with 0, never fall, and end with ``total``.
+
+        Raises:
+            DataError: as ``array``; or they do not.
+        """
+        places = self.array(name, "<i8")
+        if not len(places) or places[0] or int(places[-1]) != total or (places[1:] < places[:-1]).any():
+            raise DataError(f"{self.path / name}: expected places from 0 up to {total}; {self.remedy}")
+        return places
+
+    def rows(self, name: str, below: int) -> NDArray[np.int32]:
+        """A file of int32 row numbers.
+
+        Raises:
+            DataError: as ``array``; or one is negative, or not below ``below``.
+        """
+        found = self.array(name, "<i4")
+        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < below:
+            raise DataError(f"{self.path / name}: expected row numbers from 0 to {below - 1}; {self.remedy}")
+        return found
+
     def blob(self, name: str, suffix: str = ".bin") -> Blob:
-        """A file of byte strings, with its offsets beside it."""
-        return Blob(self._file(name + suffix), self.array(f"{name}.offsets", "<i8"))
+        """A file of byte strings, with its offsets beside it.
+
+        Raises:
+            DataError: the header names no such files, or they do not fit together.
+        """
+        path = self._file(name + suffix)
+        return Blob(path, self.starts(f"{name}.offsets", path.stat().st_size))
 
     def _file(self, name: str) -> Path:
         if name not in self:
@@ -186,3 +215,11 @@ def _checksum(path: Path) -> str:
 def _header_checksum(header: dict[str, Any]) -> str:
     text = json.dumps(header, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+def _names_files(files: Any) -> bool:
+    """Whether it is a table of files as ``seal`` writes it."""
+    return isinstance(files, dict) and all(
+        isinstance(entry, dict) and type(entry.get("bytes")) is int and isinstance(entry.get("blake2b"), str)
+        for entry in files.values()
+    )

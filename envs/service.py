@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from creditflow.envs.errors import ConfigError, CreditflowError, MissingExtraError
@@ -70,15 +70,15 @@ class Batcher(Generic[AskedT, GivenT]):
     """Answers requests in batches in one thread, first come first served.
 
     Args:
-        answer: one result for each request of a batch.
+        answer: one result for each request of a batch; an exception as a result fails that request alone.
         limits: what it takes.
 
     Attributes:
         pending, served, refused: parts of requests.
     """
 
-    def __init__(self, answer: Callable[[Sequence[AskedT]], Sequence[GivenT]], limits: BatchLimits) -> None:
-        self._answer, self._limits = answer, limits
+    def __init__(self, answer: Callable[[Sequence[AskedT]], Sequence[GivenT | Exception]], limits: BatchLimits) -> None:
+        self._answer, self.limits = answer, limits
         self.pending = self.served = self.refused = 0
         self._pool = ThreadPoolExecutor(1, "serve")
         self._queue: asyncio.Queue[tuple[AskedT, int, asyncio.Future[GivenT]]] = asyncio.Queue()
@@ -102,30 +102,40 @@ class Batcher(Generic[AskedT, GivenT]):
             OverloadedError: too many parts wait already.
             TimeoutError: it took too long.
         """
-        if self.pending + parts > self._limits.pending:
-            self.refused += parts
-            raise OverloadedError
-        self.pending += parts
         future: asyncio.Future[GivenT] = asyncio.get_running_loop().create_future()
-        try:
+        with self._waiting(parts):
             self._queue.put_nowait((asked, parts, future))
-            given = await asyncio.wait_for(future, self._limits.seconds)
-        finally:
-            self.pending -= parts
+            given = await asyncio.wait_for(future, self.limits.seconds)
         self.served += parts
         return given
 
-    async def call(self, function: Callable[[], Any]) -> Any:
-        """Anything else, in the same thread."""
-        loop = asyncio.get_running_loop()
-        return await asyncio.wait_for(loop.run_in_executor(self._pool, function), self._limits.seconds)
+    async def call(self, function: Callable[[], Any], parts: int) -> Any:
+        """Anything else that counts as ``parts`` parts, in the same thread.
+
+        Raises:
+            OverloadedError, TimeoutError: as ``ask``.
+        """
+        with self._waiting(parts):
+            loop = asyncio.get_running_loop()
+            return await asyncio.wait_for(loop.run_in_executor(self._pool, function), self.limits.seconds)
+
+    @contextmanager
+    def _waiting(self, parts: int) -> Iterator[None]:
+        if self.pending + parts > self.limits.pending:
+            self.refused += parts
+            raise OverloadedError
+        self.pending += parts
+        try:
+            yield
+        finally:
+            self.pending -= parts
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             batch = [await self._queue.get()]
             size = batch[0][1]
-            while size < self._limits.batch and not self._queue.empty():
+            while size < self.limits.batch and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
                 size += batch[-1][1]
             batch = [entry for entry in batch if not entry[2].done()]  # the caller has given up
@@ -139,7 +149,11 @@ class Batcher(Generic[AskedT, GivenT]):
                         future.set_exception(error)
                 continue
             for (_, _, future), given in zip(batch, found, strict=True):
-                if not future.done():
+                if future.done():
+                    continue
+                if isinstance(given, Exception):
+                    future.set_exception(given)
+                else:
                     future.set_result(given)
 
 
@@ -188,8 +202,17 @@ def application(
         TimeoutError: failing(504, f"the {what} server took too long"),
         ClientDisconnect: failing(400, "the client is gone"),
         CreditflowError: failing(502),
+        Exception: failing(500, f"the {what} server met an error of its own"),
     }
-    routes = [Route(path, function, methods=[method]) for method, path, function in endpoints]
+
+    def timed(function: Callable[[Request], Awaitable[JSONResponse]]) -> Callable[[Request], Awaitable[JSONResponse]]:
+        async def within(request: Request) -> JSONResponse:
+            async with asyncio.timeout(batcher.limits.seconds):  # a body that drips in counts too
+                return await function(request)
+
+        return within
+
+    routes = [Route(path, timed(function), methods=[method]) for method, path, function in endpoints]
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
 

@@ -108,8 +108,8 @@ def stored_index(files: SealedFolder, ranks: NDArray[np.int32]) -> BM25:
         DataError: its files do not fit together.
     """
     terms = files.blob("terms")
-    starts = files.array("postings_starts.i8", "<i8")
-    rows, weights = files.array("postings_rows.i4", "<i4"), files.array("postings_weights.f4", "<f4")
-    if len(starts) != len(terms) + 1 or not len(rows) == len(weights) == int(starts[-1]):
+    rows, weights = files.rows("postings_rows.i4", len(ranks)), files.array("postings_weights.f4", "<f4")
+    starts = files.starts("postings_starts.i8", len(rows))
+    if len(starts) != len(terms) + 1 or len(rows) != len(weights):
         raise DataError(f"{files.path}: terms and postings do not fit together; {files.remedy}")
     return BM25(_StoredVocabulary(terms), starts, rows, weights, ranks)

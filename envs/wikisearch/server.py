@@ -73,7 +73,7 @@ def create_app(
     async def access(request: Request) -> JSONResponse:
         urls = access_request(await read_json(request, limits.body))
         limits.check(urls, "urls")
-        pages = await engine.call(lambda: [_page(retriever, url) for url in urls])
+        pages = await engine.call(lambda: [_page(retriever, url) for url in urls], len(urls))
         return JSONResponse({"result": pages})
 
     async def health(request: Request) -> JSONResponse:  # noqa: ARG001 - a route takes the request

@@ -15,7 +15,7 @@ from creditflow.envs.wikisearch.engines.embedded import EmbeddedBuilder, open_em
 from creditflow.envs.wikisearch.engines.jvm import checked_memory
 from creditflow.envs.wikisearch.retrieval import Passage
 
-__all__ = ["DiskCorpus", "open_store", "write_store"]
+__all__ = ["DiskCorpus", "open_store", "verify_store", "write_store"]
 
 FORMAT: Final = "wikisearch-index/3"
 
@@ -69,6 +69,17 @@ def _builder(engine: str, folder: Path, memory: str) -> IndexBuilder:
 def _bytes(memory: str) -> int:
     wanted = checked_memory(memory)
     return int(wanted[:-1]) << (30 if wanted.endswith("g") else 20)
+
+
+def verify_store(path: str | Path) -> SealedFolder:
+    """Compare every byte of an index folder with its checksums; large files are not compared when one is opened.
+
+    Raises:
+        DataError: what is missing or damaged.
+    """
+    files = SealedFolder(path, FORMAT, "build the index again")
+    files.verify()
+    return files
 
 
 def open_store(path: str | Path, memory: str = "", threads: int = 1) -> tuple[DiskCorpus, RowIndex]:

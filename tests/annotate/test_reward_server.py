@@ -273,6 +273,7 @@ class Fake:
         ({"rewards": [[0.1, 0.2, True], [0.1]]}, "are none"),
         ({"rewards": [[0.1, 0.2, float("nan")], [0.1]]}, "no probabilities"),
         ({"rewards": [[0.1, 0.2, 1.5], [0.1]]}, "no probabilities"),
+        ({"rewards": [[0.1, 0.2, 10**400], [0.1]]}, "no probabilities"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(answer: Any, message: str) -> None:

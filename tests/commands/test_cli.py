@@ -188,6 +188,7 @@ def test_data_lists_and_imports_and_verifies(tmp_path, capsys):
     assert "items" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
     assert main(["data", "verify", "webshop", str(tmp_path)]) == 3
+    assert main(["data", "verify", "wikisearch", str(tmp_path)]) == 3
 
 
 def test_data_builds_an_encyclopedia(tmp_path, capsys):

@@ -84,3 +84,11 @@ def test_a_turn_in_which_nothing_was_said_is_rated_and_a_log_without_texts_refus
     assert len(rater.success([rater.read_turns([replace(first, action="", parsed=False), last])])[0]) == 3
     with pytest.raises(DataError, match="turn 0 has no action"):
         rater.read_turns([replace(first, action=""), last])
+
+
+def test_a_lone_surrogate_which_json_can_carry_is_read_as_a_question_mark(tmp_path: Path) -> None:
+    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
+    np.testing.assert_array_equal(rater.read_text(f"find \ud800{MARK}").ids, rater.read_text(f"find ?{MARK}").ids)
+    first, last = episode()
+    odd, plain = (rater.read_turns([replace(first, action=f"look {one}"), last]) for one in ("\udfff", "?"))
+    np.testing.assert_array_equal(odd.ids, plain.ids)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.pretrained import require_torch
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
@@ -108,7 +109,7 @@ class LikelihoodAnnotator:
         return [self._encode(text + self._close) for text in (texts[:1] if self._which == "first" else texts)]
 
     def _encode(self, text: str) -> NDArray[np.int32]:
-        return np.asarray(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
+        return np.asarray(self._tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
 
     def _points(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
         """The histories before each own turn and after the last, with the cue."""

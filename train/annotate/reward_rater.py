@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.plain_text import plain_text
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.success_encoding import Encoded, EpisodeTooLongError
 from creditflow.train.annotate.success_model import open_success
@@ -67,7 +68,7 @@ class FolderRater:
         ids: list[int] = []
         places = []
         for piece in pieces[:-1]:
-            ids += tokenizer.encode(piece, add_special_tokens=False)
+            ids += tokenizer.encode(plain_text(piece), add_special_tokens=False)
             ids += [] if self._mark is None else [self._mark]
             if not ids:
                 raise DataError("the text begins with a placeholder: there is no step before it")

@@ -184,15 +184,19 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None) -> St
     limits = limits or RewardLimits()
     about = dict(rater.about)
 
-    def rate(batch: Sequence[_Asked]) -> list[list[list[float]]]:
+    def rate(batch: Sequence[_Asked]) -> list[list[list[float]] | Exception]:
         answers: list[list[list[float]]] = [[] for _ in batch]
+        failed: dict[int, Exception] = {}
         for kind in ("hazards", "success"):
             places = [(i, read) for i, asked in enumerate(batch) if asked.kind == kind for read in asked.read]
             rated = rater.hazards if kind == "hazards" else rater.success
             numbers = rated([read for _, read in places]) if places else []
             for (i, _), own in zip(places, numbers, strict=True):
-                answers[i].append(_plain(own))
-        return answers
+                try:
+                    answers[i].append(_plain(own))
+                except AnnotationError as error:
+                    failed[i] = error
+        return [failed.get(i, answer) for i, answer in enumerate(answers)]
 
     engine: Batcher[_Asked, list[list[float]]] = Batcher(rate, limits)
 
@@ -206,7 +210,7 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None) -> St
                     raise BadRequestError("value_error", ("body", key, i), str(error)[:300]) from error
             return tuple(done)
 
-        found: tuple[ReadT, ...] = await engine.call(every)
+        found: tuple[ReadT, ...] = await engine.call(every, len(given))
         return found
 
     async def get_reward(request: Request) -> JSONResponse:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.plain_text import plain_text
 from creditflow.train.annotate.success_names import by_origin
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
@@ -161,5 +162,5 @@ class Encoder:
         if found is None:
             if len(self._known) >= 65_536:
                 self._known.clear()
-            found = self._known[text] = tuple(self.tokenizer.encode(text, add_special_tokens=False))
+            found = self._known[text] = tuple(self.tokenizer.encode(plain_text(text), add_special_tokens=False))
         return found

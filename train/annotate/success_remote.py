@@ -182,7 +182,8 @@ def _numbers(given: Any, wanted: Sequence[int]) -> list[NDArray[np.float64]]:
             raise AnnotationError(f"the server owes {count} numbers for text {place} of the request, it sent {got}")
         if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
             raise AnnotationError(f"the server's numbers for text {place} of the request are none: {numbers!r:.80}")
-        array = np.array(numbers, np.float64)
+        # a whole number may be too large for any float
+        array = np.array([x if isinstance(x, float) or abs(x) <= 1 else np.inf for x in numbers], np.float64)
         if not ((array >= -CLEAR) & (array <= 1.0 + CLEAR)).all():  # NaN is neither
             raise AnnotationError(f"the server's numbers for text {place} are no probabilities: {numbers!r:.80}")
         out.append(np.clip(array, 0.0, 1.0))

@@ -21,7 +21,7 @@ from creditflow.train.commands.options import positive
 __all__ = ["add_arguments", "run"]
 
 IMPORTABLE = ("searchr1", "webshop")
-VERIFIABLE = ("webshop",)
+VERIFIABLE = ("webshop", "wikisearch")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.name == "searchr1":
         return _import_search_r1(args)
     if args.action == "verify":
-        from creditflow.envs.webshop.store import verify_store
-
-        header = verify_store(args.path)
-        print(f"{args.path}: whole; {len(header['files'])} files")
-        return 0
+        return _verify(args.name, args.path)
     from creditflow.envs.webshop.importing import import_webshop
 
     report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, progress=_told)
@@ -102,6 +98,19 @@ def _import_search_r1(args: argparse.Namespace) -> int:
         f"tag {report.without_tags}, unanswered {report.unanswered}, unread turns {report.unread}; "
         f"recorded exact match differs from ours in {report.disagreeing}"
     )
+    return 0
+
+
+def _verify(name: str, path: str) -> int:
+    if name == "webshop":
+        from creditflow.envs.webshop.store import verify_store
+
+        files = verify_store(path)["files"]
+    else:
+        from creditflow.envs.wikisearch.store import verify_store as verify_index
+
+        files = verify_index(path).header["files"]
+    print(f"{path}: whole; {len(files)} files")
     return 0
 
 

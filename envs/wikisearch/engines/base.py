@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.retrieval import Passage
 
-__all__ = ["ENGINES", "IndexBuilder", "Ranking", "RowIndex", "no_ranking", "plain_text"]
+__all__ = ["ENGINES", "IndexBuilder", "Ranking", "RowIndex", "no_ranking"]
 
 ENGINES: Final = ("bm25", "tantivy", "lucene")
 
@@ -57,8 +57,3 @@ class IndexBuilder(Protocol):
 def no_ranking() -> Ranking:
     """Nothing found."""
     return np.empty(0, np.int64), np.empty(0, np.float32)
-
-
-def plain_text(text: str) -> str:
-    """The text as engines in other languages take it: lone surrogates, which have no UTF-8, become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -20,10 +20,11 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.plain_text import plain_text
 from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.wikisearch.corpus import Corpus
 from creditflow.envs.wikisearch.disk_corpus import PASSAGES
-from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking, plain_text
+from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking
 from creditflow.envs.wikisearch.engines.java import find_jar, find_java
 from creditflow.envs.wikisearch.engines.jvm import DEFAULT_MEMORY, JavaMachine, checked_memory, java_machine
 from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError

@@ -1,0 +1,115 @@
+"""A sealed folder whose header or files are not what they should be is refused with a reason, whoever wrote it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.sealed_folder import HEADER, SealedFolder, _header_checksum, seal, write_blob
+from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.store import open_store, write_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "sealed"
+    path.mkdir()
+    write_blob(path, "texts", [b"one", b"", b"three"])
+    np.array([0, 2, 1], "<i4").tofile(path / "rows.i4")
+    seal(path, "toy/1", {})
+    return path
+
+
+def opened(path: Path) -> SealedFolder:
+    return SealedFolder(path, "toy/1", "write it again")
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the header and make it consistent again, as anybody can."""
+    header = json.loads((path / HEADER).read_text())
+    header.pop("checksum")
+    change(header)
+    (path / HEADER).write_text(json.dumps(header | {"checksum": _header_checksum(header)}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.update(files=["rows.i4"]),
+        lambda header: header.pop("files"),
+        lambda header: header["files"].update({"rows.i4": 3}),
+        lambda header: header["files"].update({"rows.i4": {}}),
+        lambda header: header["files"].update({"rows.i4": {"bytes": "12", "blake2b": "x"}}),
+    ],
+)
+def test_a_header_that_names_no_files_is_refused(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    rewrite(folder, change)
+    with pytest.raises(DataError, match="must name files"):
+        opened(folder)
+
+
+def test_a_header_too_deep_to_read_is_refused(folder: Path) -> None:
+    (folder / HEADER).write_text("[" * 100_000)
+    with pytest.raises(DataError, match="cannot be read"):
+        opened(folder)
+
+
+@pytest.mark.parametrize("name", ["../sealed/rows.i4", "a\0b", "", "."])
+def test_names_that_leave_the_folder_or_name_no_file_are_refused(folder: Path, name: str) -> None:
+    rewrite(folder, lambda header: header["files"].update({name: header["files"]["rows.i4"]}))
+    with pytest.raises(DataError, match="missing, or no plain file"):
+        opened(folder)
+
+
+def test_a_link_is_no_file_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    (folder / "rows.i4").rename(tmp_path / "elsewhere")
+    (folder / "rows.i4").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match="no plain file"):
+        opened(folder)
+
+
+def resealed(folder: Path, name: str, values: list[int], dtype: str) -> SealedFolder:
+    np.array(values, dtype).tofile(folder / name)
+    (folder / HEADER).unlink()
+    seal(folder, "toy/1", {})
+    return opened(folder)
+
+
+def test_a_blob_gives_its_byte_strings(folder: Path) -> None:
+    blob = opened(folder).blob("texts")
+    assert [blob[i] for i in range(len(blob))] == [b"one", b"", b"three"]
+
+
+@pytest.mark.parametrize("offsets", [[], [1, 3, 3, 8], [0, 3, 2, 8], [0, 3, 3, 9], [0, -1, 3, 8]])
+def test_offsets_that_do_not_lead_through_the_file_are_refused(folder: Path, offsets: list[int]) -> None:
+    with pytest.raises(DataError, match="places from 0 up to 8"):
+        resealed(folder, "texts.offsets", offsets, "<i8").blob("texts")
+
+
+@pytest.mark.parametrize("rows", [[-1, 0, 1], [0, 3, 1]])
+def test_rows_that_there_are_not_are_refused(folder: Path, rows: list[int]) -> None:
+    with pytest.raises(DataError, match="row numbers from 0 to 2"):
+        resealed(folder, "rows.i4", rows, "<i4").rows("rows.i4", 3)
+
+
+@pytest.mark.parametrize("name", ["postings_rows.i4", "by_id.i4"])
+def test_an_index_with_rows_that_there_are_not_does_not_open(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "index"
+    write_store(folder, [Passage(str(i), "t", f"word{i}", "t") for i in range(4)])
+    kind = json.loads((folder / HEADER).read_text())["format"]
+    facts = {
+        k: v for k, v in json.loads((folder / HEADER).read_text()).items() if k not in ("format", "files", "checksum")
+    }
+    rows = np.fromfile(folder / name, "<i4")
+    rows[0] = -1
+    rows.tofile(folder / name)
+    (folder / HEADER).unlink()
+    seal(folder, kind, facts)
+    with pytest.raises(DataError, match="row numbers"):
+        open_store(folder)
