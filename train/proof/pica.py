@@ -221,7 +221,7 @@ def _calibration(groups: Sequence[Group], annotator: Any) -> float:
 
 
 def _ablation(sizes: Sizes, split: Split, annotator: Any) -> dict[str, Any]:
-    """Means over the last quarter of iterations, with intervals over seeds and questions together."""
+    """Means over the last quarter of iterations, with intervals over questions, each with all its seeds."""
     tasks = questions(split.world, sizes.test, split.held_out)[: sizes.questions]
     options = env_options(split.world, sizes.test)
     late = max(1, sizes.iterations // 4)
@@ -234,8 +234,10 @@ def _ablation(sizes: Sizes, split: Split, annotator: Any) -> dict[str, Any]:
         row = {}
         for measure in ("f1", "turns"):
             curves = np.stack([getattr(arm, measure) for arm in arms])  # seeds, iterations + 1, questions
-            cells = curves[:, -late:].mean(axis=1).reshape(-1)
-            parts = [np.array([i]) for i in range(len(cells))]
+            late_means = curves[:, -late:].mean(axis=1)  # seeds, questions
+            cells = late_means.reshape(-1)
+            # a question is drawn with all its seeds: they met the same difficulty
+            parts = list(np.arange(late_means.size).reshape(late_means.shape).T)
             low, high = bootstrap(parts, partial(_mean, cells), rng=np.random.default_rng(1))
             row[measure] = {
                 "first": float(curves[:, 0].mean()), "late": float(cells.mean()), "low": low, "high": high,
