@@ -273,6 +273,21 @@ def test_schemes_over_annotations_are_refused_with_the_way_out(scheme: str) -> N
         ("critic.enable=true", "needs no critic"),
         ("actor_rollout_ref.rollout.top_p=0.9", "less than the whole distribution"),
         ("actor_rollout_ref.rollout.top_k=50", "less than the whole distribution"),
+        *(
+            (f"actor_rollout_ref.actor.policy_loss.loss_mode={name}", f"loss_mode={name} .* that turn's advantage")
+            for name in (
+                "geo_mean",
+                "gspo",
+                "sapo",
+                "gpg",
+                "clip_cov",
+                "kl_cov",
+                "cispo",
+                "dppo_tv",
+                "dro",
+                "bypass_mode",
+            )
+        ),
     ],
 )
 def test_settings_that_change_what_is_learned_are_refused(
