@@ -70,6 +70,31 @@ def test_two_different_rows_of_one_step_are_refused() -> None:
         advantages_of(data, scheme=credit.make("gigpo"))
 
 
+@pytest.mark.parametrize("steps", [[0, 2, 3, 0, 1, 0, 1], [1, 2, 3, 0, 1, 0, 1], [-1, 0, 1, 0, 1, 0, 1]])
+def test_missing_steps_are_refused(steps: list[int]) -> None:
+    with pytest.raises(TrajectoryError, match="counted from 0 without gaps"):
+        advantages_of(data_of(PATHS, WON, step=steps), scheme=credit.make("gigpo"))
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [("anchor_obs", "z"), ("next_obs", "z"), ("rewards", 1.0), ("is_action_valid", False), ("text_actions", "z")],
+)
+def test_copies_of_a_row_that_differ_are_refused(column: str, other: Any) -> None:
+    data = data_of(
+        PATHS, WON, step=[0, 1, 2, 0, 1, 0, 1], next_obs=["t", "u", "end", "v", "fin", "t", "end2"],
+        is_action_valid=[True] * 7, text_actions=["go"] * 7,
+    )  # fmt: skip
+    order = np.array([*range(7), 3])
+    for part in (data.batch, data.non_tensor_batch):
+        for name in part:
+            part[name] = part[name][order]
+    advantages_of(data, scheme=credit.make("gigpo"))
+    data.non_tensor_batch[column][7] = other
+    with pytest.raises(TrajectoryError, match="two different rows of step 0: "):
+        advantages_of(data, scheme=credit.make("gigpo"))
+
+
 def test_a_trajectory_in_two_groups_is_refused() -> None:
     data = data_of({"g": {"a": "s"}, "h": {"a": "s"}}, {"a": 0.0})
     with pytest.raises(TrajectoryError, match="in the groups 'g' and 'h'"):

@@ -103,7 +103,7 @@ class StepRows:
         step: (N,), number of the step in its episode. Without it the rows of a trajectory must stand in the order they
             were played (verl's ``balance_batch`` and ``adjust_batch`` shuffle and copy rows, so write it where the
             episode is played: ``batch.non_tensor_batch["step"] = np.full(batch_size, _step)``). With it, rows may stand
-            anywhere, and copies of a row count once in all statistics.
+            anywhere, copies of a row count once in all statistics, and steps run from 0 without gaps.
         valid: bool (N,), ``is_action_valid``; default all.
         actions: (N,), texts, for schemes that read them.
         success: bool (N,), the trajectory's; default: its summed reward is positive.
@@ -126,7 +126,7 @@ class StepRows:
 
         Raises:
             TrajectoryError: columns of unequal lengths; a trajectory in two groups; rows that are not in the order in
-                which they were played.
+                which they were played; missing steps; copies of a row that differ.
         """
         n = len(self.uid)
         for name in self.__slots__:
@@ -164,9 +164,27 @@ class StepRows:
         _, first, place = np.unique(steps, return_index=True, return_inverse=True)
         for i, p in zip(rows, place.tolist(), strict=True):
             one = rows[int(first[p])]
-            if anchor_key(self.anchor_obs[i]) != anchor_key(self.anchor_obs[one]):
-                raise TrajectoryError(f"trajectory {name!r} has two different rows of step {self.step[i]}")
+            if i != one and (column := self._difference(i, one)):
+                raise TrajectoryError(
+                    f"trajectory {name!r} has two different rows of step {self.step[i]}: {column} differs; copies of a "
+                    "row must be whole"
+                )
+        if not np.array_equal(steps[first], np.arange(len(first))):
+            raise TrajectoryError(
+                f"trajectory {name!r} has rows of the steps {steps[first].tolist()[:20]}: steps are counted from 0 without "
+                "gaps, and credit needs every step of an episode; call it before rows are dropped"
+            )
         return [rows[i] for i in first.tolist()], place.reshape(-1)
+
+    def _difference(self, i: int, other: int) -> str:
+        """The first column in which two rows that should be copies differ; "" if none does."""
+        for name, read in (
+            ("anchor_obs", anchor_key), ("next_obs", anchor_key), ("rewards", float), ("valid", bool), ("actions", str),
+        ):  # fmt: skip
+            column = getattr(self, name)
+            if column is not None and read(column[i]) != read(column[other]):
+                return name
+        return ""
 
     def _trajectory(self, uid: str, name: str, rows: list[int], rewards: NDArray[np.float64]) -> Trajectory:
         keys = [anchor_key(self.anchor_obs[i]) for i in rows]
