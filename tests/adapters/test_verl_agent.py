@@ -38,13 +38,39 @@ WON = {"a": 10.0, "b": 0.0, "c": 0.0}
 
 @pytest.mark.parametrize("name", ["grpo", "gigpo", "graphgpo", "rewardflow", "grouptd"])
 def test_the_four_columns_that_every_fork_has_are_enough(name: str) -> None:
-    advantages, returns = advantages_of(data_of(PATHS, WON), scheme=credit.make(name))
+    advantages, returns = advantages_of(data_of(PATHS, WON), scheme=credit.make(name), ordered=True)
     assert advantages.shape == (7, 3)
     assert advantages.dtype == np.float32
     assert not advantages[:, 2].any()
     assert (advantages[:, 0] == advantages[:, 1]).all()
     assert (returns == advantages).all()
     assert advantages[:3].sum() > 0.0 > advantages[3:].sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("gigpo", {}), ("graphgpo", {}), ("rewardflow", {}), ("grouptd", {}), ("grpo", {"semantics": "release"}),
+     ("rloo", {"stats_over": "first_turns"})],
+)  # fmt: skip
+def test_rows_whose_order_nothing_shows_are_refused(name: str, options: dict[str, Any]) -> None:
+    data, scheme = data_of(PATHS, WON), credit.make(name, **options)
+    with pytest.raises(TrajectoryError, match=r"reads the order of steps.*ordered=True"):
+        advantages_of(data, scheme=scheme)
+    stated, _ = advantages_of(data, scheme=scheme, ordered=True)
+    data.non_tensor_batch["step"] = np.array([0, 1, 2, 0, 1, 0, 1], object)
+    shown, _ = advantages_of(data, scheme=scheme)
+    np.testing.assert_array_equal(stated, shown)
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo"])
+def test_comparing_trajectories_needs_no_order_and_no_copy_counts(name: str) -> None:
+    data, scheme = data_of(PATHS, WON), credit.make(name)
+    wanted, _ = advantages_of(data, scheme=scheme)
+    order = np.array([4, 6, 1, 3, 0, 5, 2, 3, 0])
+    for part in (data.batch, data.non_tensor_batch):
+        for column in part:
+            part[column] = part[column][order]
+    np.testing.assert_array_equal(advantages_of(data, scheme=scheme)[0], wanted[order])
 
 
 def test_the_last_state_without_next_obs_is_nobody_elses() -> None:
@@ -102,7 +128,7 @@ def test_a_trajectory_in_two_groups_is_refused() -> None:
 
 
 def test_rewards_that_are_not_the_episodes_are_refused() -> None:
-    data = data_of(PATHS, WON)
+    data = data_of(PATHS, WON, step=[0, 1, 2, 0, 1, 0, 1])
     data.batch["token_level_rewards"][4, 1] -= 0.1  # a KL penalty, say, or an invalid step that the scheme knows not of
     with pytest.raises(TrajectoryError, match=r"row 4: .*use_kl_in_reward.*invalid_action_penalty_coef"):
         advantages_of(data, scheme=credit.make("gigpo"))

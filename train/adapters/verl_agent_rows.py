@@ -101,7 +101,7 @@ class StepRows:
         next_obs: (N,), the state after the step, as GraphGPO's fork records it. Without it the last state of a
             trajectory is not known: it counts as a state that no other trajectory visits.
         step: (N,), number of the step in its episode. Without it the rows of a trajectory must stand in the order they
-            were played (verl's ``balance_batch`` and ``adjust_batch`` shuffle and copy rows, so write it where the
+            were played, each once (verl's ``balance_batch`` and ``adjust_batch`` shuffle and copy rows, so write it where the
             episode is played: ``batch.non_tensor_batch["step"] = np.full(batch_size, _step)``). With it, rows may stand
             anywhere, copies of a row count once in all statistics, and steps run from 0 without gaps.
         valid: bool (N,), ``is_action_valid``; default all.
