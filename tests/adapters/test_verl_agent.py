@@ -137,6 +137,32 @@ def test_rewards_that_are_not_the_episodes_are_refused() -> None:
     advantages_of(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
 
 
+STEPS = [0, 1, 2, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("graphgpo", {}), ("rewardflow", {}), ("grouptd", {}), ("grpo", {"outcome": "success"}),
+     ("gigpo", {"outcome": "success"})],
+)  # fmt: skip
+def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, Any]) -> None:
+    scheme = credit.make(name, **options)
+    data = data_of(PATHS, {"a": 1.0, "b": 0.3, "c": 0.0}, step=STEPS)
+    with pytest.raises(TrajectoryError, match=r"between 0.3 and 1 do not tell; write .*'success'"):
+        advantages_of(data, scheme=scheme)
+    data.non_tensor_batch["success"] = np.array([True] * 3 + [False] * 4, object)
+    advantages_of(data, scheme=scheme)
+    advantages_of(data_of(PATHS, {"a": 10.0, "b": -0.3, "c": 0.0}, step=STEPS), scheme=scheme)  # these tell
+
+
+def test_the_score_without_success_is_the_reward_where_it_can_be_one() -> None:
+    scheme = credit.make("grpo", outcome="score", outcome_scale="none")
+    graded, _ = advantages_of(data_of(PATHS, {"a": 1.0, "b": 0.5, "c": 0.0}), scheme=scheme)
+    np.testing.assert_allclose(graded[[0, 3, 5], 0], [0.5, 0.0, -0.5])
+    with pytest.raises(TrajectoryError, match="between 2 and 3 do not tell"):
+        advantages_of(data_of(PATHS, {"a": 3.0, "b": 2.0, "c": 0.0}), scheme=scheme)
+
+
 def test_a_missing_column_and_a_column_of_another_length_are_named() -> None:
     data = data_of(PATHS, WON, step=[0, 1])
     with pytest.raises(TrajectoryError, match="step has 2 rows, uid has 7"):

@@ -29,8 +29,13 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key, numbers
 from creditflow.wrappers.canonical import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.gigpo import GiGPO
+from creditflow.wrappers.credit.graphgpo import GraphGPO
+from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.rewardflow import RewardFlow
+from creditflow.wrappers.credit.rloo import RLOO
 from creditflow.wrappers.credit.states import StateScheme
 
 __all__ = ["advantages_of", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
@@ -127,6 +132,8 @@ def compute_outcome_advantage(
             "trajectory stand in the order of time, without copies"
         )
     stepped = rows.stepped()
+    if success is None:
+        _check_outcomes(np.concatenate([np.zeros(1), *(one.arrays.returns for one in stepped.groups)]), scheme)
     _check_rewards(numbers(token_level_rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
     return _over_tokens(stepped.spread(scheme.assign_batch(stepped.groups)), response_mask, token_level_rewards)
 
@@ -201,6 +208,32 @@ def _numbered(names: list[Any]) -> NDArray[np.int32]:
 
 def _count(labels: NDArray[np.int32]) -> int:
     return int(labels.max()) + 1 if len(labels) else 0
+
+
+def _check_outcomes(returns: NDArray[np.float64], scheme: Scheme) -> None:
+    """Raise TrajectoryError if the scheme reads who succeeded, and episodes' rewards (M,) leave it open."""
+    paid = returns[returns > 0.0]
+    plain = not len(paid) or float(np.ptp(paid)) <= TOLERANCE * float(paid.max())  # nothing, or one and the same reward
+    graded = bool((returns >= 0.0).all() and (returns <= 1.0).all())
+    if plain or not (_reads_success(scheme) or (_outcome(scheme) == "score" and not graded)):
+        return
+    raise TrajectoryError(
+        f"scheme {scheme.name!r} reads who succeeded, and the batch has no success: rewards of episodes between "
+        f"{paid.min():g} and {paid.max():g} do not tell; write non_tensor_batch['success'], bool, in the rollout loop"
+    )
+
+
+def _outcome(scheme: Scheme) -> str:
+    return scheme.outcome if isinstance(scheme, OutcomeScheme) else ""
+
+
+def _reads_success(scheme: Scheme) -> bool:
+    by_rewards = (
+        isinstance(scheme, GRPO | RLOO | GiGPO)
+        or (isinstance(scheme, GraphGPO) and scheme.graph_success == "positive_return")
+        or (isinstance(scheme, RewardFlow) and scheme.propagation == "first_seen_rewards")
+    )
+    return not by_rewards or _outcome(scheme) == "success"
 
 
 def _check_rewards(

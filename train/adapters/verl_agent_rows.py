@@ -106,7 +106,8 @@ class StepRows:
             anywhere, copies of a row count once in all statistics, and steps run from 0 without gaps.
         valid: bool (N,), ``is_action_valid``; default all.
         actions: (N,), texts, for schemes that read them.
-        success: bool (N,), the trajectory's; default: its summed reward is positive.
+        success: bool (N,), the trajectory's; default: its summed reward is positive, and graded by that sum if it lies in
+            [0, 1].
         active: bool (N,), ``active_masks``: False for rows of finished episodes.
     """
 
@@ -199,7 +200,9 @@ class StepRows:
                         "shuffled or left out: give step, the number of each row's step in its episode"
                     )
             keys.append(after[-1])
-        won = float(rewards[rows].sum()) > 0.0 if self.success is None else bool(self.success[rows[-1]])
+        total = float(rewards[rows].sum())
+        won = total > 0.0 if self.success is None else bool(self.success[rows[-1]])
+        score = total if self.success is None and 0.0 <= total <= 1.0 else float(won)
         turns = tuple(
             Turn(
                 before,
@@ -213,5 +216,5 @@ class StepRows:
             for i, (before, after_) in zip(rows, pairwise(keys), strict=True)
         )
         return Trajectory(
-            name, uid, uid, turns, won, float(won), "success" if won else "env_limit", keys[-1], final_text_key=keys[-1]
+            name, uid, uid, turns, won, score, "success" if won else "env_limit", keys[-1], final_text_key=keys[-1]
         )
