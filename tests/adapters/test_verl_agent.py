@@ -135,6 +135,9 @@ def test_rewards_that_are_not_the_episodes_are_refused() -> None:
     valid = [True, True, True, True, False, True, True]
     data.non_tensor_batch["is_action_valid"] = np.array(valid, object)
     advantages_of(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
+    data.batch["token_level_rewards"][4, 1] += 0.1  # a fork that takes nothing off, under a scheme that does
+    with pytest.raises(TrajectoryError, match=r"row 4: .*an invalid step loses 0\.1"):
+        advantages_of(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
 
 
 STEPS = [0, 1, 2, 0, 1, 0, 1]

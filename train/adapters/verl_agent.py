@@ -239,15 +239,14 @@ def _reads_success(scheme: Scheme) -> bool:
 def _check_rewards(
     totals: NDArray[np.float64], groups: Any, group: NDArray[np.int64], turn: NDArray[np.int64], scheme: Scheme
 ) -> None:
-    """Raise TrajectoryError unless rows sum to their episode's reward, less at most the penalty of an invalid step."""
+    """Raise TrajectoryError unless rows sum to their episode's reward, less the penalty of an invalid step."""
     penalty = scheme.invalid_penalty if isinstance(scheme, OutcomeScheme) else 0.0
     for number, one in enumerate(groups):
         here = np.flatnonzero(group == number)
         owed = one.arrays.returns[one.arrays.trajectory][turn[here]]
         slack = TOLERANCE * np.maximum(1.0, np.abs(owed))
-        invalid = ~one.arrays.valid[turn[here]]
-        gap = owed - totals[here]
-        wrong = here[(np.abs(gap) > slack) & ~(invalid & (np.abs(gap - penalty) <= slack))]
+        lost = np.where(one.arrays.valid[turn[here]], 0.0, penalty)
+        wrong = here[np.abs(owed - totals[here] - lost) > slack]
         if len(wrong):
             i = int(wrong[0])
             raise TrajectoryError(
