@@ -98,7 +98,7 @@ class _Seat:
 
 @dataclass(slots=True)
 class _Table:
-    """One task: its episodes, branches last, how many tokens they wrote, and whether it cannot begin any more."""
+    """One task: its episodes, branches last, how many tokens they wrote, and whether it failed to begin one more."""
 
     task: Task
     seats: list[_Seat]
@@ -172,7 +172,7 @@ class Arena:
             decisions = agent.act([seat.view() for _, seat in running])
             for (table, seat), decision in zip(running, decisions, strict=True):
                 if self.branching.total:
-                    self._fork(table, seat, decision, agent, seed, iteration, spare)
+                    self._fork(table, seat, decision, agent, seed, iteration, trial, spare, report)
                 self._do(table, seat, decision, report)
             if on_turn is not None:
                 seats = [seat for table in tables for seat in table.seats]
@@ -231,11 +231,13 @@ class Arena:
         agent: Agent,
         seed: int,
         iteration: int,
+        trial: int,
         spare: Iterator[GroupEnv],
+        report: Report,
     ) -> None:
         """Let other episodes go on from before this decision, if it was an unsure one."""
         config, tokens, turn = self.branching, decision.tokens, seat.turn
-        if decision.stop is not None or tokens is None or not len(tokens.entropies):
+        if table.closed or decision.stop is not None or tokens is None or not len(tokens.entropies):
             return
         unsure = rise(tokens.entropies, config.first)
         if seat.unsure_at_first is None:
@@ -245,21 +247,29 @@ class Arena:
         recorder, task = seat.recorder, table.task
         for _ in range(min(config.per_turn, config.room(len(table.seats), table.written))):
             env, replica = next(spare), len(table.seats)
-            env.begin_branch(
-                recorder.base.get_state(),
-                task=dict(task.content),
-                parent=recorder.identity["trajectory_id"],
-                fork_turn=turn,
-                group_id=recorder.identity["group_id"],
-                replica=replica,
-                seed=seed,
-            )
+            try:
+                env.begin_branch(
+                    recorder.base.get_state(),
+                    task=dict(task.content),
+                    parent=recorder.identity["trajectory_id"],
+                    fork_turn=turn,
+                    group_id=recorder.identity["group_id"],
+                    replica=replica,
+                    seed=seed,
+                    trial=trial,
+                )
+            except CreditflowError:
+                raise  # as in ``_sit``
+            except Exception as error:  # noqa: BLE001 - as there: the group stays as large as it is
+                report.errors.append(f"{type(error).__name__}: {error}"[:300])
+                table.closed = True
+                return
             child = _Seat(
                 env,
                 0,
                 seat.observation,
                 seat.info,
-                episode_rng(seed, iteration, task.task_id, replica),
+                episode_rng(seed, iteration, task.task_id, replica, trial),
                 prefix=(*seat.prefix, *recorder.turns),
                 ahead=(*seat.ahead, *seat.tokens),
                 may_fork_at=turn + 1,  # what it decides here is drawn from what its parent's decision was drawn from

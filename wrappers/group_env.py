@@ -140,6 +140,7 @@ class GroupEnv:
         group_id: str,
         replica: int,
         seed: int,
+        trial: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a branch of another group's episode in the only member of this one.
 
@@ -147,7 +148,7 @@ class GroupEnv:
             snapshot: of the state that the branch begins in.
             task: what is played.
             parent, fork_turn: the trajectory it leaves, and before which of its turns.
-            group_id, replica, seed: of the record; the branch's chance is its own.
+            group_id, replica, seed, trial: of the record; the branch's chance is its own.
 
         Raises:
             ConfigError: this group has several members.
@@ -158,8 +159,9 @@ class GroupEnv:
         [member] = self.members
         name = f"{group_id}/{replica}"
         member.name_next(
-            group_id=group_id, trajectory_id=name, replica=replica, seed=seed, parent=parent, fork_turn=fork_turn
-        )
+            group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial, parent=parent,
+            fork_turn=fork_turn,
+        )  # fmt: skip
         member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
         start = member.branch(snapshot)
         self._running = (0,)

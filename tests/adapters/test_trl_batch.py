@@ -143,6 +143,9 @@ def test_plain_settings_pass() -> None:
         ({"use_liger_kernel": True}, "use_liger_kernel=True"),
         ({"mask_truncated_completions": True}, "mask_truncated_completions=True"),
         ({"importance_sampling_level": "sequence"}, "importance_sampling_level='sequence'"),
+        ({"top_entropy_quantile": 0.2}, "top_entropy_quantile=0.2"),
+        ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold=0.5"),
+        ({"delta": 2.0}, "delta=2.0"),
     ],
 )
 def test_settings_that_would_change_what_is_learned_from_are_refused(changes: dict[str, Any], words: str) -> None:

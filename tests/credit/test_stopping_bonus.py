@@ -8,6 +8,7 @@ whether to go on after the first turn, so that what going on is truly worth is k
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from creditflow import credit
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
 
 LENGTHS = (1, 2, 4, 7)
 BY_REWARDS = credit.names(given=())
@@ -54,27 +56,76 @@ class PerTurnNumber(Scheme):
         return Credit.of(group, outcome=np.zeros(len(group)), step=np.concatenate(parts))
 
 
+def mixed_world() -> Group:
+    """One goes on at a cost, one goes on for nothing, one stops; nobody succeeds."""
+    paid = {"stay": [0.0] + [-1.0] * 4, "go": [0.0] * 5, "stop": [0.0]}
+    return Group(tuple(leave(name, rewards, "failed") for name, rewards in paid.items()))
+
+
+def winning_world() -> Group:
+    """One stops without success, one goes on and succeeds, one goes on without success."""
+    return Group(
+        (
+            leave("stop", [0.0], "failed"),
+            leave("win", [0.0] * 4 + [1.0], "success"),
+            leave("go", [0.0] * 5, "failed"),
+        )
+    )
+
+
+def leave(name: str, rewards: list[float], end: StopReason) -> Trajectory:
+    """From the one start, then through states of his own."""
+    return walk(["start", *(f"{name}.{t + 1}" for t in range(len(rewards)))], end, rewards=rewards, name=name)
+
+
+# -- what must hold of a scheme that reads rewards and success only ----------------------------------------------------
+def further_turns_that_earn_nothing_are_worth_nothing(scheme: Scheme) -> None:
+    for first in (-1.0, 0.0, 2.0):
+        found = first_turns(scheme, world(first, 0.0))
+        assert found == [found[0]] * len(LENGTHS)
+    _, go, stop = first_turns(scheme, mixed_world())
+    assert go == pytest.approx(stop)
+
+
+def further_turns_that_cost_are_never_paid_for(scheme: Scheme) -> None:
+    found = first_turns(scheme, world(0.0, -1.0))
+    assert all(longer <= shorter for shorter, longer in itertools.pairwise(found))
+    stay, go, stop = first_turns(scheme, mixed_world())
+    assert stay <= go <= stop + 1e-12
+
+
+def going_on_in_vain_is_as_bad_as_stopping_in_vain(scheme: Scheme) -> None:
+    stop, win, go = first_turns(scheme, winning_world())
+    assert go == pytest.approx(stop)
+    assert win > stop
+
+
+RULES = (
+    further_turns_that_earn_nothing_are_worth_nothing,
+    further_turns_that_cost_are_never_paid_for,
+    going_on_in_vain_is_as_bad_as_stopping_in_vain,
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", BY_REWARDS)
+def test_no_scheme_over_rewards_pays_for_turns(name: str, rule: Callable[[Scheme], None]) -> None:
+    rule(credit.make(name))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_catches_centring_at_each_turn_number(rule: Callable[[Scheme], None]) -> None:
+    with pytest.raises(AssertionError):
+        rule(PerTurnNumber())
+
+
 def test_centring_at_each_turn_number_hides_what_further_turns_cost() -> None:
     # each further turn costs 1; the sum of baselines gives it back exactly
     assert first_turns(PerTurnNumber(), world(0.0, -1.0)) == [0.0] * len(LENGTHS)
     # and pays for turns that earn nothing, once others lose there
-    mixed = Group((*world(0.0, -1.0, (5,)).trajectories, world(0.0, 0.0, (1, 5)).trajectories[1]))
-    quick = walk(["start", "q.end"], "failed", rewards=[0.0], name="q")
-    stay, go, stop = first_turns(PerTurnNumber(), Group((*mixed.trajectories, quick)))
-    assert (stay, go, stop) == (-2.0, 2.0, 0.0)
-
-
-@pytest.mark.parametrize("name", BY_REWARDS)
-def test_further_turns_that_earn_nothing_are_worth_nothing(name: str) -> None:
-    for first in (-1.0, 0.0, 2.0):
-        found = first_turns(credit.make(name), world(first, 0.0))
-        assert found == [found[0]] * len(LENGTHS)
-
-
-@pytest.mark.parametrize("name", BY_REWARDS)
-def test_further_turns_that_cost_are_never_paid_for(name: str) -> None:
-    found = first_turns(credit.make(name), world(0.0, -1.0))
-    assert all(longer <= shorter for shorter, longer in itertools.pairwise(found))
+    assert first_turns(PerTurnNumber(), mixed_world()) == [-2.0, 2.0, 0.0]
+    # and charges for them, once others win there
+    assert first_turns(PerTurnNumber(), winning_world()) == [0.0, 0.5, -0.5]
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "gigpo"])

@@ -108,6 +108,28 @@ def test_a_branch_does_not_fork_again_before_its_own_first_turn_and_may_after() 
     assert all(b.fork_turn > own[b.parent].fork_turn for b in deep)
 
 
+def test_a_branch_that_cannot_begin_is_reported_and_costs_no_other_episode() -> None:
+    class Unwilling(SokobanEnv):
+        def set_state(self, snapshot: str) -> Any:
+            raise OSError("the server is gone")
+
+    made = arena(ALWAYS)
+    made._make_branch = lambda: GroupEnv(lambda: Unwilling(level=LEVEL, max_steps=6), size=1)
+    report = Report()
+    [group] = made.play(Speaker(range(9)), [task()], seed=0, report=report)
+    assert len(group) == 2
+    assert all(member.stop_reason != "env_error" for member in group.trajectories)
+    assert report.errors == ["OSError: the server is gone"]
+
+
+def test_branches_belong_to_their_trial_and_draw_their_own_chance_in_it() -> None:
+    groups = [arena(ALWAYS).play(Speaker(range(9)), [task()], seed=0, trial=trial)[0] for trial in (0, 1)]
+    assert all(member.trial == trial for trial, group in enumerate(groups) for member in group.trajectories)
+    answers = [[b.tokens.ids.tolist() for b in branches(group) if b.tokens] for group in groups]
+    assert all(answers)
+    assert answers[0] != answers[1]
+
+
 def test_a_branch_begins_where_its_parent_was_and_is_told_what_it_saw() -> None:
     speaker = Speaker(range(9))
     group = play(ALWAYS, speaker)

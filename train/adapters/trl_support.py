@@ -35,6 +35,9 @@ _NEEDED: Final[Mapping[str, tuple[Any, ...]]] = {
     "use_liger_kernel": (False,),
     "mask_truncated_completions": (False,),
     "importance_sampling_level": ("token",),
+    "top_entropy_quantile": (1.0,),
+    "off_policy_mask_threshold": (None,),
+    "delta": (None,),
 }
 
 

@@ -8,7 +8,8 @@ In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add on
         scheme = credit.make("grouptd", key="text")
         data.batch["advantages"], data.batch["returns"] = advantages_of(data, scheme=scheme)
 
-and, so that shuffled and copied rows are recognised, one line in its rollout loop, beside ``active_masks``::
+and, so that shuffled and copied rows are recognised, one line in its rollout loop, beside ``active_masks`` (without it
+only schemes that compare whole trajectories are served, or rows with ``next_obs``, or with your word ``ordered=True``)::
 
     batch.non_tensor_batch["step"] = np.full(batch_size, _step)
 
@@ -28,15 +29,21 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key, numbers
 from creditflow.wrappers.canonical import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.gigpo import GiGPO
+from creditflow.wrappers.credit.graphgpo import GraphGPO
+from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.rewardflow import RewardFlow
+from creditflow.wrappers.credit.rloo import RLOO
+from creditflow.wrappers.credit.states import StateScheme
 
 __all__ = ["advantages_of", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
 
 TOLERANCE = 1e-4  # relative, of the fork's float32 sums
 
 
-def advantages_of(data: Any, *, scheme: Scheme) -> tuple[Any, Any]:
+def advantages_of(data: Any, *, scheme: Scheme, ordered: bool = False) -> tuple[Any, Any]:
     """Advantages and returns of a fork's ``DataProto``.
 
     Args:
@@ -44,6 +51,7 @@ def advantages_of(data: Any, *, scheme: Scheme) -> tuple[Any, Any]:
             ``traj_uid``, ``anchor_obs``, ``rewards``; if there: ``next_obs``, ``step``, ``is_action_valid``,
             ``text_actions``, ``success``, ``active_masks``).
         scheme: any that needs no annotations.
+        ordered: as in ``compute_outcome_advantage``.
 
     Returns:
         Two (B, T) tensors, as the fork's own estimators return them.
@@ -72,6 +80,7 @@ def advantages_of(data: Any, *, scheme: Scheme) -> tuple[Any, Any]:
         actions=columns.get("text_actions"),
         success=columns.get("success"),
         active=columns.get("active_masks"),
+        ordered=ordered,
     )
 
 
@@ -90,6 +99,7 @@ def compute_outcome_advantage(
     actions: Any = None,
     success: Any = None,
     active: Any = None,
+    ordered: bool = False,
 ) -> tuple[Any, Any]:
     """Advantages (B, T) of a batch of steps under any scheme, twice, as forks return them.
 
@@ -100,9 +110,12 @@ def compute_outcome_advantage(
         anchor_obs, index, traj_index: (B,), state, group (``uid``) and trajectory (``traj_uid``).
         scheme: any that needs no annotations.
         next_obs, step, valid, actions, success, active: as ``StepRows`` takes them.
+        ordered: the caller's word that the rows of a trajectory stand in the order of time, each once. Needed where
+            neither ``step`` nor ``next_obs`` shows it, unless the scheme only compares whole trajectories.
 
     Raises:
-        TrajectoryError: rows do not fit together (see ``StepRows``); token rewards that are not the episodes'.
+        TrajectoryError: rows do not fit together (see ``StepRows``); nothing shows their order; token rewards that are
+            not the episodes'.
         ConfigError: the scheme needs annotations, or learns a critic.
     """
     if needed := (*scheme.needs, *scheme.requires_tokens, *scheme.task_fields):
@@ -111,7 +124,16 @@ def compute_outcome_advantage(
         uid=index, traj_uid=traj_index, anchor_obs=anchor_obs, rewards=step_rewards, next_obs=next_obs, step=step,
         valid=valid, actions=actions, success=success, active=active,
     )  # fmt: skip
+    if step is None and next_obs is None and not ordered and not _compares_trajectories(scheme):
+        raise TrajectoryError(
+            f"scheme {scheme.name!r} reads the order of steps, and rows with neither step nor next_obs do not show whether "
+            "they were shuffled or copied: write step in the rollout loop "
+            "(batch.non_tensor_batch['step'] = np.full(batch_size, _step)), or pass ordered=True if the rows of each "
+            "trajectory stand in the order of time, without copies"
+        )
     stepped = rows.stepped()
+    if success is None:
+        _check_outcomes(np.concatenate([np.zeros(1), *(one.arrays.returns for one in stepped.groups)]), scheme)
     _check_rewards(numbers(token_level_rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
     return _over_tokens(stepped.spread(scheme.assign_batch(stepped.groups)), response_mask, token_level_rewards)
 
@@ -159,6 +181,13 @@ def compute_gigpo_outcome_advantage(
     return _over_tokens(episode + step_advantage_w * compared, response_mask, token_level_rewards)
 
 
+def _compares_trajectories(scheme: Scheme) -> bool:
+    """Whether neither the order of a trajectory's rows nor a copy of one can change a number."""
+    if isinstance(scheme, StateScheme) or not isinstance(scheme, OutcomeScheme):
+        return False
+    return scheme.stats_over == "trajectories"
+
+
 def _clustered(groups: NDArray[np.int32], keys: list[str], threshold: float) -> NDArray[np.int32]:
     """int32 (N,): clusters of similar keys, each group by itself."""
     out = np.zeros(len(keys), np.int32)
@@ -181,18 +210,43 @@ def _count(labels: NDArray[np.int32]) -> int:
     return int(labels.max()) + 1 if len(labels) else 0
 
 
+def _check_outcomes(returns: NDArray[np.float64], scheme: Scheme) -> None:
+    """Raise TrajectoryError if the scheme reads who succeeded, and episodes' rewards (M,) leave it open."""
+    paid = returns[returns > 0.0]
+    plain = not len(paid) or float(np.ptp(paid)) <= TOLERANCE * float(paid.max())  # nothing, or one and the same reward
+    graded = bool((returns >= 0.0).all() and (returns <= 1.0).all())
+    if plain or not (_reads_success(scheme) or (_outcome(scheme) == "score" and not graded)):
+        return
+    raise TrajectoryError(
+        f"scheme {scheme.name!r} reads who succeeded, and the batch has no success: rewards of episodes between "
+        f"{paid.min():g} and {paid.max():g} do not tell; write non_tensor_batch['success'], bool, in the rollout loop"
+    )
+
+
+def _outcome(scheme: Scheme) -> str:
+    return scheme.outcome if isinstance(scheme, OutcomeScheme) else ""
+
+
+def _reads_success(scheme: Scheme) -> bool:
+    by_rewards = (
+        isinstance(scheme, GRPO | RLOO | GiGPO)
+        or (isinstance(scheme, GraphGPO) and scheme.graph_success == "positive_return")
+        or (isinstance(scheme, RewardFlow) and scheme.propagation == "first_seen_rewards")
+    )
+    return not by_rewards or _outcome(scheme) == "success"
+
+
 def _check_rewards(
     totals: NDArray[np.float64], groups: Any, group: NDArray[np.int64], turn: NDArray[np.int64], scheme: Scheme
 ) -> None:
-    """Raise TrajectoryError unless rows sum to their episode's reward, less at most the penalty of an invalid step."""
+    """Raise TrajectoryError unless rows sum to their episode's reward, less the penalty of an invalid step."""
     penalty = scheme.invalid_penalty if isinstance(scheme, OutcomeScheme) else 0.0
     for number, one in enumerate(groups):
         here = np.flatnonzero(group == number)
         owed = one.arrays.returns[one.arrays.trajectory][turn[here]]
         slack = TOLERANCE * np.maximum(1.0, np.abs(owed))
-        invalid = ~one.arrays.valid[turn[here]]
-        gap = owed - totals[here]
-        wrong = here[(np.abs(gap) > slack) & ~(invalid & (np.abs(gap - penalty) <= slack))]
+        lost = np.where(one.arrays.valid[turn[here]], 0.0, penalty)
+        wrong = here[np.abs(owed - totals[here] - lost) > slack]
         if len(wrong):
             i = int(wrong[0])
             raise TrajectoryError(

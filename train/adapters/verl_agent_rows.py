@@ -101,12 +101,13 @@ class StepRows:
         next_obs: (N,), the state after the step, as GraphGPO's fork records it. Without it the last state of a
             trajectory is not known: it counts as a state that no other trajectory visits.
         step: (N,), number of the step in its episode. Without it the rows of a trajectory must stand in the order they
-            were played (verl's ``balance_batch`` and ``adjust_batch`` shuffle and copy rows, so write it where the
+            were played, each once (verl's ``balance_batch`` and ``adjust_batch`` shuffle and copy rows, so write it where the
             episode is played: ``batch.non_tensor_batch["step"] = np.full(batch_size, _step)``). With it, rows may stand
-            anywhere, and copies of a row count once in all statistics.
+            anywhere, copies of a row count once in all statistics, and steps run from 0 without gaps.
         valid: bool (N,), ``is_action_valid``; default all.
         actions: (N,), texts, for schemes that read them.
-        success: bool (N,), the trajectory's; default: its summed reward is positive.
+        success: bool (N,), the trajectory's; default: its summed reward is positive, and graded by that sum if it lies in
+            [0, 1].
         active: bool (N,), ``active_masks``: False for rows of finished episodes.
     """
 
@@ -126,7 +127,7 @@ class StepRows:
 
         Raises:
             TrajectoryError: columns of unequal lengths; a trajectory in two groups; rows that are not in the order in
-                which they were played.
+                which they were played; missing steps; copies of a row that differ.
         """
         n = len(self.uid)
         for name in self.__slots__:
@@ -164,9 +165,27 @@ class StepRows:
         _, first, place = np.unique(steps, return_index=True, return_inverse=True)
         for i, p in zip(rows, place.tolist(), strict=True):
             one = rows[int(first[p])]
-            if anchor_key(self.anchor_obs[i]) != anchor_key(self.anchor_obs[one]):
-                raise TrajectoryError(f"trajectory {name!r} has two different rows of step {self.step[i]}")
+            if i != one and (column := self._difference(i, one)):
+                raise TrajectoryError(
+                    f"trajectory {name!r} has two different rows of step {self.step[i]}: {column} differs; copies of a "
+                    "row must be whole"
+                )
+        if not np.array_equal(steps[first], np.arange(len(first))):
+            raise TrajectoryError(
+                f"trajectory {name!r} has rows of the steps {steps[first].tolist()[:20]}: steps are counted from 0 without "
+                "gaps, and credit needs every step of an episode; call it before rows are dropped"
+            )
         return [rows[i] for i in first.tolist()], place.reshape(-1)
+
+    def _difference(self, i: int, other: int) -> str:
+        """The first column in which two rows that should be copies differ; "" if none does."""
+        for name, read in (
+            ("anchor_obs", anchor_key), ("next_obs", anchor_key), ("rewards", float), ("valid", bool), ("actions", str),
+        ):  # fmt: skip
+            column = getattr(self, name)
+            if column is not None and read(column[i]) != read(column[other]):
+                return name
+        return ""
 
     def _trajectory(self, uid: str, name: str, rows: list[int], rewards: NDArray[np.float64]) -> Trajectory:
         keys = [anchor_key(self.anchor_obs[i]) for i in rows]
@@ -181,7 +200,9 @@ class StepRows:
                         "shuffled or left out: give step, the number of each row's step in its episode"
                     )
             keys.append(after[-1])
-        won = float(rewards[rows].sum()) > 0.0 if self.success is None else bool(self.success[rows[-1]])
+        total = float(rewards[rows].sum())
+        won = total > 0.0 if self.success is None else bool(self.success[rows[-1]])
+        score = total if self.success is None and 0.0 <= total <= 1.0 else float(won)
         turns = tuple(
             Turn(
                 before,
@@ -195,5 +216,5 @@ class StepRows:
             for i, (before, after_) in zip(rows, pairwise(keys), strict=True)
         )
         return Trajectory(
-            name, uid, uid, turns, won, float(won), "success" if won else "env_limit", keys[-1], final_text_key=keys[-1]
+            name, uid, uid, turns, won, score, "success" if won else "env_limit", keys[-1], final_text_key=keys[-1]
         )

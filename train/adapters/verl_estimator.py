@@ -40,7 +40,7 @@ def estimate(
         config: ``algorithm`` of verl's config.
 
     Raises:
-        ConfigError: the scheme reads states, tasks or annotations.
+        ConfigError: the scheme reads states, tasks, annotations, success or validity.
         TrajectoryError: verl did not pass groups, or they are of unequal size.
     """
     settings = credit_settings(config)
@@ -64,6 +64,13 @@ def estimate(
 
 def _refuse_states(scheme: Scheme) -> None:
     if isinstance(scheme, OutcomeScheme) and not isinstance(scheme, StateScheme) and not scheme.task_fields:
+        for name, needed in (("outcome", "return"), ("invalid_penalty", 0.0)):
+            if (value := getattr(scheme, name)) != needed:
+                raise ConfigError(
+                    f"scheme {scheme.name!r} with {name}={value!r} reads who succeeded or which turns were invalid, and verl "
+                    f"passes neither to an estimator: set algorithm.creditflow.parameters.{name} to {needed!r}, or play "
+                    "with creditflow's agent loop and trainer step"
+                )
         return
     raise ConfigError(
         f"scheme {scheme.name!r} reads states or tasks, and verl passes neither to an estimator. They reach credit "

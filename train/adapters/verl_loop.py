@@ -36,7 +36,7 @@ from creditflow.agents.language_model import Conversations, decide
 from creditflow.agents.parsing import make_dialect
 from creditflow.agents.pretrained import Speech
 from creditflow.agents.tokens import join_tokens
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.play import Play
 from creditflow.train.adapters.verl_credit import NAME
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
@@ -102,13 +102,16 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         Raises:
             DataError: the row names no task.
         """
-        recorder, view = self._begin(row)
         turns: list[TurnTokens] = []
         faults: dict[int, str] = {}
         asked_at = int(row.get("global_steps", 0))
         # of an episode in which nothing is ever sampled
         versions: list[dict[str, Any]] = [{"min_global_steps": asked_at, "max_global_steps": asked_at}]
         seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
+        begun = self._begin(row)
+        if isinstance(begun, Trajectory):
+            return self._output(begun, _content(row) if self.scheme.task_fields else {}, turns, versions, seconds)
+        recorder, view = begun
         request = uuid4().hex  # one for the whole episode: verl's router then finds the server with its prefix
         while not recorder.finished:
             pending = self.talk.ask(view)
@@ -146,24 +149,30 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
                 turns.append(decision.tokens)
             view = View(observation, info, recorder.turns, recorder.base, view.rng)
             self._limit(recorder, turns)
-        return self._output(recorder, _marked(recorder.trajectory, faults), turns, versions, seconds)
+        task = payload(recorder.base.task, [recorder.base]) if self.scheme.task_fields else {}
+        return self._output(_marked(recorder.trajectory, faults), task, turns, versions, seconds)
 
-    def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View]:
-        """A fresh environment on the row's task."""
-        extra = row.get("extra_info") or {}
-        text = extra.get("task")
-        if not isinstance(text, str):
-            raise DataError(
-                "a row's extra_info.task must hold the task as JSON text; write the data set with "
-                f"python -m creditflow.train.adapters.verl_data; this row has {sorted(map(str, row))}"
-            )
-        task = json.loads(text)
+    def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View] | Trajectory:
+        """A fresh environment on the row's task; an episode without turns if it cannot begin."""
+        task = _content(row)
         uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
         replica = 0 if session is None else int(session)
         name = f"{uid}/{uuid4().hex if session is None else replica}"
         [recorder] = group_maker(self.play.env, 1, texts=bool(self.scheme.texts))().members
         recorder.name_next(group_id=uid, trajectory_id=name, replica=replica)
-        observation, info = recorder.reset(seed=member_seed(0, uid, replica), options={"task": task})
+        seed, task_id = member_seed(0, uid, replica), row["extra_info"].get("task_id")
+        try:
+            observation, info = recorder.reset(seed=seed, options={"task": task})
+        except CreditflowError:
+            raise  # a wrong task or wrong settings: nothing that other episodes would be spared
+        except Exception as error:
+            if not isinstance(task_id, str):  # the row does not say whose episode this would be
+                raise
+            _log.warning("%s could not begin: %s: %s", name, type(error).__name__, error)
+            nowhere = f"{name} #start"  # nobody else's state
+            return Trajectory(
+                name, uid, task_id, (), False, 0.0, "env_error", nowhere, nowhere, seed=seed, replica=replica
+            )
         rng = episode_rng(0, 0, info["task_id"], replica)
         return recorder, View(observation, info, (), recorder.base, rng)
 
@@ -189,14 +198,13 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
 
     def _output(
         self,
-        recorder: Recorder,
         played: Trajectory,
+        task: Mapping[str, Any],
         turns: list[TurnTokens],
         versions: Sequence[Mapping[str, Any]],
         seconds: dict[str, float],
     ) -> AgentLoopOutput:
         tokens = join_tokens(turns) if turns else None
-        task = payload(recorder.base.task, [recorder.base]) if self.scheme.task_fields else {}
         record = EpisodeRecord.of(replace(played, tokens=tokens), task)
         if tokens is None:  # verl needs a row: one masked token
             end = int(next(iter(sorted(self.talk.chat.end_ids))))
@@ -230,6 +238,18 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
 def _conversations(tokenizer: Any, speech: str) -> Conversations:
     """Shared by the episodes of a process: verl makes a loop object for every one of them."""
     return read_dataclass(Speech, json.loads(speech)).conversations(tokenizer)
+
+
+def _content(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The task that a row of the data set carries."""
+    text = (row.get("extra_info") or {}).get("task")
+    if not isinstance(text, str):
+        raise DataError(
+            "a row's extra_info.task must hold the task as JSON text; write the data set with "
+            f"python -m creditflow.train.adapters.verl_data; this row has {sorted(map(str, row))}"
+        )
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def _sampled(output: Any) -> Sampled:

@@ -115,34 +115,56 @@ class RayExecutor:
         """Wait until a unit has ended or an actor stands.
 
         Raises:
-            WorkerError: actors end before they stand, again and again.
+            WorkerError: actors end before they stand, again and again, or can never stand.
         """
-        from ray.exceptions import ObjectLostError, RayActorError, RaySystemError, WorkerCrashedError
-
         done = self._wait_for_one()
         if done in self._starting:
             actor = self._starting.pop(done)
-            try:
-                self._ray.get(done)
-            except (RayActorError, RaySystemError, WorkerCrashedError) as lost:
+            _, lost = self._get(done, actor)
+            if lost:
                 self._failed_starts += 1
                 if self._failed_starts >= TRIES:
-                    raise WorkerError(f"{TRIES} Ray actors in succession did not start: {lost}") from lost
+                    raise WorkerError(f"{TRIES} Ray actors in succession did not start: {lost}")
                 self._start()
                 return []
             self._failed_starts = 0
             self._idle.append(actor)
             return []
         unit, actor = self._under_way.pop(done)
-        try:
-            result, error = self._ray.get(done)
-        except (RayActorError, RaySystemError, WorkerCrashedError, ObjectLostError) as lost:
-            if isinstance(lost, ObjectLostError):  # the answer was lost with the node that kept it
-                self._ray.kill(actor)
+        answer, lost = self._get(done, actor)
+        if lost:
             self._start()
-            return [Event(unit, reason=f"Ray: {str(lost).splitlines()[0]}")]
+            return [Event(unit, reason=f"Ray: {lost.splitlines()[0]}")]
+        result, error = answer
         self._idle.append(actor)
         return [Event(unit, None if error else zlib.decompress(result).decode("ascii"), error)]
+
+    def _get(self, ref: Any, actor: Any) -> tuple[Any, str]:
+        """(an actor's answer, why it was lost); a lost actor is gone afterwards.
+
+        Raises:
+            WorkerError: no other actor would fare better.
+        """
+        from ray.exceptions import (
+            ActorUnschedulableError,
+            NodeDiedError,
+            ObjectLostError,
+            OutOfMemoryError,
+            RayActorError,
+            RaySystemError,
+            RuntimeEnvSetupError,
+            WorkerCrashedError,
+        )
+
+        try:
+            return self._ray.get(ref), ""
+        except (ActorUnschedulableError, RuntimeEnvSetupError) as error:
+            raise WorkerError(f"the Ray cluster cannot run an actor of this program: {error}") from error
+        except RayActorError as lost:
+            return None, str(lost) or type(lost).__name__
+        except (NodeDiedError, ObjectLostError, OutOfMemoryError, RaySystemError, WorkerCrashedError) as lost:
+            self._ray.kill(actor)  # it may live: the answer alone was lost, say with the node that kept it
+            return None, str(lost) or type(lost).__name__
 
     def _wait_for_one(self) -> Any:
         """What was finished first: a unit's or a starting actor's answer."""

@@ -81,6 +81,33 @@ def stopped() -> Iterator[list[int]]:
             os.kill(pid, signal.SIGKILL)
 
 
+class Failing:
+    """Ray, but for a number of answers that end in an error.
+
+    Args:
+        error: what is raised.
+        times: of how many answers.
+        starting: what actors say once they stand is lost, not the answers to units.
+    """
+
+    def __init__(self, error: Exception, *, times: int = 1, starting: bool = False) -> None:
+        self.error, self.left, self.starting = error, times, starting
+
+    def __getattr__(self, name: str) -> Any:
+        import ray
+
+        return getattr(ray, name)
+
+    def get(self, ref: Any) -> Any:
+        import ray
+
+        answer = ray.get(ref)
+        if self.left and isinstance(answer[0], int if self.starting else bytes):
+            self.left -= 1
+            raise self.error
+        return answer
+
+
 def call(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
     rollout.add_arguments(parser)
@@ -124,28 +151,47 @@ def test_a_lost_node_loses_and_doubles_nothing(
 def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
     cluster: Any, units: list[str], played: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import ray
     from ray.exceptions import ObjectLostError
 
     executor = RayExecutor(SPEC, 2, cluster.address)
     executor.nodes()  # all stand
 
-    class LosesOne:
-        left = 1
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(ray, name)
-
-        def get(self, ref: Any) -> Any:
-            answer = ray.get(ref)
-            if self.left and isinstance(answer[0], bytes):
-                self.left -= 1
-                raise ObjectLostError(ref.hex(), None, "")
-            return answer
-
-    executor._ray = LosesOne()
+    executor._ray = Failing(ObjectLostError("00" * 28, None, ""))
     assert list(run_units(executor, units)) == played
     assert "a worker was lost (Ray:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("starting", [True, False])
+@pytest.mark.parametrize("kind", ["OutOfMemoryError", "NodeDiedError"])
+def test_an_actor_that_ran_out_of_memory_or_lost_its_node_is_replaced(
+    cluster: Any, units: list[str], played: list[str], kind: str, starting: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray.exceptions
+
+    executor = RayExecutor(SPEC, 2, cluster.address)
+    executor._ray = Failing(getattr(ray.exceptions, kind)("node low on memory"), starting=starting)
+    assert list(run_units(executor, units)) == played
+    assert ("a worker was lost (Ray: node low on memory)" in capsys.readouterr().err) != starting
+    assert executor._ray.left == 0
+
+
+def test_actors_that_run_out_of_memory_again_and_again_are_told(cluster: Any, units: list[str]) -> None:
+    from ray.exceptions import OutOfMemoryError
+
+    executor = RayExecutor(SPEC, 1, cluster.address)
+    executor._ray = Failing(OutOfMemoryError("node low on memory"), times=9, starting=True)
+    with pytest.raises(WorkerError, match="3 Ray actors in succession did not start: node low on memory"):
+        list(run_units(executor, units))
+
+
+@pytest.mark.parametrize("kind", ["ActorUnschedulableError", "RuntimeEnvSetupError"])
+def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, units: list[str], kind: str) -> None:
+    import ray.exceptions
+
+    executor = RayExecutor(SPEC, 1, cluster.address)
+    executor._ray = Failing(getattr(ray.exceptions, kind)("no such label"), starting=True)
+    with pytest.raises(WorkerError, match=r"(?s)cannot run an actor.*no such label"):
+        list(run_units(executor, units))
 
 
 def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], played: list[str]) -> None:

@@ -249,6 +249,23 @@ def test_the_estimator_alone_refuses_what_it_cannot_see(scheme: str, batch_of: C
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [({"outcome": "success"}, "outcome"), ({"outcome": "score"}, "outcome"), ({"invalid_penalty": 0.1}, "invalid_pen")],
+)
+def test_the_estimator_alone_refuses_to_guess_success_and_validity(
+    parameters: dict[str, Any], name: str, batch_of: Callable[..., Any]
+) -> None:
+    from creditflow.train.adapters.verl_estimator import estimate
+
+    data = batch_of([GROUPS["one turn"]])
+    with pytest.raises(ConfigError, match=f"with {name}"):
+        estimate(
+            data.batch["rm_scores"], data.batch["response_mask"], index=data.non_tensor_batch["uid"],
+            config={"creditflow": {"scheme": "grpo", "parameters": parameters}},
+        )  # fmt: skip
+
+
 def test_the_estimator_refuses_groups_of_unequal_size(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl_estimator import estimate
 
@@ -273,6 +290,21 @@ def test_schemes_over_annotations_are_refused_with_the_way_out(scheme: str) -> N
         ("critic.enable=true", "needs no critic"),
         ("actor_rollout_ref.rollout.top_p=0.9", "less than the whole distribution"),
         ("actor_rollout_ref.rollout.top_k=50", "less than the whole distribution"),
+        *(
+            (f"actor_rollout_ref.actor.policy_loss.loss_mode={name}", f"loss_mode={name} .* that turn's advantage")
+            for name in (
+                "geo_mean",
+                "gspo",
+                "sapo",
+                "gpg",
+                "clip_cov",
+                "kl_cov",
+                "cispo",
+                "dppo_tv",
+                "dro",
+                "bypass_mode",
+            )
+        ),
     ],
 )
 def test_settings_that_change_what_is_learned_are_refused(

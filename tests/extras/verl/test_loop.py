@@ -136,6 +136,35 @@ def test_an_environment_that_fails_marks_its_episode_and_no_other(
     assert any(one.stop_reason == "env_error" and len(one.turns) == 1 for one in played)
 
 
+@pytest.mark.parametrize("lost", [{1}, {0, 1, 2, 3}])
+def test_an_environment_that_cannot_begin_marks_its_episode_and_no_other(
+    lost: set[int], play: Callable[..., Any], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from creditflow import credit
+    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.wrappers.recorder import Recorder
+
+    reset = Recorder.reset
+
+    def fails(self: Recorder, **options: Any) -> Any:
+        if self._names["group_id"] == "uid0" and self._names["replica"] in lost:
+            raise OSError("the game server is gone")
+        return reset(self, **options)
+
+    monkeypatch.setattr(Recorder, "reset", fails)
+    batch = play(speaker(tokenizer))
+    played = [record.trajectory for record in records(batch)]
+    assert {(one.group_id, one.replica) for one in played if one.stop_reason == "env_error"} == {
+        ("uid0", replica) for replica in lost
+    }
+    assert len({one.task_id for one in played}) == 2
+    for one, mask in zip(played, batch.batch["response_mask"], strict=True):
+        assert bool(one.turns) == bool(mask.any()) == (one.stop_reason != "env_error")
+    assign_advantages(batch, credit.make("graphgpo"), size=4)
+    none = ~batch.batch["response_mask"].bool()
+    assert not batch.batch["advantages"][none].any()
+
+
 def test_threads_play_the_same_episodes(
     play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
 ) -> None:
