@@ -63,7 +63,7 @@ def make_openai_agent(
     *,
     sampling: Sampling | None = None,
     speech: Speech | None = None,
-    device: str = "auto",  # noqa: ARG001 - the server has its own
+    device: str = "auto",
     client: Client | None = None,
 ) -> LanguageModelAgent:
     """The agent ``openai:URL#MODEL``.
@@ -71,15 +71,17 @@ def make_openai_agent(
     Args:
         argument: what stands behind ``openai:``.
         sampling, speech: as ``make_hf_agent`` takes them.
-        device: of no use here.
+        device: only "auto": the server has its own.
         client: replaces the client, in tests.
 
     Raises:
-        ConfigError: a malformed argument, a model that the server does not have, or no tokenizer at hand.
+        ConfigError: a malformed argument, a device, a model that the server does not have, or no tokenizer at hand.
         GenerationError: the server does not answer.
         MissingExtraError: transformers, which tokenizers come with, is not installed.
     """
     url, model, given = parse_served(argument)
+    if device != "auto":
+        raise ConfigError(f"a served model runs where its server does: leave the device out, got {device!r}")
     if find_spec("transformers") is None:
         raise MissingExtraError("transformers", "train")
     if client is None:

@@ -56,8 +56,9 @@ class ReactAgent:
         """The same agent, sampled in another way."""
         return type(self)(self.model.with_sampling(sampling))
 
-    def lessons(self, view: View) -> str:  # noqa: ARG002 - a first trial has none
-        """What the prompt says of earlier trials."""
+    def lessons(self, view: View) -> str:
+        """What the prompt says of earlier trials of this episode: nothing, unless a subclass keeps some."""
+        del view
         return ""
 
     def act(self, views: Sequence[View]) -> list[Decision]:

@@ -44,22 +44,22 @@ class BadRequestError(Exception):
 
 
 class BatchLimits(Protocol):
-    """How much a ``Batcher`` takes.
-
-    Attributes:
-        pending: parts that wait or run, over all requests.
-        batch: parts answered in one go, at least one request.
-        seconds: from arrival to answer.
-    """
+    """How much a ``Batcher`` takes."""
 
     @property
-    def pending(self) -> int: ...  # noqa: D102 - see the class
+    def pending(self) -> int:
+        """Parts that wait or run, over all requests."""
+        ...
 
     @property
-    def batch(self) -> int: ...  # noqa: D102 - see the class
+    def batch(self) -> int:
+        """Parts answered in one go, at least one request."""
+        ...
 
     @property
-    def seconds(self) -> float: ...  # noqa: D102 - see the class
+    def seconds(self) -> float:
+        """From arrival to answer."""
+        ...
 
 
 class OverloadedError(Exception):
@@ -141,17 +141,15 @@ class Batcher(Generic[AskedT, GivenT]):
             batch = [entry for entry in batch if not entry[2].done()]  # the caller has given up
             if not batch:
                 continue
-            try:
-                found = await loop.run_in_executor(self._pool, self._answer, [asked for asked, _, _ in batch])
-            except Exception as error:  # noqa: BLE001 - handed to every caller of the batch, who reports it
-                for _, _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            for (_, _, future), given in zip(batch, found, strict=True):
+            asked = [one for one, _, _ in batch]
+            [found] = await asyncio.gather(
+                loop.run_in_executor(self._pool, self._answer, asked), return_exceptions=True
+            )
+            answers = [found] * len(batch) if isinstance(found, BaseException) else found
+            for (_, _, future), given in zip(batch, answers, strict=True):
                 if future.done():
                     continue
-                if isinstance(given, Exception):
+                if isinstance(given, BaseException):
                     future.set_exception(given)
                 else:
                     future.set_result(given)
@@ -181,17 +179,16 @@ def application(
         raise MissingExtraError(f"starlette, which the {what} server runs on,", "serve") from error
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:  # noqa: ARG001 - the signature is starlette's
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         batcher.start()
         yield
         await batcher.stop()
 
-    async def bad_request(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - starlette's signature
-        assert isinstance(error, BadRequestError)  # noqa: S101 - registered for it alone
+    async def bad_request(_: Request, error: BadRequestError) -> JSONResponse:
         return JSONResponse({"detail": [{"type": error.kind, "loc": list(error.loc), "msg": str(error)}]}, error.status)
 
     def failing(status: int, text: str = "", **headers: str) -> Callable[..., Awaitable[JSONResponse]]:
-        async def answer(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - starlette's signature
+        async def answer(_: Request, error: Exception) -> JSONResponse:
             return JSONResponse({"detail": text or str(error)[:200]}, status, headers)
 
         return answer

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from shared_data import shared_files
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
@@ -110,6 +113,7 @@ def check_threads(engine: LocalRetriever) -> None:
     assert all(each == alone for each in found)
 
 
+CHECKS = [check_corpus, check_search, check_hostile, check_threads]
 HARMS = ["flip", "cut", "gone", "empty"]
 
 
@@ -130,3 +134,13 @@ def check_damage(folder: Path, copy: Path, harm: str) -> None:
             open_store(copy)
         file.write_bytes(whole)
     assert len(open_store(copy)[1]) == len(open_store(folder)[1])
+
+
+def real_questions() -> list[dict[str, Any]]:
+    """Multi-hop questions with the ids of their golden passages."""
+    rows: list[dict[str, Any]] = []
+    for name in ("2wiki", "musique", "hotpotqa"):
+        for file in shared_files(f"data/search/{name}.jsonl.gz"):
+            with gzip.open(file, "rt", encoding="utf-8") as lines:
+                rows += [json.loads(line) for line in lines]
+    return rows

@@ -7,6 +7,7 @@ the batch, but for rounding inside the model. What goes wrong in one episode mar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -197,7 +198,7 @@ class Arena:
                 identity = table.seats[0].recorder.identity
                 for _ in range(self.branching.room(len(table.seats), table.written)):
                     env, replica = next(spare), len(table.seats)
-                    try:
+                    with _beginning(report) as met:
                         start = env.begin_member(
                             task=dict(table.task.content),
                             group_id=identity["group_id"],
@@ -205,10 +206,7 @@ class Arena:
                             seed=seed,
                             trial=trial,
                         )
-                    except CreditflowError:
-                        raise  # as in ``_sit``
-                    except Exception as error:  # noqa: BLE001 - as there: the group stays as large as it is
-                        report.errors.append(f"{type(error).__name__}: {error}"[:300])
+                    if met:  # the group stays as large as it is
                         table.closed = True
                         break
                     rng = episode_rng(seed, iteration, table.task.task_id, replica, trial)
@@ -247,7 +245,7 @@ class Arena:
         recorder, task = seat.recorder, table.task
         for _ in range(min(config.per_turn, config.room(len(table.seats), table.written))):
             env, replica = next(spare), len(table.seats)
-            try:
+            with _beginning(report) as met:
                 env.begin_branch(
                     recorder.base.get_state(),
                     task=dict(task.content),
@@ -258,10 +256,7 @@ class Arena:
                     seed=seed,
                     trial=trial,
                 )
-            except CreditflowError:
-                raise  # as in ``_sit``
-            except Exception as error:  # noqa: BLE001 - as there: the group stays as large as it is
-                report.errors.append(f"{type(error).__name__}: {error}"[:300])
+            if met:  # as above
                 table.closed = True
                 return
             child = _Seat(
@@ -312,19 +307,33 @@ class Arena:
 
 def _sit(env: GroupEnv, task: Task, seed: int, iteration: int, trial: int, report: Report) -> list[_Seat]:
     """Begin a task in every member; [] if the environment cannot."""
-    try:
-        name = f"{task.task_id}#{iteration}" + (f".{trial}" if trial else "")
+    name = f"{task.task_id}#{iteration}" + (f".{trial}" if trial else "")
+    with _beginning(report) as met:
         starts = env.reset(task=dict(task.content), seed=seed, group_id=name, trial=trial)
-    except CreditflowError:
-        raise  # wrong tasks or settings: nothing that other tasks would be spared
-    except Exception as error:  # noqa: BLE001 - as above; there is no episode yet that could be marked
-        report.errors.append(f"{type(error).__name__}: {error}"[:300])
+    if met:
         report.lost_groups += 1
         return []
     return [
         _Seat(env, i, obs, info, episode_rng(seed, iteration, task.task_id, i, trial))
         for i, (obs, info) in enumerate(starts)
     ]
+
+
+@contextmanager
+def _beginning(report: Report) -> Iterator[list[str]]:
+    """Notes what an environment raises while an episode begins: there is none yet that could be marked.
+
+    Yields:
+        What was raised; empty while all is well.
+    """
+    met: list[str] = []
+    try:
+        yield met
+    except CreditflowError:
+        raise  # wrong tasks or settings: nothing that other tasks would be spared
+    except Exception as error:  # noqa: BLE001 - whatever an environment raises ends this beginning and is reported
+        met.append(f"{type(error).__name__}: {error}"[:300])
+        report.errors += met
 
 
 def _stop(seat: _Seat, reason: StopReason) -> None:

@@ -42,7 +42,8 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Any]]:
 
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 - no mapping: it cannot be iterated
+            names = file.keys()  # the file itself is no mapping
+            for name in names:
                 yield name, file.get_tensor(name)
 
 

@@ -76,7 +76,7 @@ def create_app(
         pages = await engine.call(lambda: [_page(retriever, url) for url in urls], len(urls))
         return JSONResponse({"result": pages})
 
-    async def health(request: Request) -> JSONResponse:  # noqa: ARG001 - a route takes the request
+    async def health(_: Request) -> JSONResponse:
         state = {"pending": engine.pending, "served": engine.served, "refused": engine.refused}
         return JSONResponse({"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **state})
 

@@ -8,11 +8,11 @@ plugins that fail, so the reason is logged here. ``VERL_USE_EXTERNAL_PLUGINS=non
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 
-try:  # the order matters to nobody; each module registers itself
-    import creditflow.train.adapters.verl_estimator
-    import creditflow.train.adapters.verl_loop
-    import creditflow.train.adapters.verl_trainer  # noqa: F401
+try:  # each module registers itself, in whatever order
+    for module in ("verl_estimator", "verl_loop", "verl_trainer"):
+        import_module(f"creditflow.train.adapters.{module}")
 except Exception as error:
     logging.getLogger(__name__).warning("creditflow is not available inside verl: %s", error)
     raise

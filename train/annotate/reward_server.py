@@ -230,7 +230,7 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None) -> St
         found = await engine.ask(_Asked("success", read), len(read))
         return JSONResponse({"success": found, "model": about["model"], "parameters": about["parameters"]})
 
-    async def health(request: Request) -> JSONResponse:  # noqa: ARG001 - a route takes the request
+    async def health(_: Request) -> JSONResponse:
         state = {"pending": engine.pending, "served": engine.served, "refused": engine.refused}
         return JSONResponse({"status": "ok", **about, **state})
 

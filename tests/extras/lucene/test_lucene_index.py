@@ -1,16 +1,25 @@
 """The Lucene engine in a real Java machine: own indexes, and those that somebody else made."""
 
-import gzip
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from retrieval_contract import HARMS, PASSAGES, check_corpus, check_damage, check_hostile, check_search, check_threads
-from shared_data import shared_file, shared_files
+from retrieval_contract import (
+    CHECKS,
+    HARMS,
+    PASSAGES,
+    check_corpus,
+    check_damage,
+    check_hostile,
+    check_search,
+    real_questions,
+)
+from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.wikisearch.corpus import MemoryCorpus, read_passages
@@ -38,10 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_it_does_what_every_engine_does(folder: Path, check: object, threads: int) -> None:
-    assert callable(check)
+def test_it_does_what_every_engine_does(folder: Path, check: Callable[[LocalRetriever], None], threads: int) -> None:
     check(LocalRetriever(*open_store(folder, threads=threads)))
 
 
@@ -56,11 +64,7 @@ def test_equal_scores_are_in_the_order_of_ids(tmp_path: Path) -> None:
 def test_the_default_engine_ranks_as_lucene_does(tmp_path: Path) -> None:
     path = shared_file("data/search/passages.jsonl.gz")
     write_store(tmp_path / "index", read_passages(path), "lucene")
-    questions = []
-    for name in ("2wiki", "musique", "hotpotqa"):
-        for file in shared_files(f"data/search/{name}.jsonl.gz"):
-            with gzip.open(file, "rt", encoding="utf-8") as rows:
-                questions += [json.loads(row)["question"] for row in rows]
+    questions = [row["question"] for row in real_questions()]
     ours, theirs = (open_corpus(str(p)).search(questions, 10) for p in (path, tmp_path / "index"))
     lists = [([h.passage.id for h in a], [h.passage.id for h in b]) for a, b in zip(ours, theirs, strict=True)]
     assert sum(len(set(a) & set(b)) for a, b in lists) >= 0.98 * sum(len(b) for _, b in lists)

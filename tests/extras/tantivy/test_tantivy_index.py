@@ -1,14 +1,19 @@
 """The tantivy engine on real index folders."""
 
 import argparse
-import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from retrieval_contract import HARMS, PASSAGES, check_corpus, check_damage, check_hostile, check_search, check_threads
-from shared_data import shared_file, shared_files
+from retrieval_contract import (
+    CHECKS,
+    HARMS,
+    PASSAGES,
+    check_damage,
+    real_questions,
+)
+from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.corpus import read_passages
@@ -31,10 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_it_does_what_every_engine_does(folder: Path, check: object, threads: int) -> None:
-    assert callable(check)
+def test_it_does_what_every_engine_does(folder: Path, check: Callable[[LocalRetriever], None], threads: int) -> None:
     check(LocalRetriever(*open_store(folder, threads=threads)))
 
 
@@ -112,11 +116,7 @@ def test_serve_search_builds_then_opens(tmp_path: Path) -> None:
 def test_it_finds_as_much_evidence_as_the_default_engine(tmp_path: Path) -> None:
     path = shared_file("data/search/passages.jsonl.gz")
     write_store(tmp_path / "index", read_passages(path), "tantivy")
-    questions = []
-    for name in ("2wiki", "musique", "hotpotqa"):
-        for file in shared_files(f"data/search/{name}.jsonl.gz"):
-            with gzip.open(file, "rt", encoding="utf-8") as rows:
-                questions += [json.loads(row) for row in rows]
+    questions = real_questions()
     share = []
     for engine in (open_corpus(str(tmp_path / "index")), open_corpus(str(path))):
         found = engine.search([row["question"] for row in questions], 10)

@@ -6,6 +6,7 @@ Everything runs on verl's own types and functions, on a CPU. The servers that wo
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import warnings
 from collections.abc import Callable
@@ -22,7 +23,7 @@ def verl_is_there() -> None:
     with warnings.catch_warnings():  # verl says which engines are not installed
         warnings.simplefilter("ignore")
         pytest.importorskip("verl", reason="verl is not installed: pip install 'creditflow[verl]'")
-        import verl.trainer.main_ppo  # noqa: F401
+        importlib.import_module("verl.trainer.main_ppo")
     import torch
 
     torch.set_num_threads(1)
