@@ -1,0 +1,26 @@
+"""The scheme of the recipe "add a credit scheme": the outcome against the group's mean, in units of reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.groups import Group
+
+__all__ = ["Centred"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centred(OutcomeScheme):
+    """A_i = R_i − mean R; the same number on every turn."""
+
+    name = "centred"
+    source = "the recipe in CONTRIBUTING.md"
+    presets = {"paper": {"outcome_scale": "none"}}
+    declares = frozenset({"permutation", "one_member_zero", "shift", "homogeneous"})
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        outcome, turn_part = self.outcome_part(group)
+        return Credit.of(group, outcome=outcome, step=turn_part - self.advantage_penalties(group))
