@@ -21,6 +21,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.device import pick_device
 from creditflow.train.engine import Arena, Budget
 from creditflow.train.logprobs import check_model
+from creditflow.train.recomputation import recompute_activations
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.settings import EnvConfig, TaskConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
@@ -149,7 +150,7 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
     if settings.model.gradient_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        recompute_activations(model)
     return model, tokenizer
 
 

@@ -1,4 +1,4 @@
-"""Everything a GPU has to prove, as one script for a bare machine: torch ≥ 2.11, transformers, no network.
+"""Everything a GPU has to prove, as one script for a bare machine: torch ≥ 2.13, transformers ≥ 5.4, no network.
 
   python -m creditflow.train.gpu --bundle build/wheels      # where there is a network: the pure wheels that must travel
   PYTHONPATH=src:build/wheels python -m creditflow.train.gpu --out figures.json

@@ -145,6 +145,7 @@ class TransformersBackend:
         rows = len(cohort.seen)
         block, real, positions = self._block(cohort, jobs, places)
         logits = self._feed(cohort, block, real, positions, self._forward)
+        self._check_length(cohort)
         draws = np.zeros((rows, sampling.max_new_tokens))
         draws[places] = [job.draws[: sampling.max_new_tokens] for job in jobs]
         uniform = torch.from_numpy(draws).to(self.device)
@@ -239,6 +240,14 @@ class TransformersBackend:
         visible = (cohort.mask[:, None, :] & past) | itself
         cohort.used += width
         return forward(ids, visible[:, None], positions, cohort.cache)
+
+    def _check_length(self, cohort: _Cohort) -> None:
+        """Before 5.4, transformers counts a static cache's slots whose key is not zero: padding may have zero keys."""
+        if self._static and (length := int(cohort.cache.get_seq_length())) != cohort.used:
+            raise ConfigError(
+                f"the static cache of this transformers release counts {length} tokens where it was given {cohort.used}, so it "
+                "would write over them; install transformers 5.4 or newer, or use cache='dynamic'"
+            )
 
     def _forward(self, ids: Any, visible: Any, positions: Any, cache: Any) -> Any:
         out = self.model(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from transformers import StaticCache
 
 from creditflow.agents.backends.base import Job, Sampled, Sampling
 from creditflow.agents.backends.draw import draw
@@ -66,6 +67,20 @@ def test_sampled_logprobs_are_those_of_a_plain_forward_pass(
     for row in episodes(backend, Sampling(max_new_tokens=6, temperature=temperature)):
         for ids, sampled in row:
             assert np.allclose(sampled.logprobs, scored(model, ids, sampled.ids, temperature), atol=1e-4, rtol=0)
+
+
+def test_a_static_cache_that_counts_other_tokens_than_it_was_given_is_refused(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before transformers 5.4, which counted the slots of the first row whose key is not zero."""
+
+    def slots_in_use(cache: StaticCache) -> Any:
+        layer: Any = cache.layers[0]
+        return layer.keys[0, 0].any(dim=-1).sum()
+
+    monkeypatch.setattr(StaticCache, "get_seq_length", lambda cache, *args: slots_in_use(cache))
+    with pytest.raises(ConfigError, match=r"counts 3 tokens where it was given 19, .*install transformers 5\.4"):
+        episodes(TransformersBackend(model, cache="static"), Sampling(max_new_tokens=6))
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])

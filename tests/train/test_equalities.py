@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from creditflow.train.batching import batches_of, plan
 from creditflow.train.logprobs import token_scores
 from creditflow.train.losses import LossConfig
 from creditflow.train.optimiser import make_optimiser
+from creditflow.train.recomputation import recompute_activations
 from creditflow.train.samples import Row, token_weights
 from creditflow.train.scored import Scored, score_rows
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
@@ -85,9 +87,30 @@ def test_splits_packing_and_chunks_leave_the_gradient_alone(
 
 def test_gradient_checkpointing_leaves_the_gradient_alone(model: Any, rows: list[Row]) -> None:
     _, expected = gradient(model, rows)
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    recompute_activations(model)
+    assert any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
     _, found = gradient(model, rows)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["activation", "gradient"])
+def test_recomputation_is_asked_for_under_the_name_that_the_release_of_transformers_has(name: str) -> None:
+    class Model:
+        """What one release offers; the newer ones warn of the older name, which they still have."""
+
+        def __init__(self) -> None:
+            self.asked: list[dict[str, Any]] = []
+            if name == "activation":
+                self.activation_checkpointing_enable = lambda **settings: self.asked.append(settings)
+
+        def gradient_checkpointing_enable(self, **settings: Any) -> None:
+            if name == "activation":
+                warnings.warn("renamed", FutureWarning, stacklevel=2)
+            self.asked.append(settings)
+
+    model = Model()
+    recompute_activations(model)
+    assert model.asked == [{f"{name}_checkpointing_kwargs": {"use_reentrant": False}}]
 
 
 def test_rows_without_gradient_are_skipped_and_leave_it_alone(model: Any, rows: list[Row]) -> None:

@@ -164,7 +164,7 @@ def test_negative_weights_are_refused() -> None:
 def test_a_model_learns_which_look_is_the_pivot(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    overrides = ("steps=150", "batch=12", "optimiser.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
+    overrides = ("steps=300", "batch=12", "optimiser.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
     trainer = trainer_of(data, *overrides)
     trainer.run()
     result = evaluate_success(trainer.model, trainer.train, "paper", 4096)
@@ -184,6 +184,18 @@ def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
     resumed.run()
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, resumed.model.state_dict()[name]), name
+
+
+def test_recomputed_activations_leave_a_run_alone(
+    data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
+) -> None:
+    kept = trainer_of(data)
+    kept.run()
+    data["out"] += "2"
+    recomputed = trainer_of(data, "model.gradient_checkpointing=true")
+    recomputed.run()
+    for name, weight in kept.model.state_dict().items():
+        torch.testing.assert_close(recomputed.model.state_dict()[name], weight, rtol=1e-5, atol=1e-6)
 
 
 def test_turns_together_raise_what_stood_before(

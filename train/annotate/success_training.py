@@ -35,6 +35,7 @@ from creditflow.train.failures import DivergedError
 from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser, set_learning_rate
 from creditflow.train.precision import autocast
+from creditflow.train.recomputation import recompute_activations
 from creditflow.train.scratch import build_model, build_tokenizer
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups
@@ -217,7 +218,7 @@ class SuccessTrainer:
             tokenizer = open_tokenizer(kept) if resumed else build_tokenizer(self._spoken(groups, words), model.scratch)
             backbone = build_model(model.scratch, tokenizer, seed=self.settings.seed, device=self.device)
         if model.gradient_checkpointing:
-            backbone.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            recompute_activations(backbone)
         return backbone, tokenizer
 
 
