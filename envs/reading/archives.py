@@ -22,7 +22,7 @@ from creditflow.envs.reading.limits import (
     MAX_MEMBER_BYTES,
     MAX_MEMBER_HEADERS,
 )
-from creditflow.envs.reading.streams import Unpacked
+from creditflow.envs.reading.streams import PackedError, Unpacked
 
 __all__ = ["iter_members"]
 
@@ -91,28 +91,38 @@ def iter_members(path: str | Path, wanted: Callable[[tarfile.TarInfo], str | Non
         DataError: not a readable archive, or beyond a limit.
     """
     path = Path(path)
-    with (
-        loading(f"{path}: not a readable tar archive; expected .tar, .tar.gz or .tar.xz"),
-        path.open("rb") as raw,
-        _unpacked(raw, path) as stream,
-    ):
-        fence = _Fence(stream, path)
-        with tarfile.open(fileobj=fence, mode="r|") as archive:  # type: ignore[call-overload]  # only read() is called
-            for count, member in enumerate(archive):
-                if count >= MAX_ARCHIVE_MEMBERS:
-                    raise DataError(f"{path}: holds more than {MAX_ARCHIVE_MEMBERS:,} members")
-                if member.issparse():
-                    raise DataError(f"{path}: {member.name!r:.120} is a sparse file, which is not read")
-                fence.move(member.offset_data + -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)
-                name = wanted(member)
-                if name is not None:
-                    yield name, _content(archive, member, path)
+    try:
+        with (
+            loading(f"{path}: not a readable tar archive; expected .tar, .tar.gz or .tar.xz"),
+            path.open("rb") as raw,
+            _unpacked(raw) as stream,
+        ):
+            fence = _Fence(stream, path)
+            with tarfile.open(fileobj=fence, mode="r|") as archive:  # type: ignore[call-overload]  # only read() is called
+                yield from _members(archive, fence, wanted, path)
+    except PackedError as error:
+        raise DataError(f"{path}: {error}") from error
 
 
-def _unpacked(raw: io.BufferedReader, path: Path) -> io.BufferedReader:
+def _members(
+    archive: tarfile.TarFile, fence: _Fence, wanted: Callable[[tarfile.TarInfo], str | None], path: Path
+) -> Iterator[tuple[str, bytes]]:
+    for count, member in enumerate(archive):
+        if count >= MAX_ARCHIVE_MEMBERS:
+            raise DataError(f"{path}: holds more than {MAX_ARCHIVE_MEMBERS:,} members")
+        if member.issparse():
+            raise DataError(f"{path}: {member.name!r:.120} is a sparse file, which is not read")
+        fence.move(member.offset_data + -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)
+        name = wanted(member)
+        if name is not None:
+            yield name, _content(archive, member, path)
+
+
+def _unpacked(raw: io.BufferedReader) -> io.BufferedReader:
     start = raw.peek(len(_XZ))
-    opener = _XzFile if start.startswith(_XZ) else gzip.open if start.startswith(_GZIP) else None
-    return raw if opener is None else io.BufferedReader(Unpacked(raw, opener, str(path)), _BLOCK)
+    if start.startswith(_XZ):
+        return io.BufferedReader(Unpacked(raw, _XzFile, "xz"), _BLOCK)
+    return io.BufferedReader(Unpacked(raw, gzip.open, "gzip"), _BLOCK) if start.startswith(_GZIP) else raw
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:

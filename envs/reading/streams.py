@@ -18,11 +18,25 @@ from typing import IO, Any, BinaryIO, Final
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.limits import ALLOWANCE, MAX_RATIO
 
-__all__ = ["Unpacked", "open_bytes", "open_text", "read_bytes", "read_lines", "read_text", "unpack_bytes"]
+__all__ = [
+    "PackedError",
+    "Unpacked",
+    "numbered_lines",
+    "open_bytes",
+    "open_text",
+    "read_bytes",
+    "read_lines",
+    "read_text",
+    "unpack_bytes",
+]
 
 _GZIP: Final = b"\x1f\x8b"
 _BUFFER: Final = 2**20
 DAMAGE: Final = (EOFError, OSError, zlib.error, lzma.LZMAError)
+
+
+class PackedError(DataError):
+    """Packed bytes are damaged or blow up; who knows the place puts it in front."""
 
 
 class _Counted:
@@ -38,16 +52,16 @@ class _Counted:
 
 
 class Unpacked(io.RawIOBase):
-    """What a decompressor gives, refused where it blows up; damage is a ``DataError``.
+    """What a decompressor gives, refused where it blows up.
 
     Args:
         raw: packed bytes.
         opener: of a file object, as ``gzip.open`` is.
-        name: of the file, for messages.
+        kind: of the packing, for messages.
     """
 
-    def __init__(self, raw: BinaryIO, opener: Any, name: str) -> None:
-        self._packed, self._name, self.count = _Counted(raw), name, 0
+    def __init__(self, raw: BinaryIO, opener: Any, kind: str) -> None:
+        self._packed, self._kind, self.count = _Counted(raw), kind, 0
         self._file = opener(self._packed, "rb")
 
     def readable(self) -> bool:
@@ -58,17 +72,17 @@ class Unpacked(io.RawIOBase):
         """The next bytes.
 
         Raises:
-            DataError: damaged, cut short, or blown up.
+            PackedError: damaged, cut short, or blown up.
         """
         try:
             data = self._file.read(len(buffer))
         except DAMAGE as error:
-            raise DataError(f"{self._name}: damaged or cut short ({error}): get or write it again") from error
+            raise PackedError(f"damaged {self._kind} data, or cut short ({error}); get or write it again") from error
         self.count += len(data)
         if self.count > ALLOWANCE and self.count > MAX_RATIO * self._packed.count:
-            raise DataError(
-                f"{self._name}: unpacks to more than {MAX_RATIO} times its size, which no honest file does; unpack it by "
-                "yourself if you trust it"
+            raise PackedError(
+                f"unpacks to more than {MAX_RATIO} times its size, which no honest file does; unpack it by yourself if "
+                "you trust it"
             )
         buffer[: len(data)] = data
         return len(data)
@@ -98,12 +112,15 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
         if path.suffix == ".gz" and not start:
-            raise DataError(f"{path}: an empty file is no gzip archive: was it cut short?")
+            raise DataError(f"{path}: an empty file, without a line, is no gzip archive: was it cut short?")
         if path.suffix != ".gz" and start != _GZIP:
             yield raw
             return
-        with io.BufferedReader(Unpacked(raw, gzip.open, str(path)), _BUFFER) as stream:
-            yield stream
+        with io.BufferedReader(Unpacked(raw, gzip.open, "gzip"), _BUFFER) as stream:
+            try:
+                yield stream
+            except PackedError as error:
+                raise DataError(f"{path}: {error}") from error
 
 
 @contextmanager
@@ -152,21 +169,28 @@ def read_lines(path: str | Path, longest: int, encoding: str = "utf-8") -> Itera
         DataError: as ``read_text``; or a line of more than ``longest`` characters.
     """
     with open_text(path, encoding) as stream:
-        number = 0
-        while True:
-            number += 1
-            where = f"{path}: line {number}"
-            try:
-                line = stream.readline(longest + 1)
-            except UnicodeDecodeError as error:
-                raise DataError(f"{where} or after: not {encoding.upper()} text ({error.reason})") from error
-            except OSError as error:
-                raise DataError(f"{where}: cannot be read: {error.strerror}") from error
-            if not line:
-                return
-            if len(line) > longest:
-                raise DataError(f"{where}: longer than {longest:,} characters")
-            yield where, line
+        yield from numbered_lines(stream, str(path), longest, encoding)
+
+
+def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """``read_lines`` of an open stream that messages call ``name``."""
+    number = 0
+    while True:
+        number += 1
+        where = f"{name}: line {number}"
+        try:
+            line = stream.readline(longest + 1)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{where} or after: not {encoding.upper()} text ({error.reason})") from error
+        except PackedError as error:
+            raise DataError(f"{where} or after: {error}") from error
+        except OSError as error:
+            raise DataError(f"{where}: cannot be read: {error.strerror}") from error
+        if not line:
+            return
+        if len(line) > longest:
+            raise DataError(f"{where}: longer than {longest:,} characters")
+        yield where, line
 
 
 def unpack_bytes(data: bytes, limit: int, where: str) -> bytes:
