@@ -19,17 +19,34 @@ from creditflow.envs.reading.limits import JSON, MAX_LINE, MAX_ROWS_FILE, Limits
 from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import read_lines, read_text
 
-__all__ = ["decode_json", "parse_json", "read_json", "read_json_lines", "read_json_rows"]
+__all__ = [
+    "RepeatedKeyError",
+    "decode_json",
+    "parse_json",
+    "read_json",
+    "read_json_lines",
+    "read_json_rows",
+    "unique_keys",
+]
 
 
-class _RepeatedKeyError(ValueError):
+class RepeatedKeyError(ValueError):
     """An object names a key twice."""
 
+    def __init__(self, key: str, line: int = 0) -> None:
+        super().__init__(f"the key {key!r:.80} occurs twice in one object" + (f" (line {line})" if line else ""))
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ (``object_pairs_hook`` of a decoder).
+
+    Raises:
+        RepeatedKeyError: they do not.
+    """
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _RepeatedKeyError
+        keys = [key for key, _ in pairs]
+        raise RepeatedKeyError(next(key for place, key in enumerate(keys) if key in keys[:place]))
     return found
 
 
@@ -37,7 +54,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
 
 
 def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
@@ -74,9 +91,8 @@ def decode_json(text: str) -> Any:
     """
     try:
         return _DECODER.decode(text)
-    except _RepeatedKeyError:
-        key, line = _repeated_key(text)
-        raise ValueError(f"the key {key!r:.80} occurs twice in one object (line {line})") from None
+    except RepeatedKeyError:
+        raise RepeatedKeyError(*_repeated_key(text)) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

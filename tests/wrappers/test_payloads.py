@@ -59,7 +59,9 @@ def test_a_group_with_two_payloads_is_refused() -> None:
 
 def test_by_task_the_documents_of_all_groups_are_joined() -> None:
     first = {"question": "?", "documents": {"d": "one"}}
-    [group] = read_groups(log({"task": first}, {"group_id": "h", "task": first | {"documents": {"e": "two"}}}), by="task")
+    [group] = read_groups(
+        log({"task": first}, {"group_id": "h", "task": first | {"documents": {"e": "two"}}}), by="task"
+    )
     assert group.task == {"question": "?", "documents": {"d": "one", "e": "two"}}
 
 
