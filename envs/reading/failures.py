@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from creditflow.envs.errors import CreditflowError, DataError
@@ -11,7 +11,7 @@ __all__ = ["loading"]
 
 
 @contextmanager
-def loading(what: str, kind: type[CreditflowError] = DataError) -> Iterator[None]:
+def loading(what: str, kind: Callable[[str], CreditflowError] = DataError) -> Iterator[None]:
     """Around a call that opens a file with another library: whatever it raises becomes one named error.
 
     Such libraries raise much more than they document (tokenizers a bare ``Exception``, safetensors an error of its own,
@@ -20,10 +20,10 @@ def loading(what: str, kind: type[CreditflowError] = DataError) -> Iterator[None
 
     Args:
         what: was to be opened and as what: "models/x: cannot be opened as a tokenizer".
-        kind: of the error.
+        kind: makes the error from its message.
 
     Raises:
-        CreditflowError: of this kind.
+        CreditflowError: what ``kind`` makes.
     """
     try:
         yield

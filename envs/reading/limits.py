@@ -15,6 +15,7 @@ __all__ = [
     "MAX_ARCHIVE_BYTES",
     "MAX_ARCHIVE_MEMBERS",
     "MAX_DOCUMENT",
+    "MAX_LAYERS",
     "MAX_LEVELS_FILE",
     "MAX_LINE",
     "MAX_MEMBER_BYTES",
@@ -34,6 +35,7 @@ MAX_ROWS_FILE: Final = 2 * 2**30  # characters of a file of questions; HotpotQA'
 MAX_RECORD: Final = 2**25  # characters of an element of a file that is read element by element: products, instructions
 MAX_PASSAGE: Final = 10_000_000  # characters of a line of a corpus
 MAX_LEVELS_FILE: Final = 64 * 2**20  # bytes of a file of Sokoban levels; Boxoban's have 150,000
+MAX_LAYERS: Final = 10_000  # of a network that a model folder asks for
 MAX_SETTINGS: Final = 2**18  # characters of a file of settings; ours have 3,000
 
 MAX_RATIO: Final = 200  # a packed file may unpack to so many times its size; logs compress 5 to 40 times

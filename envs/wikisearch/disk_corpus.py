@@ -116,10 +116,7 @@ class DiskCorpus:
         self._orders = {
             name: (files.array(f"by_{name}.u8", "<u8"), files.rows(f"by_{name}.i4", len(self))) for name in KEYS
         }
-        digest = files.header.get("digest")
-        if not isinstance(digest, str):
-            raise DataError(f"{files.path}: its header names no digest of the passages; {files.remedy}")
-        self.digest = digest
+        self.digest = files.fact("digest", str)
         for name, (hashes, rows) in self._orders.items():
             if not len(hashes) == len(rows) == len(self):
                 raise DataError(f"{files.path}: by_{name} has {len(rows)} rows, expected {len(self)}; {files.remedy}")

@@ -6,7 +6,6 @@ are refused when the index is opened.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
