@@ -141,13 +141,16 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
         DataError: it cannot be read, or holds more than ``limit`` bytes.
     """
     with open_bytes(path) as stream:
+        pieces, size = [], 0
         try:
-            data = stream.read(limit + 1)
+            while piece := stream.read(_BUFFER):  # a read of ``limit`` bytes would ask for so much memory at once
+                pieces.append(piece)
+                size += len(piece)
+                if size > limit:
+                    raise DataError(f"{path}: holds more than {limit:,} bytes")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > limit:
-        raise DataError(f"{path}: holds more than {limit:,} bytes")
-    return data
+    return b"".join(pieces)
 
 
 def read_text(path: str | Path, limit: int, encoding: str = "utf-8") -> str:

@@ -127,7 +127,8 @@ class StoredProducts:
 
     def asin(self, row: int) -> str:
         """The product id in this row."""
-        return bytes(self._asins[row]).decode("utf-8", "surrogatepass")
+        with loading(f"the id of product {row} is damaged (import the data again)"):
+            return bytes(self._asins[row]).decode("utf-8", "surrogatepass")
 
     def price(self, row: int) -> float:
         """The price that counts, in dollars."""

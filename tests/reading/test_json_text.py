@@ -60,7 +60,7 @@ def test_a_repeated_key_anywhere_is_refused_with_line_and_key(value: Any, data: 
     target = data.draw(st.sampled_from(objects(value)))
     key = data.draw(st.sampled_from(sorted(target)))
     text = json.dumps(repeated(value, target, key), indent=1)
-    with pytest.raises(DataError, match="^here: not JSON: the key .* occurs twice in one object") as caught:
+    with pytest.raises(DataError, match=r"^here: not JSON: the key .* occurs twice in one object") as caught:
         parse_json(text, where="here")
     assert f"the key {key!r:.80} " in str(caught.value)
     line = int(str(caught.value).rpartition("line ")[2].rstrip(")"))
@@ -112,7 +112,7 @@ def test_limits_are_reached_but_not_passed(limits: Limits) -> None:
 def test_long_texts_and_other_bytes_are_refused() -> None:
     with pytest.raises(DataError, match="longer than 10 characters"):
         parse_json('"0123456789"', where="here", limits=Limits(characters=10))
-    with pytest.raises(DataError, match="not UTF-8 text .* at byte 1"):
+    with pytest.raises(DataError, match=r"not UTF-8 text .* at byte 1"):
         parse_json(b'"\xff"', where="here")
 
 

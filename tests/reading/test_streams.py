@@ -64,7 +64,7 @@ def test_lines_are_bounded_and_named(tmp_path: Path) -> None:
     path.write_bytes(b"a\n\xff\n")
     with pytest.raises(DataError, match="line 1 or after: not UTF-8 text"):
         list(read_lines(path, 6))
-    with pytest.raises(DataError, match="not ASCII text .* at byte 2"):
+    with pytest.raises(DataError, match=r"not ASCII text .* at byte 2"):
         read_text(path, 99, "ascii")
 
 

@@ -132,10 +132,10 @@ def read_results(path: Path) -> dict[str, Any]:
     version = document.get("results_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != RESULTS_VERSION:
         raise DataError(f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}")
-    lacking = WHOLE - document.keys()
-    for suite in document.get("suites", ()):
+    lacking, suites = WHOLE - document.keys(), document.get("suites")
+    for suite in suites if isinstance(suites, list) else [suites]:
         lacking |= SUITE - suite.keys() if isinstance(suite, dict) else SUITE
-        lacking |= set() if {"cells", "rows"} & set(suite) else {"cells"}
+        lacking |= set() if isinstance(suite, dict) and {"cells", "rows"} & suite.keys() else {"cells"}
     if lacking:
         raise DataError(f"{path}: the results of a benchmark hold {', '.join(sorted(lacking))}, these do not")
     return document
