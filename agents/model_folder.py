@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.agents.model_files import model_settings
 from creditflow.agents.pretrained import AGENT_FILE, Speech
 from creditflow.agents.saved import read_agent_file
 from creditflow.envs.errors import DataError
@@ -29,8 +29,8 @@ def folder_ends(folder: str) -> tuple[int, ...]:
     path = Path(folder) / "generation_config.json"
     if not path.is_file():
         return ()
-    try:
-        ends = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-        return tuple(map(int, ends)) if isinstance(ends, list) else () if ends is None else (int(ends),)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: expected token ids under eos_token_id: {error}") from error
+    ends = model_settings(path).get("eos_token_id")
+    ids = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    if not all(type(number) is int for number in ids):
+        raise DataError(f"{path}: expected token ids under eos_token_id, got {str(ends)[:60]}")
+    return tuple(ids)

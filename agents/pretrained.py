@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,9 +10,11 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.chat import make_chat
 from creditflow.agents.language_model import Conversations, LanguageModelAgent
+from creditflow.agents.model_files import check_model_files, model_settings
 from creditflow.agents.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.reading.failures import loading
 
 __all__ = [
     "AGENT_FILE",
@@ -112,15 +113,12 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     from transformers import AutoModelForCausalLM
 
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    if Path(path).exists() and not (Path(path) / "config.json").is_file():
-        raise DataError(f"{path}: is not a model folder (no config.json); expected what save_pretrained() writes")
-    try:
-        tokenizer = open_tokenizer(path)
+    check_model_files(path)
+    tokenizer = open_tokenizer(path)
+    with loading(f"cannot open {path!r} as a causal language model"):
         model = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, dtype), use_safetensors=True, attn_implementation="sdpa"
         )
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"cannot open {path!r} as a causal language model: {error}") from error
     return model.to(where), tokenizer
 
 
@@ -130,15 +128,17 @@ def open_tokenizer(path: str | Path) -> Any:
     ``AutoTokenizer`` picks a class by the *model's* family and then builds that family's own splitting rules over a
     tokenizer made here, which silently changes its ids. A folder that says it is a plain ``tokenizers`` backend is
     therefore opened as one.
+
+    Raises:
+        DataError: there is none, or it is damaged.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     settings = Path(path) / "tokenizer_config.json"
-    if settings.is_file():
-        kind = json.loads(settings.read_text(encoding="utf-8")).get("tokenizer_class")
-        if kind in ("TokenizersBackend", "PreTrainedTokenizerFast"):
-            return PreTrainedTokenizerFast.from_pretrained(path)
-    return AutoTokenizer.from_pretrained(path)
+    kind = model_settings(settings).get("tokenizer_class") if settings.is_file() else None
+    plain = kind in ("TokenizersBackend", "PreTrainedTokenizerFast")
+    with loading(f"cannot open the tokenizer of {str(path)!r}"):
+        return (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
 
 
 def make_hf_agent(

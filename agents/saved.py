@@ -11,6 +11,8 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.pretrained import Speech
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.reading.json_text import read_json
+from creditflow.envs.reading.limits import SETTINGS
 
 __all__ = ["read_agent_file", "write_agent_file"]
 
@@ -30,8 +32,8 @@ def read_agent_file(path: Path) -> tuple[Speech, Sampling]:
     Raises:
         DataError: not such a file, or of another version.
     """
+    data: Any = read_json(path, SETTINGS)
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
         if data["format_version"] != VERSION:
             raise DataError(f"{path}: format_version {data['format_version']!r}, this reader knows {VERSION}")
         for part, kind in (("speech", Speech), ("sampling", Sampling)):
@@ -39,7 +41,7 @@ def read_agent_file(path: Path) -> tuple[Speech, Sampling]:
                 if name not in {field.name for field in fields(kind)}:
                     raise unknown_name(f"field of {part}", name, (field.name for field in fields(kind)))
         return Speech(**data["speech"]), Sampling(**data["sampling"])
-    except (ValueError, KeyError, TypeError, ConfigError) as error:
+    except (ValueError, KeyError, TypeError, ConfigError) as error:  # whatever a dataclass says to what it is given
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: does not say how to speak to the model: {error}") from error

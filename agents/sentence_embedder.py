@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from creditflow.agents.model_files import check_model_files
 from creditflow.agents.pretrained import open_tokenizer, require_torch
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.reading.failures import loading
 from creditflow.wrappers.canonical_embedding import DenseVectors, Embedder, HashingEmbedder
 
 __all__ = ["SentenceEmbedder", "make_embedder", "model_folder"]
@@ -86,11 +88,10 @@ class SentenceEmbedder:
         from transformers import AutoModel
 
         folder = model_folder(model)
-        try:
+        with loading(f"cannot open {model!r} as a text encoder"):
+            check_model_files(folder)
             self._tokenizer: Any = open_tokenizer(folder)
             network = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"cannot open {model!r} as a text encoder: {error}") from error
         where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         self._network: Any = network.to(where).eval()
         self._limit = min(

@@ -15,15 +15,17 @@ import shutil
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import read_json
 
 __all__ = ["HEADER", "Blob", "SealedFolder", "is_sealed", "new_folder", "seal", "write_blob"]
 
+F = TypeVar("F")
 HEADER: Final = "header.json"
 CHECKED: Final = 1 << 26  # bytes: larger files are checksummed on demand only
 _CHUNK: Final = 1 << 22
@@ -93,8 +95,8 @@ class SealedFolder:
 
     def _read_header(self, kind: str) -> dict[str, Any]:
         try:
-            header = json.loads((self.path / HEADER).read_text(encoding="ascii"))
-        except (OSError, ValueError, RecursionError) as error:
+            header = read_json(self.path / HEADER)
+        except DataError as error:
             raise DataError(f"{self.path}: its {HEADER} cannot be read ({error}); {self.remedy}") from error
         if not isinstance(header, dict) or header.get("format") != kind:
             raise DataError(f"{self.path}: expected a folder of format {kind!r}; {self.remedy}")
@@ -127,6 +129,17 @@ class SealedFolder:
         for name in self.header["files"]:
             self._check_content(name)
 
+    def fact(self, name: str, kind: type[F]) -> F:
+        """What the header says under a name.
+
+        Raises:
+            DataError: nothing, or something of another kind.
+        """
+        value = self.header.get(name)
+        if type(value) is not kind:
+            raise DataError(f"{self.path}: {HEADER} must hold {name!r}, a {kind.__name__}; {self.remedy}")
+        return value
+
     def __contains__(self, name: str) -> bool:
         return name in self.header["files"]
 
@@ -136,7 +149,7 @@ class SealedFolder:
         Raises:
             DataError: the header names no such file, or it does not hold such numbers.
         """
-        path = self._file(name)
+        path = self.file(name)
         size = path.stat().st_size
         if size % np.dtype(dtype).itemsize:
             raise DataError(f"{path}: {size} bytes hold no whole number of {dtype}; {self.remedy}")
@@ -170,10 +183,15 @@ class SealedFolder:
         Raises:
             DataError: the header names no such files, or they do not fit together.
         """
-        path = self._file(name + suffix)
+        path = self.file(name + suffix)
         return Blob(path, self.starts(f"{name}.offsets", path.stat().st_size))
 
-    def _file(self, name: str) -> Path:
+    def file(self, name: str) -> Path:
+        """The path of a file that the header names.
+
+        Raises:
+            DataError: it names no such file.
+        """
         if name not in self:
             raise DataError(f"{self.path}: {HEADER} names no file {name!r}; {self.remedy}")
         return self.path / name

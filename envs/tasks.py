@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +19,7 @@ import numpy as np
 
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
+from creditflow.envs.reading.json_text import parse_json
 
 __all__ = [
     "Panel",
@@ -167,20 +169,31 @@ def parse_panel(text: str, name: str) -> Panel:
     Raises:
         DataError: what is wrong, and in which row.
     """
+    where = f"panel {name}"
     try:
-        data = json.loads(text)
-        if data["format_version"] != PANEL_FORMAT:
-            raise DataError(f"panel {name}: format_version {data['format_version']!r}, expected {PANEL_FORMAT}")
-        rows = tuple(
-            PanelRow(row["task_id"], row["split"], row["locator"], row.get("strata", {})) for row in data["rows"]
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"panel {name}: not in panel format {PANEL_FORMAT}: {error!r}") from error
+        data = parse_json(text, where=where)
+    except DataError as error:
+        raise DataError(f"{error}; not in panel format {PANEL_FORMAT}") from error
+    if not isinstance(data, dict) or "format_version" not in data or not isinstance(data.get("rows"), list):
+        raise DataError(f"{where}: not in panel format {PANEL_FORMAT}: expected format_version and a list of rows")
+    if data["format_version"] != PANEL_FORMAT:
+        raise DataError(f"{where}: format_version {data['format_version']!r:.60}, expected {PANEL_FORMAT}")
+    rows = tuple(_row(row, f"{where}, row {number}") for number, row in enumerate(data["rows"]))
     if len({row.task_id for row in rows}) != len(rows):
-        raise DataError(f"panel {name}: a task_id occurs twice")
+        raise DataError(f"{where}: a task_id occurs twice")
     return Panel(name, rows)
+
+
+def _row(row: Any, where: str) -> PanelRow:
+    kinds = {"task_id": str, "split": str, "locator": dict, "strata": dict}
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: expected an object, got {type(row).__name__}")
+    values = {"strata": {}, **row}
+    for field, kind in kinds.items():
+        if not isinstance(values.get(field), kind):
+            expected = "a text" if kind is str else "an object"
+            raise DataError(f"{where}: {field} must be {expected}, got {reprlib.repr(values.get(field))}")
+    return PanelRow(*(values[field] for field in kinds))
 
 
 def write_panel(path: str | Path, rows: Iterable[PanelRow], *, spaces: bool = False) -> None:

@@ -19,8 +19,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json
 
-__all__ = ["CHECKPOINT_VERSION", "Progress", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = ["CHECKPOINT_VERSION", "PHASES", "Progress", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
 
 CHECKPOINT_VERSION: Final = 1
 PHASES: Final = ("sft", "rl")
@@ -97,19 +99,21 @@ def load_checkpoint(path: Path, model: Any, optimiser: Any | None = None) -> Pro
     Raises:
         DataError: no checkpoint, a damaged one, another version, or of another model.
     """
-    try:
-        state = json.loads((path / "state.json").read_text(encoding="ascii"))
+    with loading(f"{path}: not a readable checkpoint"):
+        state = read_json(path / "state.json")
         weights = load_file(path / "weights.safetensors")
         moments = load_file(path / "optimiser.safetensors") if optimiser is not None else {}
-    except (OSError, ValueError, SafetensorError) as error:
-        raise DataError(f"{path}: not a readable checkpoint: {error}") from error
-    version = state.get("format_version")
+    version = state.get("format_version") if isinstance(state, dict) else None
     if version != CHECKPOINT_VERSION:
         raise DataError(f"{path}: format_version {version!r}, this version of creditflow reads {CHECKPOINT_VERSION}")
+    phase, done = state.get("phase"), state.get("done")
+    if phase not in PHASES or type(done) is not int or done < 0:
+        raise DataError(f"{path}: state.json must say how far the run is, got phase {phase!r:.40}, done {done!r:.40}")
     _put_weights(path, model, weights)
     if optimiser is not None:
-        _put_moments(path, optimiser, moments)
-    return Progress(state["phase"], state["done"])
+        with loading(f"{path}: its optimiser state cannot be read"):
+            _put_moments(path, optimiser, moments)
+    return Progress(phase, done)
 
 
 def _found(folder: Path) -> list[Progress]:

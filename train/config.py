@@ -16,6 +16,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.reading.limits import MAX_SETTINGS, SETTINGS
+from creditflow.envs.reading.plain_data import check_plain
+from creditflow.envs.reading.streams import read_text
+from creditflow.envs.reading.yaml_text import parse_yaml
 
 __all__ = ["apply_overrides", "load_mapping", "plain", "read_dataclass", "write_yaml"]
 
@@ -30,23 +36,15 @@ def load_mapping(path: str | Path) -> dict[str, Any]:
         MissingExtraError: YAML is wanted but not installed.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    try:
-        if path.suffix == ".toml":
+    if path.suffix not in (".yaml", ".yml", ".toml", ".json"):
+        raise DataError(f"{path}: a config ends in .yaml, .yml, .toml or .json")
+    text, where = read_text(path, MAX_SETTINGS), str(path)
+    if path.suffix == ".toml":
+        with loading(f"{where}: not TOML"):
             data: Any = tomllib.loads(text)
-        elif path.suffix == ".json":
-            data = json.loads(text)
-        elif path.suffix in (".yaml", ".yml"):
-            data = _yaml().safe_load(text)
-        else:
-            raise DataError(f"{path}: a config ends in .yaml, .yml, .toml or .json")
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path}: {error}") from error
-    except _yaml_error() as error:
-        raise DataError(f"{path}: not YAML: {error}") from error
+        check_plain(data, SETTINGS, where)
+    else:
+        data = (parse_json if path.suffix == ".json" else parse_yaml)(text, where=where, limits=SETTINGS)
     if not isinstance(data, dict):
         raise DataError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
     return data
@@ -92,8 +90,8 @@ def _scalar(text: str) -> Any:
     except ValueError:
         pass
     try:
-        return _yaml().safe_load(text) if text else ""
-    except _yaml_error():
+        return parse_yaml(text, where="override") if text else ""
+    except DataError:
         return text
 
 
@@ -180,12 +178,3 @@ def _yaml() -> Any:
     except ImportError as error:
         raise MissingExtraError("pyyaml", "train") from error
     return yaml
-
-
-def _yaml_error() -> type[Exception]:
-    """The reader's error class; one that never occurs if there is no reader."""
-    try:
-        kind: type[Exception] = _yaml().YAMLError
-    except MissingExtraError:
-        return ZeroDivisionError
-    return kind

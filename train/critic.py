@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from creditflow.agents.model_files import check_model_files
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.batching import MicroBatch
 from creditflow.train.logprobs import hidden_before
 from creditflow.train.losses import value_losses
@@ -107,16 +109,14 @@ def open_critic(path: str | Path, device: Any) -> Critic:
     from transformers import AutoModel
 
     folder = Path(path)
-    try:
-        note = json.loads((folder / NOTE_FILE).read_text(encoding="ascii"))
-        if note.get("format_version") != VERSION:
-            raise DataError(f"{folder}: format_version {note.get('format_version')!r}, this reader knows {VERSION}")
+    note = read_json(folder / NOTE_FILE)
+    version = note.get("format_version") if isinstance(note, dict) else None
+    if version != VERSION:
+        raise DataError(f"{folder}: format_version {version!r:.60}, this reader knows {VERSION}")
+    check_model_files(folder)
+    with loading(f"{folder}: is not a critic that a training run wrote"):
         decoder = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="sdpa").to(device)
         critic = Critic(CriticConfig(kind="shared"), decoder)
         critic.head.load_state_dict(load_file(folder / HEAD_FILE))
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{folder}: is not a critic that a training run wrote ({error})") from error
     critic.to(device).eval()
     return critic

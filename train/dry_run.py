@@ -14,11 +14,13 @@ from typing import Any
 import yaml
 
 from creditflow.agents.backends.vllm_release import vllm_release
+from creditflow.agents.model_files import check_model_files
 from creditflow.agents.parsing import make_dialect
 from creditflow.agents.pretrained import open_tokenizer
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
 from creditflow.train.assemble import group_maker, keeps_texts, make_policy, panel_tasks, training_tasks
@@ -131,14 +133,11 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: is not a model folder (no config.json); expected what save_pretrained() writes")
-    try:
+    check_model_files(folder)
+    with loading(f"cannot open {str(folder)!r} as a causal language model"):
         with torch.device("meta"):  # shapes without weights: a dry run of a large model takes no memory
             model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
         tokenizer = open_tokenizer(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"cannot open {str(folder)!r} as a causal language model: {error}") from error
     if not list(folder.glob("*.safetensors")):
         raise DataError(f"{folder}: holds no weights (*.safetensors)")
     settings.speech.conversations(tokenizer)

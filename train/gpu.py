@@ -25,6 +25,7 @@ from typing import Any
 from creditflow.agents.pretrained import require_torch
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, CreditflowError
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bundle import build_bundle
 
 __all__ = ["Figures", "main"]
@@ -97,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     if args.dry_run:
         torch.set_num_threads(1)
     path = Path(args.out)
-    data = json.loads(path.read_text(encoding="ascii")) if path.is_file() else {}
+    data = read_json(path) if path.is_file() else {}
     data["about"] = _about(device, args.dry_run)
     figures = Figures(path, time.monotonic() + 60 * args.minutes, data)
     for name, check in gpu_checks.checks(device).items():

@@ -14,7 +14,10 @@ from typing import Any, TextIO
 
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError, MissingExtraError
-from creditflow.train.checkpoint import Progress
+from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.reading.limits import MAX_ROWS_FILE
+from creditflow.envs.reading.streams import read_text
+from creditflow.train.checkpoint import PHASES, Progress
 
 __all__ = ["Journal", "read_metrics"]
 
@@ -28,15 +31,21 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     records = []
-    lines = path.read_text(encoding="ascii").split("\n")
+    lines = read_text(path, MAX_ROWS_FILE, "ascii").split("\n")
     for number, line in enumerate(lines, 1):
         try:
             if line:
-                records.append(json.loads(line))
-        except ValueError as error:
+                records.append(_record(parse_json(line, where=f"{path}: line {number}")))
+        except DataError as error:
             if number < len(lines):
-                raise DataError(f"{path}: line {number}: not a metrics record: {error}") from error
+                raise DataError(f"{error}; not a metrics record") from error
     return records
+
+
+def _record(data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict) or data.get("phase") not in PHASES or type(data.get("step")) is not int:
+        raise DataError("a record names its phase and step")
+    return data
 
 
 class Journal:

@@ -2,58 +2,48 @@
 
 Format 1. A line is an object with ``format_version`` and the fields of ``Trajectory``; ``turns`` is a list of objects
 with the fields of ``Turn``; fields at their default may be missing; the first line of a group may carry ``task``, the
-payload. Text is escaped to ASCII, so lone surrogates survive; NaN and infinities are refused. Nothing is executed,
-every value is type-checked, and length, depth and gzip ratio are capped.
+payload. Text is escaped to ASCII, so lone surrogates survive; NaN, infinities and repeated keys are refused. Nothing is
+executed, every value is type-checked, and length, depth and gzip ratio are capped (``envs/reading/limits.py``).
 """
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import IO, Any, Literal
 
 from creditflow.envs.atomic import atomic_writer
-from creditflow.envs.errors import TrajectoryError, unknown_name
+from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
+from creditflow.envs.reading.limits import MAX_LINE
+from creditflow.envs.reading.streams import numbered_lines
 from creditflow.wrappers.groups import Group, bucket_trajectories, group_trajectories
 from creditflow.wrappers.jsonl_lines import FORMAT_VERSION, LONG_TEXTS, decode_line, encode_line
 from creditflow.wrappers.jsonl_source import open_text
+from creditflow.wrappers.payloads import Payloads
 from creditflow.wrappers.records import Trajectory
 
 __all__ = ["FORMAT_VERSION", "read_groups", "read_jsonl", "write_jsonl"]
-
-MAX_LINE = 256 * 2**20  # characters; a long search episode with its pages is about 1 MB
 
 
 def _records(
     source: str | os.PathLike[str] | IO[str], skip: Collection[str]
 ) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None, str]]:
     """Trajectories, the payloads beside them, and where they stand: "file: line n"."""
-    with open_text(source) as (stream, name):
-        number = 0
-        try:
-            while True:
-                line = stream.readline(MAX_LINE + 1)
-                if not line:
-                    return
-                number += 1
-                if len(line) > MAX_LINE:
-                    raise TrajectoryError(f"line longer than {MAX_LINE} characters")
+    try:
+        with open_text(source) as (stream, name):
+            for where, line in numbered_lines(stream, name, MAX_LINE):
                 if line.isspace():
                     continue
-                if not line.endswith("\n"):
-                    try:  # the last line may lack its newline, but must be whole
-                        decoded = decode_line(line, skip)
-                    except TrajectoryError as error:
-                        raise TrajectoryError(f"{error} (the file ends here: was it cut short?)") from None
-                else:
-                    decoded = decode_line(line, skip)
-                yield *decoded, f"{name}: line {number}"
-        except TrajectoryError as error:
-            raise TrajectoryError(f"{name}: line {number}: {error}") from None
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise TrajectoryError(f"{name}: after line {number}: not UTF-8 text or damaged gzip: {error}") from None
+                try:
+                    trajectory, task = decode_line(line, skip)
+                except TrajectoryError as error:  # the last line may lack its newline, but must be whole
+                    cut = "" if line.endswith("\n") else " (the file ends here: was it cut short?)"
+                    raise TrajectoryError(f"{where}: {error}{cut}") from None
+                yield trajectory, task, where
+    except TrajectoryError:
+        raise
+    except DataError as error:
+        raise TrajectoryError(str(error)) from error
 
 
 def read_jsonl(
@@ -88,13 +78,13 @@ def read_groups(
     Raises:
         TrajectoryError: naming the file and the line, or the group that does not fit together.
     """
-    tasks: dict[str, Mapping[str, Any]] = {}
+    payloads = Payloads()
     trajectories = []
     places: dict[tuple[str, int, str], str] = {}
     for trajectory, task, place in _records(source, _skipped(fields)):
         trajectories.append(trajectory)
         if task is not None:
-            tasks[trajectory.task_id] = task
+            payloads.add(trajectory, task, place)
         name = (trajectory.group_id, trajectory.trial, trajectory.trajectory_id)
         if name in places:
             raise TrajectoryError(
@@ -102,13 +92,13 @@ def read_groups(
                 "was a log appended to itself?"
             )
         places[name] = place
-    return _grouped(trajectories, by, tasks, places)
+    return _grouped(trajectories, by, payloads, places)
 
 
 def _grouped(
     trajectories: list[Trajectory],
     by: Literal["group", "task"],
-    tasks: Mapping[str, Mapping[str, Any]],
+    payloads: Payloads,
     places: Mapping[tuple[str, int, str], str],
 ) -> list[Group]:
     """``group_trajectories``, whose errors also say where the trouble stands."""
@@ -118,7 +108,7 @@ def _grouped(
     groups = []
     for members in bucket_trajectories(trajectories, by):
         try:
-            groups += group_trajectories(members, by, tasks)
+            groups += group_trajectories(members, by, {members[0].task_id: payloads.of(members)})
         except TrajectoryError as error:
             raise TrajectoryError(f"{first[members[0].group_id]} and after: {error}") from None
     return groups

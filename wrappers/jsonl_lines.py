@@ -6,15 +6,17 @@ Nothing is executed; every value of a line is type-checked and depth is capped.
 from __future__ import annotations
 
 import json
-import math
 import reprlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
 
-from creditflow.envs.errors import TrajectoryError, unknown_name
+from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
+from creditflow.envs.reading.json_text import decode_json
+from creditflow.envs.reading.limits import MAX_LINE, Limits
+from creditflow.envs.reading.plain_data import check_plain
 from creditflow.wrappers import jsonl_values as checked
 from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.tokens import Tokens
@@ -22,7 +24,7 @@ from creditflow.wrappers.tokens import Tokens
 __all__ = ["FORMAT_VERSION", "LONG_TEXTS", "decode_line", "encode_line"]
 
 FORMAT_VERSION = 1
-MAX_DEPTH = 32  # of a task's payload; records themselves are 4 deep
+PAYLOAD = Limits(depth=32)  # of a task; records themselves are 4 deep
 
 KEY_FIELDS = frozenset({"state_key", "next_state_key", "action", "text_key", "action_key", "invalid_reason"})
 LONG_TEXTS = frozenset({"observation", "thought", "response"})
@@ -80,7 +82,7 @@ def _decode(
     data: Any,
     what: str,
     decoders: Mapping[str, Callable[[Any], Any]],
-    required: Collection[str],
+    required: Set[str],
     skip: Collection[str],
 ) -> dict[str, Any]:
     if type(data) is not dict:
@@ -90,15 +92,14 @@ def _decode(
         decode = decoders.get(name)
         if decode is None:
             raise TrajectoryError(f"{what}: {unknown_name('field', name[:60], decoders)}")
-        if name in skip:
+        if skip and name in skip:
             continue
         try:
             out[name] = decode(value)
         except TypeError as error:
             raise TrajectoryError(f"{what}: {name} must be {error}, got {_shown(value)}") from None
-    missing = [name for name in required if name not in out]
-    if missing:
-        raise TrajectoryError(f"{what}: missing {', '.join(sorted(missing))}")
+    if not required <= out.keys():
+        raise TrajectoryError(f"{what}: missing {', '.join(sorted(required - out.keys()))}")
     return out
 
 
@@ -113,20 +114,11 @@ def _check_payload(task: Any) -> Mapping[str, Any] | None:
         return None
     if type(task) is not dict:
         raise TrajectoryError(f"task must be an object, got {_shown(task)}")
-    level: list[Any] = [task]
-    for _ in range(MAX_DEPTH):
-        if any(type(item) is float and not math.isfinite(item) for item in level):
-            raise TrajectoryError("task holds a number that is not finite")
-        level = [x for item in level if type(item) is dict for x in item.values()] + [
-            x for item in level if type(item) is list for x in item
-        ]
-        if not level:
-            return task
-    raise TrajectoryError(f"task is nested deeper than {MAX_DEPTH} levels")
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that logs may hold")
+    try:
+        check_plain(task, PAYLOAD, "task")
+    except DataError as error:
+        raise TrajectoryError(str(error)) from None
+    return task
 
 
 def decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[str, Any] | None]:
@@ -140,9 +132,7 @@ def decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[s
         TrajectoryError: what is wrong with the line.
     """
     try:
-        data = json.loads(line, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise TrajectoryError("nested too deeply") from None
+        data = decode_json(line)
     except ValueError as error:
         raise TrajectoryError(f"not JSON: {error}") from None
     if type(data) is not dict:
@@ -201,6 +191,12 @@ def encode_line(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
         if tokens.values:
             data["tokens"]["values"] = {name: numbers.tolist() for name, numbers in tokens.values.items()}
     try:
-        return json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    except (ValueError, TypeError) as error:
+        line = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
         raise TrajectoryError(f"trajectory {trajectory.trajectory_id!r} cannot be written: {error}") from None
+    if len(line) >= MAX_LINE:  # nobody could read it
+        raise TrajectoryError(
+            f"trajectory {trajectory.trajectory_id!r} cannot be written: a line of {len(line):,} characters, at most "
+            f"{MAX_LINE:,} are read"
+        )
+    return line

@@ -61,6 +61,8 @@ def integer(value: Any) -> int:
 
 def number(value: Any) -> float:
     """A finite number."""
+    if type(value) is float and math.isfinite(value):
+        return value
     if type(value) not in (int, float):
         raise TypeError("a finite number")
     try:

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.archives import iter_members
 
 __all__ = ["iter_archive", "unpack_archive"]
 
-MAX_MEMBERS: Final = 50_000
-MAX_MEMBER_BYTES: Final = 8_000_000
-MAX_TOTAL_BYTES: Final = 2_000_000_000  # the release unpacks to 345 MB
 _WANTED: Final = re.compile(
     r"(?:\./)?(?:[\w.-]+/)*?((?:train|valid_seen|valid_unseen|valid_train)/[\w.-]+/[\w.-]+/(?:game\.tw-pddl|traj_data\.json))"
 )
@@ -31,27 +29,7 @@ def iter_archive(path: str | Path) -> Iterator[tuple[str, bytes]]:
     Raises:
         DataError: not a readable tar archive, or beyond a cap.
     """
-    total = 0
-    try:
-        with tarfile.open(path, "r:*") as archive:
-            for count, member in enumerate(archive):
-                if count >= MAX_MEMBERS:
-                    raise DataError(f"{path}: more than {MAX_MEMBERS} members; this is no archive of ALFWorld games")
-                name = _wanted(member)
-                if name is None:
-                    continue
-                total += member.size
-                if member.size > MAX_MEMBER_BYTES or total > MAX_TOTAL_BYTES:
-                    raise DataError(
-                        f"{path}: member {member.name!r:.120} of {member.size} bytes goes beyond the caps "
-                        f"({MAX_MEMBER_BYTES} a file, {MAX_TOTAL_BYTES} in all)"
-                    )
-                stream = archive.extractfile(member)
-                if stream is None:
-                    raise DataError(f"{path}: member {member.name!r:.120} holds no data")
-                yield name, stream.read(MAX_MEMBER_BYTES + 1)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise DataError(f"{path}: not a readable tar archive ({error}); expected .tar, .tar.gz or .tar.xz") from error
+    return iter_members(path, _wanted)
 
 
 def _wanted(member: tarfile.TarInfo) -> str | None:

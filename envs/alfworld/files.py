@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,13 @@ from creditflow.envs.alfworld.domain import check_domain
 from creditflow.envs.alfworld.grammar import parse_grammar
 from creditflow.envs.alfworld.pddl import parse_problem
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import read_json
+from creditflow.envs.reading.limits import MAX_MEMBER_BYTES, Limits
 
 __all__ = ["FIELDS", "content_from_fields", "content_from_file", "fields_from_file"]
 
 FIELDS = ("pddl_domain", "grammar", "pddl_problem")
-MAX_BYTES = 8_000_000  # released files have at most 140,000
+GAME = Limits(characters=MAX_MEMBER_BYTES)
 _HOW = "games come from `alfworld-download`, or from an exported creditflow game"
 
 
@@ -28,16 +29,9 @@ def fields_from_file(path: Path) -> dict[str, Any]:
         DataError: unreadable, too large, not JSON, or a field is missing.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DataError(f"{path}: {size} bytes, expected a game file of at most {MAX_BYTES}; {_HOW}")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); {_HOW}") from error
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}: not a JSON game file ({error}); {_HOW}") from error
+        data = read_json(path, GAME)
+    except DataError as error:
+        raise DataError(f"{error}: not a JSON game file of at most {MAX_MEMBER_BYTES:,} bytes; {_HOW}") from error
     return _checked(data, str(path))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Final
 
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.reading.json_text import read_json
 
 __all__ = ["FOLDER_SPLITS", "GAME_FILE", "find_root", "game_paths", "task_type_of"]
 
@@ -89,8 +89,8 @@ def task_type_of(path: Path) -> str:
     if not notes.is_file():
         return ""
     try:
-        data = json.loads(notes.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{notes}: not JSON ({error}); delete it (it is optional) or get it again") from error
+        data = read_json(notes)
+    except DataError as error:
+        raise DataError(f"{error}; delete it (it is optional) or get it again") from error
     kind = data.get("task_type", "") if isinstance(data, dict) else ""
     return kind if isinstance(kind, str) else ""

@@ -7,13 +7,13 @@ rule *structure* is fixed here; a grammar of another structure is refused rather
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import Any
 
 from creditflow.envs.alfworld.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import parse_json
 
 __all__ = ["parse_grammar"]
 
@@ -78,10 +78,7 @@ class _ForeignError(Exception):
 
 
 def _loads(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{source}: malformed JSON inside the grammar: {error}") from error
+    return parse_json(text, where=f"{source}: the grammar's task sentence")
 
 
 def _squeeze(text: str) -> str:
@@ -96,10 +93,10 @@ class _Rules:
         for block in _BLOCK.findall(text):
             lines = "\n".join(line for line in block.split("\n") if not line.lstrip().startswith("#"))
             try:
-                data = json.loads(lines)
+                data = parse_json(lines, where="block")
                 for name, options in data.items():
                     self.rules[name] = [(_squeeze(option.get("condition", "")), option["rhs"]) for option in options]
-            except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
+            except (DataError, KeyError, AttributeError, TypeError) as error:
                 raise _ForeignError(f"a grammar block is not JSON of the expected shape: {error}") from error
         self.actions = {name.lower(): (template, reply) for name, template, reply in _ACTION.findall(text)}
 

@@ -10,7 +10,6 @@ Playing it needs the games themselves; an id that does not match names the chang
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.sources import build_task
 from creditflow.envs.alfworld.world import World
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.tasks import PanelRow, Task
 
 __all__ = ["released_rows", "standard_rows"]
@@ -69,7 +69,7 @@ def released_rows(archive: Path) -> Iterator[PanelRow]:
         kind = name.split("/")[1].split("-", 1)[0]
         if split not in PANEL_SPLITS or (split == "train" and taken[kind] >= RELEASED_TRAIN):
             continue
-        task = game_task(content_from_fields(json.loads(data), name))
+        task = game_task(content_from_fields(parse_json(data, where=name), name))
         if task.task_id in seen:  # trials of one scene can agree in everything that matters
             continue
         seen.add(task.task_id)

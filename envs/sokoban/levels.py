@@ -13,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.errors import LevelError
+from creditflow.envs.errors import DataError, LevelError
+from creditflow.envs.reading.limits import MAX_LEVELS_FILE
+from creditflow.envs.reading.streams import read_text
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, EDGE, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets
 from creditflow.envs.tasks import Task, content_id
 
@@ -23,7 +25,6 @@ TASK_PREFIX: Final = "sokoban1"
 XSB: Final = "# .*$@+"  # by cell code
 MAX_SIDE: Final = 64
 MAX_LEVELS: Final = 100_000
-MAX_FILE_BYTES: Final = 64 * 2**20
 SUFFIXES: Final = (".txt", ".xsb", ".sok")
 
 _CODES: Final = {**{char: code for code, char in enumerate(XSB)}, "-": 1, "_": 1}
@@ -144,12 +145,10 @@ def read_levels(path: str | Path) -> list[Level]:
         raise LevelError(f"{path}: no such file or folder")
     levels: list[Level] = []
     for name in names:
-        if name.stat().st_size > MAX_FILE_BYTES:
-            raise LevelError(f"{name}: {name.stat().st_size} bytes, more than the cap of {MAX_FILE_BYTES}; split it")
         try:
-            text = name.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise LevelError(f"{name}: expected a UTF-8 text file: {error}") from error
+            text = read_text(name, MAX_LEVELS_FILE)
+        except DataError as error:
+            raise LevelError(f"{error}; expected a UTF-8 text file with levels") from error
         stem = (name.relative_to(path) if path.is_dir() else Path(name.name)).with_suffix("").as_posix()
         found = parse_levels(text, source=str(name))
         levels += [_renamed(level, stem) for level in found]

@@ -6,19 +6,20 @@ trouble with WebShop's 5 GB file.
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
+from creditflow.envs.reading.limits import JSON, MAX_RECORD
+from creditflow.envs.reading.plain_data import check_plain
+from creditflow.envs.reading.streams import open_text
 
 __all__ = ["stream_items", "stream_records"]
 
 CHUNK = 1 << 20
-MAX_RECORD = 1 << 25  # characters; a longer element means that the JSON is broken, not that a product is long
 LONGEST_TOKEN = 32  # characters of a literal, number or escape that may be cut
 _SPACE = " \t\n\r"
 
@@ -26,19 +27,17 @@ _SPACE = " \t\n\r"
 class _Reader:
     """A window over a text file with a JSON decoder at its front."""
 
-    def __init__(self, stream: TextIO, path: Path) -> None:
+    def __init__(self, stream: IO[str], path: Path) -> None:
         self._stream, self._path = stream, path
         self._buffer, self._at, self._ended = "", 0, False
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_missing)
 
     def _fill(self) -> bool:
         """Read one more chunk; False at the end of the file."""
         try:
             chunk = self._stream.read(CHUNK)
-        except EOFError as error:
-            raise self.cut_short() from error
-        except (OSError, zlib.error) as error:
-            raise DataError(f"{self._path}: cannot be unpacked ({error}); download it again") from error
+        except OSError as error:
+            raise DataError(f"{self._path}: cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{self._path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
         self._buffer, self._at = self._buffer[self._at :] + chunk, 0
@@ -78,11 +77,14 @@ class _Reader:
                 value, end = self._decoder.raw_decode(self._buffer, self._at)
             except RecursionError as error:
                 raise DataError(f"{self._path}: {where} is nested too deeply") from error
+            except RepeatedKeyError as error:
+                raise DataError(f"{self._path}: {where}: {error}") from error
             except json.JSONDecodeError as error:
                 # an element that the window cuts fails inside a string, or at its very end
                 cut = error.msg.startswith("Unterminated string") or len(self._buffer) - error.pos < LONGEST_TOKEN
                 if not cut or len(self._buffer) - self._at > MAX_RECORD:
-                    raise DataError(f"{self._path}: {where} is not JSON: {error.msg}") from error
+                    size = f" within {MAX_RECORD:,} characters" if cut else ""
+                    raise DataError(f"{self._path}: {where} is not JSON{size}: {error.msg}") from error
                 if not self._fill():
                     raise self.cut_short() from error
                 continue
@@ -90,16 +92,12 @@ class _Reader:
                 self._fill()  # the number may go on
                 continue
             self._at = end
+            check_plain(value, JSON, f"{self._path}: {where}")
             return value
 
 
-def _open(path: Path) -> TextIO:
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        return gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+def _missing(_name: str) -> None:
+    """NaN, which pandas writes where a table has no value."""
 
 
 def stream_records(path: str | Path) -> Iterator[Any]:
@@ -109,7 +107,7 @@ def stream_records(path: str | Path) -> Iterator[Any]:
         DataError: the file cannot be read, is cut short, or is not a JSON list; says which.
     """
     path = Path(path)
-    with _open(path) as stream:
+    with open_text(path) as stream:
         reader = _Reader(stream, path)
         reader.expect("[", "at the start of a list")
         if reader.peek() == "]":
@@ -129,15 +127,19 @@ def stream_items(path: str | Path) -> Iterator[tuple[str, Any]]:
         DataError: as ``stream_records``.
     """
     path = Path(path)
-    with _open(path) as stream:
+    with open_text(path) as stream:
         reader = _Reader(stream, path)
         reader.expect("{", "at the start of an object")
         if reader.peek() == "}":
             return
+        seen: set[str] = set()
         while True:
             key = reader.value("a key")
             if not isinstance(key, str):
                 raise DataError(f"{path}: expected a key in quotes, got {key!r:.40}")
+            if key in seen:
+                raise DataError(f"{path}: the key {key[:40]!r} occurs twice")
+            seen.add(key)
             reader.expect(":", f"after the key {key[:40]!r}")
             yield key, reader.value(f"the entry {key[:40]!r}")
             if reader.expect(",}", f"after the entry {key[:40]!r}") == "}":

@@ -10,12 +10,19 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import parse_json, read_json
+from creditflow.envs.reading.limits import MAX_RECORD
+from creditflow.envs.reading.streams import unpack_bytes
 from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.webshop.products import Product
 
 __all__ = ["FORMAT", "StoredProducts", "open_files", "pack_product", "verify_store"]
 
+MAX_ASIN_BYTES: Final = 40  # ten characters of up to four bytes
 FORMAT: Final = "creditflow-webshop-store/1"
 
 
@@ -40,6 +47,7 @@ def verify_store(path: str | Path) -> dict[str, Any]:
 
 
 PRODUCT_FIELDS: Final = tuple(field.name for field in fields(Product))
+_TEXTS: Final = tuple(field.name for field in fields(Product) if field.type == "str")
 
 
 def pack_product(product: Product, extra: dict[str, Any]) -> bytes:
@@ -54,28 +62,48 @@ def unpack_product(data: bytes) -> tuple[Product, dict[str, Any]]:
     Raises:
         DataError: the bytes are damaged.
     """
-    try:
-        *values, extra = json.loads(zlib.decompress(data))
+    with loading("a product of the store is damaged (import the data again)"):
+        *values, extra = parse_json(unpack_bytes(data, MAX_RECORD, "its bytes"), where="its text")
         record = dict(zip(PRODUCT_FIELDS, values, strict=True))
-        for name in ("bullets", "prices", "attributes"):
-            record[name] = tuple(record[name])
-        record["options"] = tuple((name, tuple(choices)) for name, choices in record["options"])
-        return Product(**record), extra
-    except (zlib.error, ValueError, TypeError) as error:
-        raise DataError(f"a product of the store is damaged ({error}); import the data again") from error
+        for name, kind in (("bullets", str), ("prices", float), ("attributes", str)):
+            record[name] = _several(record[name], kind)
+        record["options"] = tuple((_text(name), _several(choices, str)) for name, choices in record["options"])
+        for name in _TEXTS:
+            _text(record[name])
+        return Product(**record), dict(extra)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r:.60}")
+    return value
+
+
+def _several(values: Any, kind: type) -> tuple[Any, ...]:
+    """A list of texts or of numbers, as a tuple."""
+    if not isinstance(values, list) or not all(type(v) in ((str,) if kind is str else (int, float)) for v in values):
+        raise TypeError(f"expected a list of {kind.__name__}, got {values!r:.60}")
+    return tuple(values)
 
 
 class StoredProducts:
     """A ``ProductStore`` over a store's files. Only the offsets and what is asked for is read."""
 
     def __init__(self, files: SealedFolder) -> None:
-        self.digest: str = files.header["digest"]
+        self.digest: str = files.fact("digest", str)
         self._blob = files.blob("products")
-        self._asins = files.array("asins.bin", f"S{files.header['asin_bytes']}")
-        self._order = files.array("asin_order.i4", "<i4")
+        count, width = len(self._blob), files.fact("asin_bytes", int)
+        if not 0 < width <= MAX_ASIN_BYTES:
+            raise DataError(f"{files.path}: asin_bytes must lie in 1 to {MAX_ASIN_BYTES}, got {width}; {files.remedy}")
+        self._asins = files.array("asins.bin", f"S{width}")
+        self._order = files.rows("asin_order.i4", count)
         self._prices = files.array("prices.f8", "<f8")
-        self._queries = _Groups(files, "queries")
-        self._categories = _Groups(files, "categories")
+        if not len(self._asins) == len(self._order) == len(self._prices) == count or not count:
+            raise DataError(f"{files.path}: ids, prices and products do not fit together; {files.remedy}")
+        if not np.isfinite(self._prices).all():
+            raise DataError(f"{files.path}: a price is not a number; {files.remedy}")
+        self._queries = _Groups(files, "queries", count)
+        self._categories = _Groups(files, "categories", count)
 
     def __len__(self) -> int:
         return len(self._asins)
@@ -99,7 +127,8 @@ class StoredProducts:
 
     def asin(self, row: int) -> str:
         """The product id in this row."""
-        return bytes(self._asins[row]).decode("utf-8", "surrogatepass")
+        with loading(f"the id of product {row} is damaged (import the data again)"):
+            return bytes(self._asins[row]).decode("utf-8", "surrogatepass")
 
     def price(self, row: int) -> float:
         """The price that counts, in dollars."""
@@ -117,11 +146,15 @@ class StoredProducts:
 class _Groups:
     """Rows by name: ``<name>.json`` (the names), ``<name>_starts.i8`` and ``<name>_rows.i4``."""
 
-    def __init__(self, files: SealedFolder, name: str) -> None:
-        names = json.loads((files.path / f"{name}.json").read_text(encoding="ascii"))
+    def __init__(self, files: SealedFolder, name: str, products: int) -> None:
+        names = read_json(files.file(f"{name}.json"))
+        if not isinstance(names, list) or not all(isinstance(text, str) for text in names):
+            raise DataError(f"{files.path}: {name}.json must be a list of texts; {files.remedy}")
         self._numbers = {text: i for i, text in enumerate(names)}
-        self._starts = files.array(f"{name}_starts.i8", "<i8")
-        self._rows = files.array(f"{name}_rows.i4", "<i4")
+        self._rows = files.rows(f"{name}_rows.i4", products)
+        self._starts = files.starts(f"{name}_starts.i8", len(self._rows))
+        if len(self._starts) != len(names) + 1:
+            raise DataError(f"{files.path}: {name}.json and its rows do not fit together; {files.remedy}")
 
     def rows(self, name: str) -> Sequence[int]:
         number = self._numbers.get(name)

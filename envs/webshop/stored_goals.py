@@ -5,7 +5,6 @@ Synthetic goals are numbered product by product; a number is split into the prod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import overload
 
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.bm25.stored import stored_index
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.webshop.catalogue import Catalogue
 from creditflow.envs.webshop.goals import Goal, human_goal, synthetic_goal
@@ -22,6 +23,9 @@ from creditflow.envs.webshop.stock import Stock
 from creditflow.envs.webshop.store import StoredProducts, open_files
 
 __all__ = ["StoredGoals", "open_store"]
+
+
+MAX_GOALS = 2**31 - 1  # their order is kept in 32-bit numbers
 
 
 class StoredGoals(Sequence[Goal]):
@@ -36,12 +40,20 @@ class StoredGoals(Sequence[Goal]):
 
     def __init__(self, files: SealedFolder, products: StoredProducts, kind: str, goal_seed: int) -> None:
         self._products, self._human = products, kind == "human"
-        self._rows = files.array(f"{kind}_rows.i4", "<i4")
+        self._path = files.path
+        self._rows = files.rows(f"{kind}_rows.i4", len(products))
         self._caps = files.array(f"{kind}_caps.f8", "<f8")
         self._weights = files.array(f"{kind}_weights.f8", "<f8")
-        self._starts = files.array(f"{kind}_starts.i8", "<i8")
+        count = files.fact("goals", dict).get(kind)
+        if type(count) is not int or not 0 < count <= MAX_GOALS:
+            raise DataError(f"{files.path}: its header names no number of {kind} goals; {files.remedy}")
+        self._starts = files.starts(f"{kind}_starts.i8", count)
         self._texts = files.blob("human_texts") if self._human else None
-        count = int(self._starts[-1]) if len(self._starts) else 0
+        sizes = {len(self._rows), len(self._caps), len(self._weights), len(self._starts) - 1}
+        if len(sizes | ({len(self._texts)} if self._texts is not None else set())) > 1:
+            raise DataError(f"{files.path}: rows, caps and weights of {kind} goals do not fit together; {files.remedy}")
+        if not (np.isfinite(self._caps).all() and np.isfinite(self._weights).all()):
+            raise DataError(f"{files.path}: a cap or weight of {kind} goals is not a number; {files.remedy}")
         self._order = _order(files, kind, goal_seed, count)
 
     def __len__(self) -> int:
@@ -58,10 +70,12 @@ class StoredGoals(Sequence[Goal]):
         place = int(np.searchsorted(self._starts, number, side="right")) - 1
         product, extra = self._products.packed(int(self._rows[place]))
         cap = float(self._caps[place])
-        if self._texts is not None:
-            return human_goal(product, json.loads(self._texts[place]), cap)
-        values = _combination([choices for _, choices in sorted(product.options)], number - int(self._starts[place]))
-        return synthetic_goal(product, extra, values, cap, float(self._weights[place]))
+        with loading(f"{self._path}: goal {i} is damaged (import the data again)"):
+            if self._texts is not None:
+                return human_goal(product, parse_json(self._texts[place], where="its text"), cap)
+            choices = [values for _, values in sorted(product.options)]
+            values = _combination(choices, number - int(self._starts[place]))
+            return synthetic_goal(product, extra, values, cap, float(self._weights[place]))
 
 
 def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
@@ -76,7 +90,10 @@ def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
 def _order(files: SealedFolder, kind: str, goal_seed: int, count: int) -> NDArray[np.int32]:
     name = f"{kind}_order_{goal_seed}.i4"
     if name in files:
-        return files.array(name, "<i4")
+        order = files.rows(name, count)
+        if len(order) != count:
+            raise DataError(f"{files.path}: {name} must hold {count} goals, got {len(order)}; {files.remedy}")
+        return order
     return shuffled_numbers(count, goal_seed)
 
 
@@ -101,12 +118,13 @@ def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, see
         ConfigError: its prices were drawn with another seed.
     """
     files = open_files(path)
-    if seed is not None and files.header["seed"] != seed:
+    drawn, kinds = files.fact("seed", int), files.fact("goals", dict)
+    if seed is not None and drawn != seed:
         raise ConfigError(
-            f"{path}: prices were drawn with seed {files.header['seed']}, not {seed}; import the data with --seed {seed}"
+            f"{path}: prices were drawn with seed {drawn}, not {seed}; import the data with --seed {seed}"
         )
-    if goals not in files.header["goals"]:
-        raise DataError(f"{path}: holds no {goals} goals, only {', '.join(files.header['goals']) or 'none'}")
+    if goals not in kinds:
+        raise DataError(f"{path}: holds no {goals} goals, only {', '.join(kinds) or 'none'}")
     products = StoredProducts(files)
     return Stock(
         Catalogue(products, stored_index(files, files.array("asin_ranks.i4", "<i4"))),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,12 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.envs.reading.limits import MAX_PASSAGE
 from creditflow.envs.wikisearch.documents import read_document
 from creditflow.envs.wikisearch.retrieval import Passage
 
 __all__ = ["Corpus", "MemoryCorpus", "corpus_digest", "read_passages"]
-
-MAX_LINE = 10_000_000
 
 
 class Corpus(Protocol):
@@ -118,23 +117,9 @@ def read_passages(path: str | Path) -> Iterator[Passage]:
     Raises:
         DataError: the file or a line is malformed; names the line.
     """
-    path = Path(path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            number = 0
-            while line := lines.readline(MAX_LINE + 1):
-                number += 1
-                if len(line) > MAX_LINE:
-                    raise DataError(f"{path}, line {number}: longer than {MAX_LINE} characters")
-                if line.strip():
-                    yield _read_line(line, f"{path}, line {number}")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as JSON lines of passages: {error}") from error
-
-
-def _read_line(line: str, where: str) -> Passage:
-    try:
-        return read_document(json.loads(line))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: {str(error)[:200]}") from error
+    for where, row in read_json_lines(path, longest=MAX_PASSAGE):
+        try:
+            passage = read_document(row)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from error
+        yield passage

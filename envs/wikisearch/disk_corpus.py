@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.wikisearch.documents import read_document, write_document
 from creditflow.envs.wikisearch.retrieval import Passage
@@ -110,14 +111,12 @@ class DiskCorpus:
     """
 
     def __init__(self, files: SealedFolder) -> None:
+        self._path = files.path
         self._lines = files.blob("passages", ".jsonl")
         self._orders = {
             name: (files.array(f"by_{name}.u8", "<u8"), files.rows(f"by_{name}.i4", len(self))) for name in KEYS
         }
-        digest = files.header.get("digest")
-        if not isinstance(digest, str):
-            raise DataError(f"{files.path}: its header names no digest of the passages; {files.remedy}")
-        self.digest = digest
+        self.digest = files.fact("digest", str)
         for name, (hashes, rows) in self._orders.items():
             if not len(hashes) == len(rows) == len(self):
                 raise DataError(f"{files.path}: by_{name} has {len(rows)} rows, expected {len(self)}; {files.remedy}")
@@ -132,9 +131,9 @@ class DiskCorpus:
             DataError: the line is damaged.
         """
         try:
-            return read_document(json.loads(self._lines[row]), quotes=True)
-        except ValueError as error:
-            raise DataError(f"index: passage {row} is damaged, build the index again: {error}") from error
+            return read_document(parse_json(self._lines[row], where=f"passage {row}"), quotes=True)
+        except DataError as error:
+            raise DataError(f"{self._path}: passage {row} is damaged, build the index again: {error}") from error
 
     def _named(self, name: str, value: str) -> tuple[int, ...]:
         """Rows whose id, page or title is this, in order."""

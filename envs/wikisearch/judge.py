@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 from creditflow.envs.wikisearch.transport import JsonClient
 
@@ -65,12 +66,10 @@ class ModelJudge:
             self._read(self._path)
 
     def _read(self, path: Path) -> None:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                row = json.loads(line)
-                self._verdicts[str(row["key"])] = float(bool(row["correct"]))
-            except (ValueError, KeyError, TypeError) as error:
-                raise DataError(f"{path}, line {number}: no verdict: {error!r}; remove the line or the file") from error
+        for where, row in read_json_lines(path):
+            if not isinstance(row, dict) or not isinstance(row.get("key"), str) or type(row.get("correct")) is not bool:
+                raise DataError(f"{where}: no verdict, expected a key and true or false; remove the line or the file")
+            self._verdicts[row["key"]] = float(row["correct"])
 
     def __call__(self, question: str, golden: Sequence[str], answer: str) -> float:
         """1.0 if the model finds the answer right.

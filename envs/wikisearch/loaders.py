@@ -6,14 +6,13 @@ answers), "native" (our own). "auto" tells them apart by their keys, row by row.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.envs.wikisearch.json_rows import json_rows
+from creditflow.envs.reading.json_text import parse_json, read_json_rows
 from creditflow.envs.wikisearch.questions import (
     ANSWER_RULES,
     Entity,
@@ -47,11 +46,11 @@ def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none
     if answers not in ANSWER_RULES:
         raise unknown_name("rule for answers", answers, ANSWER_RULES)
     found = []
-    for number, row in enumerate(json_rows(Path(path), "question file"), 1):
+    for number, (where, row) in enumerate(read_json_rows(path), 1):
         try:
             question = read_question(row, form, fallback_id=str(number))
         except (DataError, ConfigError) as error:
-            raise DataError(f"{path}, row {number}: {error}") from error
+            raise DataError(f"{where}: {error}") from error
         if answers == "virtual":
             question = with_virtual_answer(question)
         if answers != "skip" or question.answer_node:
@@ -105,7 +104,7 @@ def _answers(row: Row) -> tuple[str, ...]:
     for key in ("answers", "golden_answers", "possible_answers", "answer", "answer_aliases"):
         value = row.get(key)
         if key == "possible_answers" and isinstance(value, str):
-            value = json.loads(value)
+            value = parse_json(value, where="possible_answers")
         if isinstance(value, Mapping):
             found += [value.get("value"), *value.get("aliases", [])]
         elif isinstance(value, str | int | float):

@@ -77,13 +77,14 @@ def open_engine(
 
 
 def _open_ours(corpus: str, index: str, engine: str, memory: str, threads: int) -> LocalRetriever:
-    header = SealedFolder(index, FORMAT, "build the index again").header
+    files = SealedFolder(index, FORMAT, "build the index again")
+    header = files.header
     if engine not in ("auto", header.get("engine")):
         raise ConfigError(f"{index} was built for the engine {header.get('engine')!r}, not {engine!r}")
     _check_options(str(header.get("engine")), memory, threads)
     if corpus:
         found = _passages(corpus).digest if Path(corpus).is_dir() else corpus_digest(read_passages(corpus))
-        if found != header["digest"]:
+        if found != files.fact("digest", str):
             raise DataError(
                 f"{index} was built from other passages than {corpus} holds: leave one out, or build it again"
             )

@@ -101,7 +101,7 @@ def open_store(path: str | Path, memory: str = "", threads: int = 1) -> tuple[Di
     if engine == "tantivy":
         from creditflow.envs.wikisearch.engines.tantivy_index import open_tantivy
 
-        return corpus, open_tantivy(files, threads)
+        return corpus, open_tantivy(files, len(corpus), threads)
     if engine == "lucene":
         from creditflow.envs.wikisearch.engines.lucene_index import open_lucene
 

@@ -77,8 +77,8 @@ def test_a_recorded_exact_match_decides_and_disagreement_is_counted(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (7, "row 1: a trajectory is a JSON object"),
-        ({"question": "q", "answers": ["a"]}, "row 1: a trajectory needs a text under 'response'"),
+        (7, "line 1: a trajectory is a JSON object"),
+        ({"question": "q", "answers": ["a"]}, "line 1: a trajectory needs a text under 'response'"),
         ({**ROW, "answers": "Nile"}, "a list of texts under 'answers'"),
         ({**ROW, "answers": []}, "at least one answer"),
     ],
@@ -93,7 +93,7 @@ def test_files_that_are_none_are_refused(tmp_path):
     empty.write_text("\n")
     with pytest.raises(DataError, match="holds no trajectories"):
         read_search_r1(empty)
-    with pytest.raises(DataError, match="neither JSON lines"):
+    with pytest.raises(DataError, match="line 1: not JSON"):
         read_search_r1(_text(tmp_path, "no json"))
     with pytest.raises(DataError, match="cannot be read"):
         read_search_r1(tmp_path / "absent.jsonl")

@@ -227,10 +227,10 @@ HOSTILE = {
     "a later format": (changed(format_version=2), "format_version is 2, this reader knows 1"),
     "a format that is no integer": (changed(format_version=True), "format_version is True"),
     "a long format": (changed(format_version="9" * 10**6), "format_version is '9999"),
-    "NaN": (raw(turned(reward=0.5), "0.5", "NaN"), "NaN is not a number that logs may hold"),
+    "NaN": (raw(turned(reward=0.5), "0.5", "NaN"), "NaN is not a number of JSON"),
     "Infinity": (raw(turned(reward=0.5), "0.5", "-Infinity"), "-Infinity is not a number"),
     "1e999": (raw(turned(reward=0.5), "0.5", "1e999"), "turn 0: reward must be a finite number, got inf"),
-    "1e999 in a payload": (raw(changed(task={"x": [{"y": 0.5}]}), "0.5", "1e999"), "task holds a number that is not"),
+    "1e999 in a payload": (raw(changed(task={"x": [{"y": 0.5}]}), "0.5", "1e999"), "task: holds a number that is not"),
     "a huge integer": (turned(reward=10**400), "reward must be a finite number"),
     "an endless integer": (raw(turned(reward=0.5), "0.5", "1" * 5000), "not JSON"),
     "a huge seed": (changed(seed=2**63), "seed must be a 64-bit integer"),
@@ -330,7 +330,7 @@ def test_gzip_bombs_are_refused_before_they_fill_the_memory(tmp_path, filler):
 def test_endless_lines_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(jsonl, "MAX_LINE", 1000)
     (tmp_path / "log.jsonl").write_text("x" * 1001)
-    with pytest.raises(TrajectoryError, match="line 1: line longer than 1000 characters"):
+    with pytest.raises(TrajectoryError, match="line 1: longer than 1,000 characters"):
         list(read_jsonl(tmp_path / "log.jsonl"))
 
 

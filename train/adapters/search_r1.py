@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.json_rows import json_rows
+from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.scoring import exact_match
 from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
@@ -61,11 +61,11 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
     members: dict[str, list[Trajectory]] = {}
     payloads: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
-    for number, row in enumerate(json_rows(Path(path), "file of trajectories"), 1):
+    for where, row in read_json_rows(path):
         try:
             group_id, question, turns = _row(row)
         except DataError as error:
-            raise DataError(f"{path}, row {number}: {error}") from error
+            raise DataError(f"{where}: {error}") from error
         task = question_task(question)
         reader = _Reader(task.task_id, question)
         replica = len(members.setdefault(group_id := f"{task.task_id}#{group_id}", []))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.wrappers.groups import Group
 
 __all__ = ["AnnotationError", "Annotator", "Notes", "Provenance", "boundaries"]
@@ -59,7 +60,7 @@ class Provenance:
             AnnotationError: something else.
         """
         try:
-            data = json.loads(text)
+            data = parse_json(text, where="provenance")
             return cls(str(data["annotator"]), int(data["version"]), dict(data["parameters"]), str(data["model"]))
         except (ValueError, KeyError, TypeError) as error:
             raise AnnotationError(f"not the provenance of an annotation: {text[:80]!r}") from error

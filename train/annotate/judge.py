@@ -17,7 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
@@ -163,13 +165,9 @@ class JudgeAnnotator:
         return int(text) / HIGHEST
 
     def _read(self, path: Path) -> None:
-        lines = path.read_text(encoding="ascii").splitlines()
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
+        for where, row in read_json_lines(path):
+            with loading(f"{where}: no mark; remove the line or the file"):
                 self._marks[str(row["key"])] = float(row["score"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise DataError(f"{path}, line {number}: no mark: {error!r}; remove the line or the file") from error
 
 
 def make(argument: str, context: Context) -> JudgeAnnotator:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.reading.limits import MAX_ROWS_FILE
+from creditflow.envs.reading.streams import read_text
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
@@ -70,7 +72,7 @@ def annotate_log(
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
     """The whole groups that an interrupted command wrote, if this command would have written them."""
-    text = partial.read_text(encoding="ascii")
+    text = read_text(partial, MAX_ROWS_FILE, "ascii")
     lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
     done, used = [], 0
     for group in groups:

@@ -16,6 +16,8 @@ from typing import Final, Protocol
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.entity_matching import normalised_phrase
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.wikisearch.grading import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.wrappers.records import Trajectory, Turn
@@ -200,16 +202,9 @@ def read_labels(path: str | Path) -> dict[tuple[str, str], Labels]:
         DataError: a malformed line, a mark that is none, or a trajectory labelled twice.
     """
     found: dict[tuple[str, str], Labels] = {}
-    try:
-        lines = Path(path).read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(lines, 1):
-        where = f"{path}, line {number}"
-        try:
-            one = _read_row(json.loads(line))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f"{where}: not a line of labels: {error!r:.120}") from error
+    for where, row in read_json_lines(path):
+        with loading(f"{where}: not a line of labels"):
+            one = _read_row(row)
         key = (one.group_id, one.trajectory_id)
         if key in found:
             raise DataError(f"{where}: trajectory {one.trajectory_id!r} of group {one.group_id!r} is labelled twice")

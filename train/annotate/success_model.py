@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.pretrained import open_pretrained
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig
 from creditflow.train.config import read_dataclass
 
@@ -120,13 +121,9 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
             than when it was trained (another template version, a changed tokenizer).
     """
     path = Path(folder)
-    try:
-        data = json.loads((path / FILE).read_text(encoding="ascii"))
+    with loading(f"{path}: is not a success model; train one with kind: success_model"):
+        data = read_json(path / FILE)
         version = data.pop("format_version")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(
-            f"{path}: is not a success model ({FILE}: {error}); train one with kind: success_model"
-        ) from error
     if version != FORMAT_VERSION:
         raise DataError(f"{path}: format_version {version!r}, this version of creditflow reads {FORMAT_VERSION}")
     try:
@@ -143,10 +140,7 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
             f"{TEMPLATE_VERSION}/{encoder.digest}: its places would not be where it learned to read; train it anew"
         )
     model = SuccessModel(backbone, file.head)
-    try:
-        weights = load_file(path / HEAD)
-        model.score.load_state_dict(weights)
-        model.calibration = file.calibration[0], file.calibration[1]
-    except (OSError, SafetensorError, RuntimeError) as error:
-        raise DataError(f"{path}: its head cannot be read: {error}") from error
+    with loading(f"{path}: its head cannot be read"):
+        model.score.load_state_dict(load_file(path / HEAD))
+    model.calibration = file.calibration[0], file.calibration[1]
     return model.eval(), encoder, file

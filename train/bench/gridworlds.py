@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import Entry, register_unlisted
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, draw_index
 from creditflow.train.bench.grid_layouts import (
@@ -208,7 +209,7 @@ class GridEnv(AgentEnv[str, str, int]):
 def _read(text: str) -> tuple[GridLayout, Cell, int, tuple[int, int] | None]:
     """Layout, cell, step count and generator of a snapshot."""
     try:
-        data = json.loads(text)
+        data = parse_json(text, where="grid snapshot")
         layout = read_layout(data["layout"])
         row, column = data["cell"]
         steps, generator = data["steps"], data.get("generator")

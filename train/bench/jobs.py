@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
 
 __all__ = ["Job", "Workshop", "fingerprint"]
@@ -70,7 +71,7 @@ class Workshop:
         for job in jobs:
             path = self._path(job)
             if path.exists():
-                yield job.name, json.loads(path.read_text(encoding="utf-8"))
+                yield job.name, read_json(path)
             else:
                 missing.append(job)
         if self._workers <= 1 or len(missing) <= 1:

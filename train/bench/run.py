@@ -6,7 +6,6 @@ learned through its environment. Either way all columns, controls included, see 
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bench.cells import assemble, cells_of, run_task
 from creditflow.train.bench.columns import fed_columns, scheme_column, scheme_columns, settings_of
 from creditflow.train.bench.feeds import feed_log
@@ -125,18 +125,17 @@ def read_results(path: Path) -> dict[str, Any]:
     Raises:
         DataError: not the results of a benchmark, or of another version.
     """
-    packed = path.read_bytes()
     try:
-        document = json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{path} is not the results of a benchmark: {error}") from error
+        document = read_json(path)
+    except DataError as error:
+        raise DataError(f"{error}; {path} is not the results of a benchmark") from error
     version = document.get("results_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != RESULTS_VERSION:
         raise DataError(f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}")
-    lacking = WHOLE - document.keys()
-    for suite in document.get("suites", ()):
+    lacking, suites = WHOLE - document.keys(), document.get("suites")
+    for suite in suites if isinstance(suites, list) else [suites]:
         lacking |= SUITE - suite.keys() if isinstance(suite, dict) else SUITE
-        lacking |= set() if {"cells", "rows"} & set(suite) else {"cells"}
+        lacking |= set() if isinstance(suite, dict) and {"cells", "rows"} & suite.keys() else {"cells"}
     if lacking:
         raise DataError(f"{path}: the results of a benchmark hold {', '.join(sorted(lacking))}, these do not")
     return document

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.reading.failures import loading
 from creditflow.train.bench.columns import scheme_column
 from creditflow.train.bench.plots import plot_document, require_plots
 from creditflow.train.bench.presets import PRESETS
@@ -58,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.show:
-        return _present(read_results(Path(args.show)), Path(args.out) if args.out else None)
+        document = read_results(Path(args.show))
+        with loading(f"{args.show}: what it holds does not fit together"):
+            return _present(document, Path(args.out) if args.out else None)
     if not args.out or args.seed < 0:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE), and a seed of at least 0")
     schemes = [name for name in args.schemes.split(",") if name]

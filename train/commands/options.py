@@ -9,6 +9,7 @@ from typing import Any
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make
 from creditflow.envs.wikisearch.rewards import Reward, named_reward
 
@@ -63,8 +64,10 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
         if key in settings:
             raise ConfigError(f"setting {key!r} is given twice")
         try:
-            settings[key] = json.loads(value)
-        except ValueError:
+            settings[key] = json.loads(value, object_pairs_hook=unique_keys)
+        except RepeatedKeyError as error:
+            raise ConfigError(f"{key}: {error}") from error
+        except (ValueError, RecursionError):
             settings[key] = value
     return settings
 

@@ -23,6 +23,8 @@ import numpy as np
 
 from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.reading.limits import MAX_ROWS_FILE
+from creditflow.envs.reading.streams import read_text
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.rewards import REWARDS
 from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, parse_rewards, positive
@@ -152,7 +154,7 @@ def _to_file(
 
 def _finished(partial: Path, tasks: Sequence[Task], args: argparse.Namespace) -> list[Group]:
     """The whole groups in an interrupted log, if they are what this command would have written first."""
-    text = partial.read_text(encoding="ascii")
+    text = read_text(partial, MAX_ROWS_FILE, "ascii")
     whole = text[: text.rfind("\n") + 1]
     groups = read_groups(io.StringIO(whole))
     if groups and len(groups[-1]) < args.group_size:

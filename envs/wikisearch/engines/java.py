@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import MissingExtraError
+from creditflow.envs.reading.failures import loading
 
 __all__ = ["JAR_VARIABLE", "Java", "MissingJavaError", "find_jar", "find_java", "needed_java"]
 
@@ -70,13 +71,8 @@ def find_jar() -> Path:
 
 
 def _checked(path: Path, found: str) -> Path:
-    try:
-        with zipfile.ZipFile(path) as jar:
-            jar.getinfo(SEARCHER)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise MissingJavaError(
-            f"{found}, which is no fat jar of Anserini 0.20 or newer ({error}); {_ADVICE_JAR}"
-        ) from error
+    with loading(f"{found}, which is no fat jar of Anserini 0.20 or newer; {_ADVICE_JAR}", MissingJavaError):
+        needed_java(path)
     return path.resolve()
 
 

@@ -225,8 +225,7 @@ def open_lucene(files: SealedFolder, corpus: Corpus, memory: str = "", threads: 
         DataError: Lucene cannot open it, or it holds something else than its header says.
     """
     index = LuceneIndex(files.path, row_by_id(corpus, files.path), len(corpus), memory, threads)
-    if index.documents != files.header["indexed"]:
-        raise DataError(
-            f"{files.path}: holds {index.documents} documents, expected {files.header['indexed']}; {files.remedy}"
-        )
+    indexed = files.fact("indexed", int)
+    if index.documents != indexed:
+        raise DataError(f"{files.path}: holds {index.documents} documents, expected {indexed}; {files.remedy}")
     return index

@@ -6,7 +6,6 @@ are refused when the index is opened.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.reading.streams import read_bytes
 from creditflow.envs.wikisearch.corpus import Corpus
 from creditflow.envs.wikisearch.documents import read_document
 from creditflow.envs.wikisearch.engines.lucene_index import BLANK, LuceneIndex, row_by_id
@@ -58,9 +59,9 @@ class StoredCorpus:
         """
         name, raw = self._index.documents_at([row])[0]
         try:
-            data: Any = json.loads(raw or "")
+            data: Any = parse_json(raw or "", where="its text")
             passage = read_document({**data, "id": name} if isinstance(data, dict) else data)
-        except ValueError as error:
+        except DataError as error:
             raise DataError(f"{self._path}: what is stored for {name!r:.60} is no passage: {error}") from error
         if passage.page != passage.title:
             self._titles[passage.page] = passage.title
@@ -134,6 +135,9 @@ def _check_same(index: LuceneIndex, corpus: Corpus, path: Path) -> None:
             )
 
 
+MAX_SEGMENTS = 2**26  # bytes of Lucene's list of segments
+
+
 def _digest(path: Path) -> str:
     """Names an index by its commit and the sizes of its files."""
     digest = blake2b(digest_size=16)
@@ -141,5 +145,5 @@ def _digest(path: Path) -> str:
         if file.is_file() and file.name != "write.lock":
             digest.update(f"{file.name} {file.stat().st_size}\n".encode())
             if file.name.startswith("segments_"):
-                digest.update(file.read_bytes())
+                digest.update(read_bytes(file, MAX_SEGMENTS))
     return digest.hexdigest()

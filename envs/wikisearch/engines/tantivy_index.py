@@ -4,6 +4,11 @@ Its BM25 is fixed at k₁ = 1.2, b = 0.75 and its words and stems are its own, s
 the default engine. Equal scores are in the order of passages: a row number stands beside every document, and a tie that
 the list's end would cut is read whole before it is ordered, so segments and threads cannot show. Files are mapped
 into memory. Needs the extra ``[tantivy]``.
+
+Trust: tantivy reads its files without checking them, and damaged ones can abort the whole process, which no ``except``
+stops. So every byte is compared with the folder's checksums before it is opened. They find damage, not malice: whoever can
+write into the folder can seal it again. Open only folders of people whom you would let run a program here, or build the
+index from the passages, which may come from anybody.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.plain_text import plain_text
+from creditflow.envs.reading.failures import loading
 from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking
 from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError
@@ -118,15 +124,11 @@ class TantivyIndex:
         Raises:
             RetrievalError: the library failed.
         """
-        try:
+        with loading("tantivy cannot answer", RetrievalError):
             if self._threads == 1 or len(queries) == 1:
                 return [self._best(query, k) for query in queries]
-            with ThreadPoolExecutor(
-                self._threads, "tantivy"
-            ) as pool:  # the library searches outside the interpreter lock
+            with ThreadPoolExecutor(self._threads, "tantivy") as pool:  # it searches outside the interpreter lock
                 return list(pool.map(lambda query: self._best(query, k), queries))
-        except (ValueError, OSError) as error:
-            raise RetrievalError(f"tantivy cannot answer: {error}") from error
 
     def _best(self, query: str, k: int) -> Ranking:
         asked = self._query(query)
@@ -135,6 +137,8 @@ class TantivyIndex:
         hits = self._whole_ties(asked, min(k, len(self)))
         scores = np.array([score for score, _ in hits], np.float32)
         rows = np.array(self._searcher.fast_field_values("row", [address for _, address in hits]), np.int64)
+        if len(rows) and int(rows.max()) >= len(self):
+            raise DataError(f"the index names row {int(rows.max())} of {len(self)}; build the index again")
         order = np.lexsort((rows, -scores))[:k]
         return rows[order], scores[order]
 
@@ -158,31 +162,36 @@ class TantivyIndex:
             limit = min(limit * 8, len(self) + 1)
 
 
-def _searcher(engine: ModuleType, folder: Path) -> Any:
-    """A searcher of the index in a folder.
+def _searcher(engine: ModuleType, files: SealedFolder) -> Any:
+    """A searcher of the index in a folder; sees the files that its header names, and no others.
 
     The library makes a lock file where it opens an index, which a folder that is read-only, or sealed, does not allow.
     So it opens links to the files; once it has mapped them into memory, the links are not needed.
     """
     with tempfile.TemporaryDirectory(prefix="tantivy.") as links:
-        for file in folder.resolve().iterdir():
-            if file.name not in LOCKS:
-                (Path(links) / file.name).symlink_to(file)
+        for name in files.header["files"]:
+            (Path(links) / name).symlink_to(files.path.resolve() / name)
         index = engine.Index.open(links)
         index.config_reader(reload_policy="manual")  # nobody watches for changes: there are none
         return index.searcher()
 
 
-def open_tantivy(files: SealedFolder, threads: int = 1) -> TantivyIndex:
-    """The index of a folder.
+def open_tantivy(files: SealedFolder, passages: int, threads: int = 1) -> TantivyIndex:
+    """The index of a folder, whose every byte is compared with its checksums first (about a second a gigabyte).
+
+    Args:
+        files: the folder; see the module about trust.
+        passages: how many it must hold.
+        threads: that search the queries of one call.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: it is damaged, cannot be read, or holds another number of passages.
         MissingExtraError: tantivy is not installed.
     """
     engine = _tantivy()
-    try:
-        searcher = _searcher(engine, files.path)
-    except (ValueError, OSError) as error:
-        raise DataError(f"{files.path}: tantivy cannot open it ({error}); {files.remedy}") from error
-    return TantivyIndex(engine, searcher, threads)
+    files.verify()
+    with loading(f"{files.path}: tantivy cannot open it; {files.remedy}"):
+        index = TantivyIndex(engine, _searcher(engine, files), threads)
+        if len(index) != passages:
+            raise DataError(f"{files.path}: indexes {len(index)} passages, expected {passages}; {files.remedy}")
+    return index

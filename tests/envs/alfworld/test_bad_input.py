@@ -291,10 +291,10 @@ def test_only_regular_files_where_games_lie_leave_an_archive(tmp_path: Path) -> 
 
 def test_an_archive_beyond_the_caps_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive_of(tmp_path / "games.tar", (SCENE, tarfile.REGTYPE, b"x" * 100))
-    for cap, value in (("MAX_MEMBER_BYTES", 50), ("MAX_TOTAL_BYTES", 50), ("MAX_MEMBERS", 0)):
+    for cap, value in (("MAX_MEMBER_BYTES", 50), ("MAX_ARCHIVE_BYTES", 50), ("MAX_ARCHIVE_MEMBERS", 0)):
         with monkeypatch.context() as patch:
-            patch.setattr(f"creditflow.envs.alfworld.archive.{cap}", value)
-            with pytest.raises(DataError, match=r"caps|members"):
+            patch.setattr(f"creditflow.envs.reading.archives.{cap}", value)
+            with pytest.raises(DataError, match=r"more than 50\b|more than 0 members"):
                 list(iter_archive(path))
 
 

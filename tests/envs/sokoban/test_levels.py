@@ -105,8 +105,8 @@ def test_missing_empty_binary_and_huge_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(LevelError, match="UTF-8"):
         read_levels(tmp_path / "binary.txt")
     (tmp_path / "big.txt").write_text(SMALL)
-    monkeypatch.setattr(levels_module, "MAX_FILE_BYTES", 5)
-    with pytest.raises(LevelError, match="more than the cap of 5"):
+    monkeypatch.setattr(levels_module, "MAX_LEVELS_FILE", 5)
+    with pytest.raises(LevelError, match="more than 5 bytes"):
         read_levels(tmp_path / "big.txt")
 
 

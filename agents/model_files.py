@@ -1,0 +1,52 @@
+"""A folder with a Hugging Face model: what is looked at before libraries that trust it open it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.limits import MAX_DOCUMENT, MAX_LAYERS
+from creditflow.envs.reading.streams import read_text
+
+__all__ = ["check_model_files", "model_settings"]
+
+_LAYERS: Final = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "decoder_layers", "encoder_layers")
+
+
+def model_settings(path: Path) -> dict[str, Any]:
+    """A JSON file of a model folder; other projects write infinities and repeated keys into theirs.
+
+    Raises:
+        DataError: no JSON object, or too long.
+    """
+    text = read_text(path, MAX_DOCUMENT)
+    with loading(f"{path}: not a model's JSON file"):
+        data = json.loads(text)
+    if not isinstance(data, dict):
+        raise DataError(f"{path}: expected an object of settings, got {type(data).__name__}")
+    return data
+
+
+def check_model_files(folder: str | Path) -> None:
+    """Accept a folder whose files are not too long and whose model is not too deep; a name that is no folder passes.
+
+    Raises:
+        DataError: there is no ``config.json``, or one of these.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        return
+    if not (folder / "config.json").is_file():
+        raise DataError(f"{folder}: is not a model folder (no config.json); expected what save_pretrained() writes")
+    for file in sorted(folder.glob("*.json")):
+        if (size := file.stat().st_size) > MAX_DOCUMENT:
+            raise DataError(f"{file}: has {size:,} bytes, at most {MAX_DOCUMENT:,} are read")
+    config = model_settings(folder / "config.json")
+    for section in (config, *(value for value in config.values() if isinstance(value, dict))):
+        for name in _LAYERS:
+            count = section.get(name, 0)
+            if isinstance(count, int | float) and count > MAX_LAYERS:
+                raise DataError(f"{folder / 'config.json'}: {name} is {count}, at most {MAX_LAYERS:,} are built")

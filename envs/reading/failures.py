@@ -1,0 +1,43 @@
+"""What other libraries raise, under our own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from creditflow.envs.errors import CreditflowError, DataError
+
+__all__ = ["loading"]
+
+
+@contextmanager
+def loading(what: str, kind: Callable[[str], CreditflowError] = DataError) -> Iterator[None]:
+    """Around a call that opens a file with another library: whatever it raises becomes one named error.
+
+    Such libraries raise much more than they document (tokenizers a bare ``Exception``, safetensors an error of its own,
+    a model class whatever its code meets), and those written in Rust panic with an exception outside ``Exception``.
+    Our own errors pass, and so do interruptions.
+
+    Args:
+        what: was to be opened and as what: "models/x: cannot be opened as a tokenizer".
+        kind: makes the error from its message.
+
+    Raises:
+        CreditflowError: what ``kind`` makes.
+    """
+    try:
+        yield
+    except CreditflowError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {_said(error)}") from error
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":  # KeyboardInterrupt, SystemExit
+            raise
+        raise kind(f"{what}: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """A short form of a message that may quote half the file."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

@@ -1,0 +1,50 @@
+"""What any reader may hand on: nothing but dicts with string keys, lists, strings, finite numbers, booleans and None."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from typing import Any, Final
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading.limits import Limits
+
+__all__ = ["check_plain"]
+
+_LEAVES: Final = frozenset({str, bool, type(None)})
+
+
+def check_plain(data: Any, limits: Limits, where: str) -> None:
+    """Accept plain data within limits.
+
+    Level by level, not by recursion: data may be nested deeper than Python's stack.
+
+    Raises:
+        DataError: another type, a number that is not finite or too long, too many levels.
+    """
+    level, most = [data], 10**limits.digits
+    for _ in range(limits.depth + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                if not all(type(key) is str for key in item):
+                    key = next(key for key in item if type(key) is not str)
+                    raise DataError(f"{where}: expected texts as keys, got {reprlib.repr(key)}")
+                below.extend(item.values())
+            elif kind is list:
+                below.extend(item)
+            elif kind is float:
+                if not math.isfinite(item):
+                    raise DataError(f"{where}: holds a number that is not finite ({item})")
+            elif kind is int:
+                if not -most < item < most:
+                    raise DataError(f"{where}: holds an integer of more than {limits.digits} digits")
+            elif kind not in _LEAVES:
+                raise DataError(
+                    f"{where}: expected lists, objects, texts, numbers, true, false or null, got {kind.__name__}"
+                )
+        if not below:
+            return
+        level = below
+    raise DataError(f"{where}: nested deeper than {limits.depth} levels")

@@ -1,0 +1,112 @@
+"""YAML from outside: what a file of settings needs of it, and nothing else.
+
+PyYAML parses; what its safe loader still does with a stranger's file is left out here: aliases (a text of 400 bytes can
+stand for gigabytes), tags (dates, sets, binaries, which are not plain data) and repeated keys. A date is the text that
+stands there. StrictYAML reads no flow lists (``[1, 2]``) and needs a schema and two more packages; pydantic and msgspec
+hand YAML on to PyYAML.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from creditflow.envs.errors import DataError, MissingExtraError
+from creditflow.envs.reading.limits import SETTINGS, Limits
+from creditflow.envs.reading.plain_data import check_plain
+
+__all__ = ["parse_yaml"]
+
+_PLAIN: Final = tuple(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map"))
+_LEFT_OUT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
+
+
+def parse_yaml(text: str, *, where: str, limits: Limits = SETTINGS) -> Any:
+    """The plain data of a YAML document.
+
+    Args:
+        text: of the document.
+        where: file or option; begins every message.
+        limits: of the text and of what it holds.
+
+    Raises:
+        DataError: not YAML, not plain data, aliases, a repeated key, beyond a limit; names the line.
+        MissingExtraError: PyYAML is not installed.
+    """
+    if len(text) > limits.characters:
+        raise DataError(f"{where}: longer than {limits.characters:,} characters")
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("pyyaml", "train") from error
+    try:
+        value = yaml.load(text, Loader=_loader(limits.depth))  # noqa: S506 - a safe loader with less in it
+    except yaml.YAMLError as error:
+        raise DataError(f"{where}: not YAML: {error}") from error
+    check_plain(value, limits, where)
+    return value
+
+
+@cache
+def _loader(depth: int) -> type[Any]:
+    """A loader class for documents of so many levels."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types here
+        """The safe loader without aliases, other tags, or repeated keys."""
+
+        yaml_constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in _PLAIN} | {None: None}
+        yaml_implicit_resolvers = {
+            first: [(tag, pattern) for tag, pattern in resolvers if tag not in _LEFT_OUT]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self.level = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                event = self.peek_event()
+                raise yaml.composer.ComposerError(
+                    None, None, f"aliases (*{event.anchor:.40}) are not read: write the value out", event.start_mark
+                )
+            if self.level > depth:
+                raise yaml.composer.ComposerError(
+                    None, None, f"nested deeper than {depth} levels", self.peek_event().start_mark
+                )
+            self.level += 1
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.level -= 1
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            first: dict[Any, int] = {}
+            for key_node, _ in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise yaml.constructor.ConstructorError(None, None, "expected a text as key", key_node.start_mark)
+                key, line = key_node.value, key_node.start_mark.line + 1
+                if key in first:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key!r:.80} stands in line {first[key]} already", key_node.start_mark
+                    )
+                first[key] = line
+            return dict(super().construct_mapping(node, deep=deep))
+
+        def construct_number(self, node: Any) -> Any:
+            try:
+                return yaml.SafeLoader.yaml_constructors[node.tag](self, node)
+            except (ValueError, OverflowError) as error:  # too many digits, or a tag before something else
+                raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
+
+        def construct_other(self, node: Any) -> Any:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{node.tag!r:.80} is no plain value: expected texts, numbers, lists and mappings",
+                node.start_mark,
+            )  # fmt: skip
+
+    for kind in ("int", "float"):
+        Loader.yaml_constructors[f"tag:yaml.org,2002:{kind}"] = Loader.construct_number
+    Loader.yaml_constructors[None] = Loader.construct_other
+    return Loader

@@ -1,0 +1,133 @@
+"""Files made worse: bytes flipped, cut, doubled; JSON with other values, repeated keys, depth and digits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.envs.errors import CreditflowError
+from creditflow.envs.sealed_folder import HEADER, seal
+
+DEEP: Any = "DEEP"  # stands for nesting that json.dumps could not write
+HOSTILE: list[Any] = [
+    None, True, 0, -1, 1.5, 2**31, 2**63, 2**64, 10**90, 10**120, float("nan"), float("inf"), "", "x", "\ud800", "\0", "1e999",
+    [], {}, [[]], [{}], {"": None}, ["x", 1], {"a": {"b": []}}, DEEP,
+]  # fmt: skip
+
+
+def worse_bytes(data: bytes, rng: np.random.Generator) -> bytes:
+    """A few bytes flipped, cut out, doubled or put in; or the end missing."""
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 5))):
+        a, b = sorted(int(x) for x in rng.integers(0, len(out) + 1, 2))
+        b = min(b, a + 1 + int(rng.integers(0, 40)))
+        what = int(rng.integers(0, 6))
+        if what == 0 and out:
+            out[a % len(out)] ^= 1 << int(rng.integers(0, 8))
+        elif what == 1:
+            del out[a:b]
+        elif what == 2:
+            out[a:a] = out[a:b]
+        elif what == 3:
+            out[a:b] = rng.bytes(b - a)
+        elif what == 4:
+            out[a:b] = bytes(b - a)
+        else:
+            del out[a:]
+    return bytes(out)
+
+
+def worse_json(text: str, rng: np.random.Generator) -> str:
+    """One value of a JSON text replaced, left out or doubled, or one key written twice."""
+    value = json.loads(text)
+    places: list[tuple[Any, Any]] = []
+    level = [value]
+    for one in level:
+        if isinstance(one, dict | list):
+            keys = list(one) if isinstance(one, dict) else range(len(one))
+            places += [(one, key) for key in keys]
+            level += [one[key] for key in keys]
+    if not places:
+        return "[" * 10_000
+    holder, key = places[int(rng.integers(0, len(places)))]
+    what = int(rng.integers(0, 12))
+    if what == 0:
+        del holder[key]
+    elif what == 1 and isinstance(holder, dict):
+        holder["\1again"] = holder[key]
+        return json.dumps(value).replace('"\\u0001again"', json.dumps(key), 1)
+    elif what == 2 and isinstance(holder, dict):
+        holder["a key that nobody knows"] = 1
+    elif what == 3:
+        other, name = places[int(rng.integers(0, len(places)))]
+        holder[key] = json.loads(json.dumps(other[name]))
+    else:
+        holder[key] = HOSTILE[int(rng.integers(0, len(HOSTILE)))]
+    return json.dumps(value).replace(f'"{DEEP}"', "[" * 2_000 + "]" * 2_000)
+
+
+def worse_file(data: bytes, rng: np.random.Generator) -> bytes:
+    """``worse_json`` on a document or on one of its lines, ``worse_bytes`` on all else; inside a gzip archive as well."""
+    if data[:2] == b"\x1f\x8b" and rng.random() < 0.5:
+        return gzip.compress(worse_file(gzip.decompress(data), rng))
+    if rng.random() < 0.3:
+        return worse_bytes(data, rng)
+    try:
+        return worse_json(data.decode(), rng).encode("utf-8", "replace")
+    except ValueError:
+        pass
+    try:
+        lines = data.decode().split("\n")
+        place = int(rng.integers(0, len(lines)))
+        lines[place] = worse_json(lines[place], rng)
+        return "\n".join(lines).encode("utf-8", "replace")
+    except ValueError:
+        return worse_bytes(data, rng)
+
+
+def worse_sealed(folder: Path, rng: np.random.Generator) -> None:
+    """One file of a sealed folder made worse, and the folder sealed again: its checksums hold."""
+    header = json.loads((folder / HEADER).read_text())
+    files = header.pop("files")
+    kind = header.pop("format")
+    header.pop("checksum")
+    (folder / HEADER).unlink()
+    if rng.random() < 0.3:
+        header = json.loads(worse_json(json.dumps(header), rng).replace("[" * 2_000 + "]" * 2_000, "[[]]"))
+    else:
+        names = sorted(files)
+        path = folder / names[int(rng.integers(0, len(names)))]
+        data = path.read_bytes()
+        if len(data) % 4 == 0 and data and rng.random() < 0.6:  # numbers
+            numbers = np.frombuffer(data, "<i4").copy()
+            numbers[int(rng.integers(0, len(numbers)))] = rng.integers(-(2**31), 2**31)
+            data = numbers.tobytes()
+        elif rng.random() < 0.5 and path.suffix == ".bin":
+            data = zlib.compress(bytes(10**8)).ljust(len(data), b"\0")[: len(data)]
+        else:
+            data = worse_file(data, rng)
+        path.write_bytes(data)
+    seal(folder, kind, header if isinstance(header, dict) else {})
+
+
+def refusals(path: Path, good: bytes, read: Callable[[], object], tries: int, seed: int) -> int:
+    """How many of ``tries`` worse versions of a file are refused; anything but one of our errors goes through."""
+    refused = 0
+    for number in range(tries):
+        path.write_bytes(worse_file(good, np.random.default_rng([seed, number])))
+        try:
+            read()
+        except CreditflowError as error:
+            assert str(error).strip(), "an error without a message"
+            assert len(str(error)) < 3_000, "an error that quotes the file"
+            refused += 1
+        except Exception as error:
+            error.add_note(f"seed {seed}, number {number}: {path.read_bytes()[:300]!r}")
+            raise
+    return refused

@@ -1,0 +1,135 @@
+"""JSON from outside: what honest files hold comes through; everything else is refused with the place and the limit."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import parse_json, read_json, read_json_lines, read_json_rows
+from creditflow.envs.reading.limits import JSON, Limits
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**128), 2**128) | st.floats(allow_nan=False, allow_infinity=False)
+KEYS = st.text(st.characters(), max_size=4)  # lone surrogates too
+VALUES = st.recursive(
+    SCALARS | KEYS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES, st.sampled_from([None, 1]))
+def test_what_is_written_as_json_is_read_back(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    assert parse_json(text, where="here") == value
+    assert parse_json(text.encode(), where="here") == value
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    below = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [
+        *([value] if isinstance(value, dict) and value else []),
+        *(found for one in below for found in objects(one)),
+    ]
+
+
+class Written(dict[str, Any]):
+    """An object that json.dumps writes with one key twice."""
+
+    def __init__(self, found: dict[str, Any], key: str) -> None:
+        super().__init__(found)
+        self.key = key
+
+    def items(self) -> Any:
+        return [*super().items(), (self.key, None)]
+
+
+def repeated(value: Any, target: dict[str, Any], key: str) -> Any:
+    if isinstance(value, list):
+        return [repeated(one, target, key) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: repeated(one, target, key) for name, one in value.items()}
+    return Written(found, key) if value is target else found
+
+
+@given(VALUES.filter(objects), st.data())
+def test_a_repeated_key_anywhere_is_refused_with_line_and_key(value: Any, data: st.DataObject) -> None:
+    target = data.draw(st.sampled_from(objects(value)))
+    key = data.draw(st.sampled_from(sorted(target)))
+    text = json.dumps(repeated(value, target, key), indent=1)
+    with pytest.raises(DataError, match=r"^here: not JSON: the key .* occurs twice in one object") as caught:
+        parse_json(text, where="here")
+    assert f"the key {key!r:.80} " in str(caught.value)
+    line = int(str(caught.value).rpartition("line ")[2].rstrip(")"))
+    assert json.dumps(key) + ": " in text.split("\n")[line - 1]
+
+
+def test_equal_keys_in_different_spellings_are_equal() -> None:
+    with pytest.raises(DataError, match=r"the key 'ab' occurs twice in one object \(line 2\)"):
+        parse_json('{"a\\u0062": 1,\n"ab" : 2}', where="here")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[1] 2", "not JSON"),
+        ("NaN", "NaN is not a number of JSON"),
+        ("[-Infinity]", "-Infinity is not a number of JSON"),
+        ("[1e999]", "a number that is not finite"),
+        ("1" * 101, "an integer of more than 100 digits"),
+        ("-" + "1" * 101, "an integer of more than 100 digits"),
+        ("1" * 5000, "limit"),
+        ("[" * 66 + "]" * 66, "nested deeper than 64 levels"),
+        ('{"a":' * 66 + "1" + "}" * 66, "nested deeper than 64 levels"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ("\ufeff1", "not JSON"),
+    ],
+)
+def test_other_texts_are_refused_with_the_place(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        parse_json(text, where="file: line 7")
+    assert str(caught.value).startswith("file: line 7: ")
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("limits", [JSON, Limits(depth=3, digits=2)])
+def test_limits_are_reached_but_not_passed(limits: Limits) -> None:
+    deep = "[" * limits.depth + "1" + "]" * limits.depth
+    parse_json(deep, where="here", limits=limits)
+    with pytest.raises(DataError, match=f"deeper than {limits.depth} levels"):
+        parse_json(f"[{deep}]", where="here", limits=limits)
+    parse_json("9" * limits.digits, where="here", limits=limits)
+    with pytest.raises(DataError, match=f"more than {limits.digits} digits"):
+        parse_json("1" + "0" * limits.digits, where="here", limits=limits)
+
+
+def test_long_texts_and_other_bytes_are_refused() -> None:
+    with pytest.raises(DataError, match="longer than 10 characters"):
+        parse_json('"0123456789"', where="here", limits=Limits(characters=10))
+    with pytest.raises(DataError, match=r"not UTF-8 text .* at byte 1"):
+        parse_json(b'"\xff"', where="here")
+
+
+def test_files_name_the_line_or_the_row(tmp_path: Any) -> None:
+    path = tmp_path / "rows"
+    path.write_text('{"a": 1}\n\n{"a": 1, "a": 2}\n')
+    for read in (lambda: list(read_json_lines(path)), lambda: read_json_rows(path)):
+        with pytest.raises(DataError, match=r"rows: line 3: .*'a' occurs twice"):
+            read()
+    path.write_text('[1,\n 2, {"a": 1,\n "a": 2}]')
+    with pytest.raises(DataError, match=r"rows: .*'a' occurs twice in one object \(line 3\)"):
+        read_json_rows(path)
+    path.write_text('["x\u2028y", 2]')
+    assert read_json_rows(path) == [(f"{path}: row 1", "x\u2028y"), (f"{path}: row 2", 2)]
+    path.write_text('"x\u2028y"\n2')  # only a newline ends a line
+    assert (
+        read_json_rows(path) == list(read_json_lines(path)) == [(f"{path}: line 1", "x\u2028y"), (f"{path}: line 2", 2)]
+    )
+    with pytest.raises(DataError, match="cannot be read"):
+        read_json(tmp_path)

@@ -1,0 +1,185 @@
+"""Files as bounded streams, packed or not; archives; what other libraries raise."""
+
+import gzip
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading import archives, streams
+from creditflow.envs.reading.archives import iter_members
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.streams import read_bytes, read_lines, read_text, unpack_bytes
+
+PACKS: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress]
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_bytes_are_read_whole_packed_or_not(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, packed: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "file"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    if packed or data[:2] != b"\x1f\x8b":
+        assert read_bytes(path, 300) == data
+    if data:
+        with pytest.raises(DataError, match=f"more than {len(data) - 1} bytes|damaged"):
+            read_bytes(path, len(data) - 1)
+
+
+def test_gzip_damaged_or_cut_anywhere_is_named(tmp_path: Path) -> None:
+    path, data = tmp_path / "log.gz", gzip.compress(bytes(range(256)) * 3)
+    for place in range(len(data)):
+        for harmed in (data[:place], data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]):
+            path.write_bytes(harmed)
+            try:
+                found = read_bytes(path, 10_000)
+            except DataError as error:
+                assert str(error).startswith(f"{path}: ")
+            else:  # a byte of the header that says nothing about the content
+                assert found == bytes(range(256)) * 3
+
+
+def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "ALLOWANCE", 10_000)
+    (tmp_path / "file").write_bytes(gzip.compress(b"0" * 5_000_000))
+    with pytest.raises(DataError, match="more than 200 times its size"):
+        read_text(tmp_path / "file", 10_000_000)
+    with pytest.raises(DataError, match="line 1 or after: unpacks to more than 200 times"):
+        list(read_lines(tmp_path / "file", 10_000_000))
+
+
+def test_lines_are_bounded_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345\n1234567\n")
+    with pytest.raises(DataError, match="line 2: longer than 6 characters"):
+        list(read_lines(path, 6))
+    path.write_bytes(b"a\n\xff\n")
+    with pytest.raises(DataError, match="line 1 or after: not UTF-8 text"):
+        list(read_lines(path, 6))
+    with pytest.raises(DataError, match=r"not ASCII text .* at byte 2"):
+        read_text(path, 99, "ascii")
+
+
+@pytest.mark.parametrize("name", [".", "absent", "absent.gz", "a\0b"])
+def test_what_is_no_file_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        read_bytes(tmp_path / name, 9)
+
+
+def test_packed_bytes_are_bounded() -> None:
+    assert unpack_bytes(zlib.compress(b"x" * 100), 100, "here") == b"x" * 100
+    for data, message in [
+        (zlib.compress(b"x" * 101), "more than 100 bytes"),
+        (zlib.compress(b"x" * 50)[:-1], "cut short"),
+        (b"junk", "damaged"),
+    ]:
+        with pytest.raises(DataError, match=f"here: .*{message}"):
+            unpack_bytes(data, 100, "here")
+
+
+# -- archives -----------------------------------------------------------------------------------------------------------
+FILES = {f"{'long/' * 30}{i}": bytes([i]) * (700 * i) for i in range(6)}
+
+
+def archive(form: int = tarfile.PAX_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for name, data in FILES.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def everything(member: tarfile.TarInfo) -> str:
+    return member.name
+
+
+@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_members_are_read_whatever_the_packing(tmp_path: Path, pack: Callable[[bytes], bytes], form: int) -> None:
+    path = tmp_path / "archive"
+    path.write_bytes(pack(archive(form)))
+    assert dict(iter_members(path, everything)) == FILES
+    kept = {name: data for name, data in FILES.items() if name.endswith("3")}
+    assert dict(iter_members(path, lambda m: m.name if m.name in kept else None)) == kept
+    assert list(iter_members(path, lambda _: None)) == []
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_archives_cut_or_damaged_anywhere_are_named(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path, data = tmp_path / "archive", pack(archive())
+    for place in range(0, len(data), len(data) // 60):
+        for harmed in (data[:place], data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]):
+            path.write_bytes(harmed)
+            try:
+                list(iter_members(path, everything))
+            except DataError as error:
+                assert str(path) in str(error)
+
+
+def header(kind: bytes, size: int) -> bytes:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize(
+    "kind",
+    [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK],
+)
+def test_headers_of_a_member_are_bounded(tmp_path: Path, pack: Callable[[bytes], bytes], kind: bytes) -> None:
+    path, size = tmp_path / "archive", 3 * 2**20
+    path.write_bytes(pack(header(kind, size) + b"9" * size))
+    with pytest.raises(DataError, match="headers of a member take more than 1,048,576 bytes"):
+        list(iter_members(path, everything))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_headers_before_headers_without_end_are_refused(tmp_path: Path, kind: bytes) -> None:
+    path = tmp_path / "archive"
+    path.write_bytes((header(kind, 8) + b"8 a=b=c\n".ljust(512, b"\0")) * 5_000)
+    with pytest.raises(DataError, match=r"headers of a member|RecursionError"):
+        list(iter_members(path, everything))
+
+
+def test_members_that_nobody_wants_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "archive"
+    path.write_bytes(archive())
+    monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 5_000)
+    with pytest.raises(DataError, match="more than 5,000 bytes"):
+        list(iter_members(path, lambda _: None))
+
+
+def test_sparse_members_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "archive"
+    path.write_bytes(header(tarfile.GNUTYPE_SPARSE, 0) + bytes(1024))
+    with pytest.raises(DataError, match="sparse"):
+        list(iter_members(path, everything))
+
+
+# -- other libraries ------------------------------------------------------------------------------------------------------
+class PanicException(BaseException):
+    __module__ = "pyo3_runtime"
+
+
+@pytest.mark.parametrize("error", [Exception("bare"), RuntimeError(), RecursionError(), PanicException("index out of")])
+def test_whatever_a_library_raises_becomes_one_named_error(error: BaseException) -> None:
+    with pytest.raises(DataError, match=f"model/x: {type(error).__name__}"), loading("model/x"):
+        raise error
+
+
+@pytest.mark.parametrize("error", [ConfigError("ours"), KeyboardInterrupt(), SystemExit(2)])
+def test_our_own_errors_and_interruptions_pass(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught, loading("model/x"):
+        raise error
+    assert caught.value is error
