@@ -7,15 +7,15 @@ wide reading takes the whole response and removes the calls, answers and tool re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from creditflow.envs.entity_matching import MatchRule
 from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.records import Turn
 
-__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "whole_turns", "without_echo"]
+__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "without_echo"]
 
 Thoughts = Literal["wide", "recorded"]
 Observations = Literal["text", "entities"]
@@ -72,18 +72,6 @@ def without_echo(text: str, queries: Iterable[str]) -> str:
     return text
 
 
-def whole_turns(trajectory: Trajectory, members: Mapping[str, Trajectory]) -> tuple[Turn, ...]:
-    """The turns of an episode; a branch's begin with those it shares with its parent.
-
-    Args:
-        trajectory: any.
-        members: of its group, by id.
-    """
-    if not trajectory.parent:
-        return trajectory.turns
-    return whole_turns(members[trajectory.parent], members)[: trajectory.fork_turn] + trajectory.turns
-
-
 class EntityReader:
     """Reads turns for the entities of one graph.
 
@@ -108,6 +96,14 @@ class EntityReader:
     ) -> None:
         self.graph, self.thoughts, self.observations = graph, thoughts, observations
         self.matcher = graph.matcher(rule, aliases=aliases)
+        self._known: dict[str, tuple[int, ...]] = {}  # branches show the texts before their fork again
+
+    def found(self, text: str) -> tuple[int, ...]:
+        """Numbers of the entities that a text names, rising."""
+        numbers = self._known.get(text)
+        if numbers is None:
+            numbers = self._known[text] = self.matcher.found(text)
+        return numbers
 
     def thought(self, turn: Turn) -> str:
         """The turn's thought."""
@@ -115,7 +111,7 @@ class EntityReader:
 
     def observed(self, text: str, queries: Iterable[str]) -> tuple[int, ...]:
         """Numbers of the entities in an observation that these queries brought up."""
-        return self.matcher.found(without_echo(text, queries))
+        return self.found(without_echo(text, queries))
 
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:
         """Numbers of entities that an environment has named; those of other graphs are left out."""

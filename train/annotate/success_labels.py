@@ -19,6 +19,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.grading import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import ANSWERED
 
 __all__ = [
     "MARKS",
@@ -147,7 +148,7 @@ def _results(trajectory: Trajectory) -> Iterator[tuple[Turn, str, str]]:
 
 
 def _answer_mark(turn: Turn, end: str) -> str:
-    if not turn.valid or end not in ("success", "failed"):
+    if not turn.valid or end not in ANSWERED:
         return ""
     return "+" if end == "success" else "-"
 

@@ -12,7 +12,7 @@ from creditflow.envs.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityProgress, EntityReader, whole_turns
+from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
 from creditflow.wrappers.stop_reasons import StopReason
@@ -56,7 +56,9 @@ class EGRPO(EntityScheme):
     source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6; no released code"
     task_fields = ("entities",)
     texts = ("observation", "thought", "response")
-    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"})
+    declares = frozenset(
+        {"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"}
+    )
 
     match_weight: float = 0.3
     rule: MatchRule = "exact_substring"
@@ -108,8 +110,7 @@ class EGRPO(EntityScheme):
     def _matched(self, group: Group, graph: EntityGraph) -> NDArray[np.float64]:
         """float64 (G,): how many entities each rollout named."""
         reader = self.reader(graph, aliases=self.aliases)
-        members = {member.trajectory_id: member for member in group.trajectories}
-        return np.array([self._count(whole_turns(m, members), reader) for m in group.trajectories], np.float64)
+        return np.array([self._count(turns, reader) for turns in group.episodes], np.float64)
 
     def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
         whole = self.scope == "trajectory"
@@ -117,7 +118,7 @@ class EGRPO(EntityScheme):
         progress, named = EntityProgress(), set[int]()
         for turn, seen in zip(turns, shown, strict=True):
             text = "\n".join((turn.thought, turn.response or turn.action)) if whole else reader.thought(turn)
-            mentioned = reader.matcher.found(text)
+            mentioned = reader.found(text)
             if whole:
                 mentioned = (*mentioned, *seen)
             if self.require_seen:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states import StateScheme
@@ -162,7 +163,7 @@ class GroupTD(StateScheme):
         trace = np.full(chain.size, self.lambda_)
         if self.deterministic:
             trace[conflicted] = 1.0
-        step = _traced(delta, trace[chain.following], group.arrays.last)
+        step = backward_sums(delta, group.arrays.offsets, trace[chain.following])
         outcome = np.zeros(len(chain.outcome))
         if self.add_outcome:
             outcome, _ = self.outcome_part(group)
@@ -277,17 +278,6 @@ def _conflicted(chain: _Chain, action: NDArray[np.int32]) -> NDArray[np.bool_]:
     conflicted = np.zeros(chain.size, np.bool_)
     conflicted[chain.state[differs]] = True
     return conflicted
-
-
-def _traced(delta: NDArray[np.float64], trace: NDArray[np.float64], last: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """c_t = δ_t + λ(k′_t) c_{t+1} within each rollout; float64 (N,)."""
-    if not trace.any():
-        return delta
-    carry, out = 0.0, []
-    for value, kept, ends in zip(delta[::-1].tolist(), trace[::-1].tolist(), last[::-1].tolist(), strict=True):
-        carry = value if ends else value + kept * carry
-        out.append(carry)
-    return np.array(out[::-1], np.float64)
 
 
 def _mean_at(place: NDArray[np.int32], x: NDArray[np.float64], size: int) -> NDArray[np.float64]:
