@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from creditflow.envs.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
-from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
@@ -29,7 +27,7 @@ _LIMITS: dict[str, frozenset[StopReason]] = {
 class EGRPO(EntityScheme):
     """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.
 
-    γ_i is the share of the question's m entities whose full phrase occurs in a *thought* of rollout i (eqs. 1 to 5);
+    γ_i is the share of the question's m entities (of those that a text can name at all) whose full phrase occurs in a *thought* of rollout i (eqs. 1 to 5);
     what was merely shown, searched for or answered does not count, and the maximum is over the whole group. Format errors
     score 0. Overlength rollouts score 0, count in mean and deviation, and stay out of the loss; so does a rollout that
     the environment broke off. The same number goes to every turn. With ``outcome`` "score" or "return", α's term is
@@ -85,8 +83,9 @@ class EGRPO(EntityScheme):
         """Score one group."""
         arrays = group.arrays
         graph = self.read_graph(group.task, f"group {group.group_id!r}", self.undefined_on(group))
-        matched = self._matched(group, graph)
-        gamma = matched / max(len(graph), 1)
+        reader = self.reader(graph, aliases=self.aliases)
+        matched = np.array([self._count(turns, reader) for turns in group.episodes], np.float64)
+        gamma = matched / max(reader.countable, 1)
         best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
         gamma_hat = gamma / best if best > 0.0 else np.zeros_like(gamma)
         over = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
@@ -104,15 +103,17 @@ class EGRPO(EntityScheme):
             outcome=outcome,
             step=turn_part - self.advantage_penalties(group),
             loss_mask=~over[arrays.trajectory],
-            diagnostics={"gamma": gamma, "gamma_hat": gamma_hat, "reward": rewards, "overlength": over},
+            diagnostics={
+                "gamma": gamma,
+                "gamma_hat": gamma_hat,
+                "reward": rewards,
+                "overlength": over,
+                "unmatchable": reader.unmatchable,
+            },
         )
 
-    def _matched(self, group: Group, graph: EntityGraph) -> NDArray[np.float64]:
-        """float64 (G,): how many entities each rollout named."""
-        reader = self.reader(graph, aliases=self.aliases)
-        return np.array([self._count(turns, reader) for turns in group.episodes], np.float64)
-
     def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
+        """How many entities a rollout named."""
         whole = self.scope == "trajectory"
         shown = reader.shown(turns) if self.reads_observations else [()] * len(turns)
         progress, named = EntityProgress(), set[int]()

@@ -15,7 +15,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.credit.normalise import Spread, normalise
 from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityProgress
+from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.groups import Group
 
 __all__ = ["GDCR", "Found", "Tally"]
@@ -104,7 +104,8 @@ class GDCR(EntityScheme):
         arrays, index = group.arrays, group.episode_index
         outcome, turn_part = self.outcome_part(group, scores=self.well_formed_scores(group))
         graph = self.graph_of(group.task, f"group {group.group_id!r}", self.undefined_on(group))
-        found = self._read(group, graph)
+        reader = self.reader(graph)
+        found = self._read(group, reader)
         rewards = np.array([turn.cite + turn.retrieve for turn in found], np.float64)
         compared = normalise(rewards, index.episode, arrays.size, std_eps=self.std_eps, spread=self.step_spread)
         clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
@@ -116,7 +117,11 @@ class GDCR(EntityScheme):
             - self.advantage_penalties(group),
             rewards=rewards[index.own],
             aggregation="trajectory_mean",
-            diagnostics={"step_advantage": clipped, **self._diagnostics(group, graph, found)},
+            diagnostics={
+                "step_advantage": clipped,
+                "unmatchable": reader.unmatchable,
+                **self._diagnostics(group, graph, found),
+            },
         )
 
     def graph_of(self, task: Mapping[str, Any], where: str, reason: str) -> EntityGraph:
@@ -134,9 +139,9 @@ class GDCR(EntityScheme):
             worth[list(graph.matcher(self.rule).found(graph.question))] = 0.0
         return worth
 
-    def _read(self, group: Group, graph: EntityGraph) -> list[Found]:
+    def _read(self, group: Group, reader: EntityReader) -> list[Found]:
         """What each turn of the group's whole episodes earned."""
-        reader, worth = self.reader(graph), self.worth(graph)
+        worth = self.worth(reader.graph)
         found: list[Found] = []
         for turns in group.episodes:
             tally = Tally(self, worth)
