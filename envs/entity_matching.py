@@ -111,6 +111,10 @@ class EntityMatcher:
             several entities.
         rule: "normalised" (tokens, see ``normalised_phrase``) or "exact_substring" (see there).
 
+    Attributes:
+        unmatchable: numbers of the entities that no text can mention, for none of their forms can match; whoever counts
+            entities leaves them out.
+
     Raises:
         ConfigError: unknown rule.
     """
@@ -121,12 +125,15 @@ class EntityMatcher:
         self._read = _spaced if rule == "normalised" else _exact
         owners: dict[bytes, list[int]] = {}
         nothing = self._read("")
+        unmatchable = []
         for number, forms in enumerate(entities):
-            for form in forms:
-                pattern = self._read(form)
-                if pattern != nothing:
-                    owners.setdefault(pattern, []).append(number)
-        self._owners = [tuple(dict.fromkeys(numbers)) for numbers in owners.values()]
+            patterns = {pattern: None for form in forms if (pattern := self._read(form)) != nothing}
+            for pattern in patterns:
+                owners.setdefault(pattern, []).append(number)
+            if not patterns:
+                unmatchable.append(number)
+        self.unmatchable = tuple(unmatchable)
+        self._owners = [tuple(numbers) for numbers in owners.values()]
         self._automaton = BytesAhoCorasick(list(owners)) if owners else None
 
     def __len__(self) -> int:

@@ -196,7 +196,7 @@ def evaluate(
         invalid_share=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in judged),
         rewards={
-            name: float(np.mean([reward(transcript_of(group.trajectories[0], group.task)) for group in judged]))
+            name: float(np.mean([reward(transcript_of(group, 0)) for group in judged]))
             for name, reward in (rewards or {}).items()
         },
         shares=np.mean([[group.trajectories[0].success for group in groups] for groups in shown], axis=0),

@@ -55,4 +55,4 @@ def member_chance(trajectory: Trajectory) -> int:
 
 def whole(group: Group, index: int) -> tuple[Turn, ...]:
     """All turns of an episode, from its first: a branch's own ones after those it shares."""
-    return (*group.prefix(index), *group.trajectories[index].turns)
+    return group.episodes[index]

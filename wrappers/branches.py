@@ -2,12 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.records import Trajectory, Turn
 
-__all__ = ["prefix"]
+__all__ = ["EpisodeIndex", "episode_index", "prefix"]
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeIndex:
+    """The whole episodes of a group whose N turns are stored once, however many branches went through them.
+
+    An array over the stored turns becomes one over the turns of whole episodes by ``x[stored]``, and what was found
+    there belongs to the stored turns again by ``y[own]``. Without branches both change nothing.
+
+    Attributes:
+        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]`` of the M turns of all episodes.
+        stored: int64 (M,), for each of these the stored turn that it is.
+        own: int64 (N,), where each stored turn stands in the episode of the trajectory that stores it.
+    """
+
+    offsets: NDArray[np.int64]
+    stored: NDArray[np.int64]
+    own: NDArray[np.int64]
+
+    @cached_property
+    def episode(self) -> NDArray[np.int32]:
+        """int32 (M,): the episode of each turn."""
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
+
+    @cached_property
+    def last(self) -> NDArray[np.bool_]:
+        """bool (M,): the last turn of its episode."""
+        last = np.zeros(len(self.stored), np.bool_)
+        last[self.offsets[1:][np.diff(self.offsets) > 0] - 1] = True
+        return last
+
+
+def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
+    """Put the whole episodes of a group together.
+
+    Args:
+        members: of the group; branches fit their ancestors (see ``prefix``).
+    """
+    lengths = np.array([len(member.turns) for member in members], np.int64)
+    before = np.array([member.fork_turn if member.parent else 0 for member in members], np.int64)
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths + before)])
+    own = np.arange(first[-1]) + np.repeat(offsets[1:] - first[1:], lengths)
+    stored = np.zeros(int(offsets[-1]), np.int64)
+    stored[own] = np.arange(first[-1])
+    numbers = {member.trajectory_id: i for i, member in enumerate(members)}
+    waiting = [i for i in range(len(members)) if before[i]]
+    done = before == 0
+    while waiting:
+        i = waiting[-1]
+        parent = numbers[members[i].parent]
+        if done[i] or done[parent]:
+            waiting.pop()
+            begin, origin, fork = int(offsets[i]), int(offsets[parent]), int(before[i])
+            stored[begin : begin + fork] = stored[origin : origin + fork]
+            done[i] = True
+        else:
+            waiting.append(parent)
+    return EpisodeIndex(offsets, stored, own)
 
 
 def prefix(branch: Trajectory, by_id: Mapping[str, Trajectory]) -> list[Turn]:

@@ -101,7 +101,10 @@ class EntityGraph:
         return {name: i for i, name in enumerate(self.names)}
 
     def matcher(self, rule: MatchRule = "normalised", *, aliases: bool = True) -> EntityMatcher:
-        """Finds the entities in texts. A form that is just "yes" or "no" is never looked for."""
+        """Finds the entities in texts. A form that is just "yes" or "no" is never looked for.
+
+        An entity without any other form is among the matcher's ``unmatchable``, as one without letters and digits is.
+        """
         forms = (
             [form for form in (name, *others) if phrase_tokens(form) not in _SAYS_NOTHING]
             for name, others in zip(self.names, self.aliases if aliases else ((),) * len(self), strict=True)

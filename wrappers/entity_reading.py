@@ -7,15 +7,17 @@ wide reading takes the whole response and removes the calls, answers and tool re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from creditflow.envs.entity_matching import MatchRule
+from creditflow.envs.wikisearch.dialects import quoted_query
+from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.records import Turn
 
-__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "whole_turns", "without_echo"]
+__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "without_echo"]
 
 Thoughts = Literal["wide", "recorded"]
 Observations = Literal["text", "entities"]
@@ -24,7 +26,6 @@ _TAGS: Final = "search|access|visit|answer|action|tool_call|tool_response|inform
 # a block that was never closed hides the rest of the text: it may be a call that was cut
 _BLOCK: Final = re.compile(rf"<({_TAGS})>.*?(?:</\1>|\Z)", re.DOTALL)
 _CALL_LINE: Final = re.compile(r"^[ \t]*(?:search|visit|answer)[ \t]*:.*$", re.IGNORECASE | re.MULTILINE)
-_LABEL: Final = 40  # characters that a heading has beside the query
 _THINK: Final = re.compile(r"</?think>")
 
 
@@ -61,27 +62,13 @@ def without_echo(text: str, queries: Iterable[str]) -> str:
 
     Args:
         text: the observation.
-        queries: of the turn. For each one the first line goes that is hardly longer than it.
+        queries: of the turn. Lines go that a tool writes above the results of one of them (``quoted_query``); a passage
+            that contains a query stays, however short.
     """
-    for query in queries:
-        if query and query in text:
-            lines = text.split("\n")
-            echo = next((i for i, line in enumerate(lines) if len(line) <= len(query) + _LABEL and query in line), None)
-            if echo is not None:
-                text = "\n".join(lines[:echo] + lines[echo + 1 :])
-    return text
-
-
-def whole_turns(trajectory: Trajectory, members: Mapping[str, Trajectory]) -> tuple[Turn, ...]:
-    """The turns of an episode; a branch's begin with those it shares with its parent.
-
-    Args:
-        trajectory: any.
-        members: of its group, by id.
-    """
-    if not trajectory.parent:
-        return trajectory.turns
-    return whole_turns(members[trajectory.parent], members)[: trajectory.fork_turn] + trajectory.turns
+    repeated = {one_line(neutral(query)) for query in queries} - {""}
+    if not any(query in text for query in repeated):
+        return text
+    return "\n".join(line for line in text.split("\n") if quoted_query(line) not in repeated)
 
 
 class EntityReader:
@@ -108,6 +95,14 @@ class EntityReader:
     ) -> None:
         self.graph, self.thoughts, self.observations = graph, thoughts, observations
         self.matcher = graph.matcher(rule, aliases=aliases)
+        self._known: dict[str, tuple[int, ...]] = {}  # branches show the texts before their fork again
+
+    def found(self, text: str) -> tuple[int, ...]:
+        """Numbers of the entities that a text names, rising."""
+        numbers = self._known.get(text)
+        if numbers is None:
+            numbers = self._known[text] = self.matcher.found(text)
+        return numbers
 
     def thought(self, turn: Turn) -> str:
         """The turn's thought."""
@@ -115,12 +110,22 @@ class EntityReader:
 
     def observed(self, text: str, queries: Iterable[str]) -> tuple[int, ...]:
         """Numbers of the entities in an observation that these queries brought up."""
-        return self.matcher.found(without_echo(text, queries))
+        return self.found(without_echo(text, queries))
 
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:
-        """Numbers of entities that an environment has named; those of other graphs are left out."""
+        """Numbers of entities that an environment has named; those of other graphs, and unmatchable ones, are left out."""
         known = self.graph.number
-        return tuple(sorted({known[name] for name in entities if name in known}))
+        return tuple(sorted({known[name] for name in entities if name in known}.difference(self.matcher.unmatchable)))
+
+    @property
+    def unmatchable(self) -> tuple[str, ...]:
+        """Entities that no text can name under this rule: they earn nothing, and count for nothing."""
+        return tuple(self.graph.names[number] for number in self.matcher.unmatchable)
+
+    @property
+    def countable(self) -> int:
+        """How many entities a text can name."""
+        return len(self.graph) - len(self.matcher.unmatchable)
 
     def shown(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
         """Per turn, the entities in what its action brought up."""

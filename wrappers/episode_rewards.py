@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.rewards import Reward, Transcript
 from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
 
 __all__ = ["rewarded", "transcript_of", "with_reward_values"]
 
@@ -17,31 +15,32 @@ __all__ = ["rewarded", "transcript_of", "with_reward_values"]
 _EXAMPLE = "<answer> example </answer>"
 
 
-def transcript_of(trajectory: Trajectory, task: Mapping[str, Any]) -> Transcript:
-    """The episode as one text.
+def transcript_of(group: Group, index: int) -> Transcript:
+    """One of a group's whole episodes as one text.
 
     The model's texts as they were recorded (else thought and action), each followed by what it was shown next. What an
     environment says to a refused action is in no log; such a turn is malformed without it.
 
     Args:
-        trajectory: of a question; a branch's own turns only.
-        task: its payload, with "answers" and "text".
+        group: rollouts of a question, whose payload has "answers" and "text".
+        index: of the episode; a branch's begins with the turns that its ancestors store.
 
     Raises:
         DataError: the payload names no answers.
     """
+    task, turns = group.task, group.episodes[index]
     golden = task.get("answers")
     if not golden:
         raise DataError(
-            f"trajectory {trajectory.trajectory_id!r}: rewards of answers need the golden ones, 'answers' in the task's "
+            f"trajectory {group.trajectories[index].trajectory_id!r}: rewards of answers need the golden ones, 'answers' in the task's "
             "payload (a search log has them)"
         )
-    shown = [turn.observation for turn in trajectory.turns[1:]] + [""]
+    shown = [turn.observation for turn in turns[1:]] + [""]
     parts = [
         (turn.response or "\n".join(filter(None, (turn.thought, turn.action)))) + after
-        for turn, after in zip(trajectory.turns, shown, strict=True)
+        for turn, after in zip(turns, shown, strict=True)
     ]
-    first = trajectory.turns[0].observation if trajectory.turns else ""
+    first = turns[0].observation if turns else ""
     return Transcript("".join(parts), tuple(golden), str(task.get("text", "")), f"{_EXAMPLE}\n{first}")
 
 
@@ -52,8 +51,8 @@ def with_reward_values(group: Group, rewards: Mapping[str, Reward]) -> Group:
         DataError: the payload names no answers.
     """
     members = []
-    for member in group.trajectories:
-        transcript = transcript_of(member, group.task)
+    for i, member in enumerate(group.trajectories):
+        transcript = transcript_of(group, i)
         paid = {f"reward.{name}": reward(transcript) for name, reward in rewards.items()}
         members.append(replace(member, values={**member.values, **paid}))
     return replace(group, trajectories=tuple(members))
@@ -66,8 +65,8 @@ def rewarded(group: Group, reward: Reward) -> Group:
         DataError: the payload names no answers.
     """
     members = []
-    for member in group.trajectories:
-        paid = reward(transcript_of(member, group.task))
+    for i, member in enumerate(group.trajectories):
+        paid = reward(transcript_of(group, i))
         last = len(member.turns) - 1
         turns = tuple(replace(turn, reward=paid if t == last else 0.0) for t, turn in enumerate(member.turns))
         members.append(replace(member, turns=turns))

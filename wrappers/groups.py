@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError, unknown_name
-from creditflow.wrappers.branches import prefix
+from creditflow.wrappers.branches import EpisodeIndex, episode_index, prefix
 from creditflow.wrappers.group_arrays import GroupArrays, StateIndex, frozen, number_keys
 from creditflow.wrappers.records import Trajectory, Turn, exact_sum
 
@@ -113,6 +113,21 @@ class Group:
         """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
         return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
 
+    @cached_property
+    def episode_index(self) -> EpisodeIndex:
+        """The turns of whole episodes, as numbers of stored turns: a branch's begin with those its ancestors store."""
+        return episode_index(self.trajectories)
+
+    @cached_property
+    def episodes(self) -> tuple[tuple[Turn, ...], ...]:
+        """G tuples, the turns of whole episodes: a branch's begin with those its ancestors store."""
+        index, turns = self.episode_index, self.turns
+        spans = zip(index.offsets[:-1].tolist(), index.offsets[1:].tolist(), strict=True)
+        return tuple(
+            tuple(turns[i] for i in index.stored[a:b].tolist()) if member.parent else member.turns
+            for member, (a, b) in zip(self.trajectories, spans, strict=True)
+        )
+
     def annotation(self, name: str) -> NDArray[np.float64]:
         """float64 (N,): a number that an annotator wrote into every turn; nan where it did not."""
         return np.array([turn.values.get(name, np.nan) for turn in self.turns], np.float64)
@@ -132,8 +147,7 @@ class Group:
 
     def prefix(self, index: int) -> tuple[Turn, ...]:
         """The turns before a branch's own first one, which its ancestors store; () for a trajectory that is no branch."""
-        member = self.trajectories[index]
-        return tuple(prefix(member, {other.trajectory_id: other for other in self.trajectories}))
+        return self.episodes[index][: int(self.first_turns[index])]
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by their true key, or by what a text-only method would have seen.
@@ -161,12 +175,12 @@ class Group:
         return number_keys(before, after)
 
     def _returns(self) -> NDArray[np.float64]:
-        by_id = {trajectory.trajectory_id: trajectory for trajectory in self.trajectories}
-        totals = np.empty(len(self.trajectories))
-        for i, trajectory in enumerate(self.trajectories):
-            whole = [*prefix(trajectory, by_id), *trajectory.turns] if trajectory.parent else trajectory.turns
-            totals[i] = exact_sum([turn.reward for turn in whole], trajectory.trajectory_id)
-        return totals
+        return np.array(
+            [
+                exact_sum([turn.reward for turn in episode], trajectory.trajectory_id)
+                for trajectory, episode in zip(self.trajectories, self.episodes, strict=True)
+            ]
+        )
 
 
 def group_trajectories(

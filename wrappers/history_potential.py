@@ -77,7 +77,7 @@ class HistoryPotential:
             shown = reader.observed(observation if isinstance(observation, str) else "", info.get("queries", ()))
         else:
             shown = reader.recorded(info.get("entities", ()))
-        found = self._tally.step(reader.matcher.found(text), shown, text)
+        found = self._tally.step(reader.found(text), shown, text)
         self.value += found.cite + found.retrieve
 
     def get_state(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def _grouptd(scheme: GroupTD) -> tuple[Callable[[Group], Named], float]:
     def potential(group: Group) -> Named:
         found = scheme.assign(group).diagnostics
         acted = np.unique(group.states(scheme.key).state)
-        return tuple(found["node_keys"][i] for i in acted.tolist()), np.asarray(found["values"][-1][acted])
+        return tuple(found["node_keys"][i] for i in acted.tolist()), np.asarray(found["values"][acted])
 
     return potential, 1.0
 

@@ -7,6 +7,7 @@ they are framed, so that no passage can close a block or open another (see ``neu
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -15,7 +16,7 @@ from creditflow.envs.wikisearch.calls import Call, Parse, parse_plain, parse_tag
 from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.envs.wikisearch.retrieval import Passage
 
-__all__ = ["DIALECTS", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines"]
+__all__ = ["DIALECTS", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines", "quoted_query"]
 
 # protocol text of Search-R1 and PiCA, byte for byte (spaces included): models trained there know it
 _R1_INVALID: Final = (
@@ -28,6 +29,24 @@ _PICA_LIMIT: Final = (
     f"{_GAP}I must analyze and answer based on the existing information."
     f"{_GAP}Now let me make a final thought and give an answer. </warning>\n\n"
 )
+
+
+# the headings that repeat a query: those of ``Plain`` and ``ToolCalls``, and that of Tongyi's tool, whose logs are read too
+_HEADING: Final = re.compile(
+    r"Results for: (?P<plain>.*)|\d+ passages for '(?P<listed>.*)'|A Google search for '(?P<tongyi>.*)' found \d+ results:"
+)
+
+
+def quoted_query(line: str) -> str:
+    """The query that a line of an observation repeats, as it is written there; "" if it is no heading of results.
+
+    >>> quoted_query("Results for: Nolan"), quoted_query("Nolan, a director")
+    ('Nolan', '')
+
+    Search-R1's and PiCA's tools repeat no query.
+    """
+    match = _HEADING.fullmatch(line)
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 class Dialect(Protocol):

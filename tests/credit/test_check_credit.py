@@ -219,6 +219,11 @@ def against_the_outcome(group):
     return Credit.of(group, outcome=outcome, step=-2.0 * outcome[group.arrays.trajectory])
 
 
+def stored_numbers(group):
+    number = np.arange(len(group.turns)) - group.arrays.offsets[group.arrays.trajectory]
+    return Credit.of(group, outcome=np.zeros(len(group)), rewards=number.astype(float))
+
+
 def share_of_entities(group):
     return Credit.of(group, outcome=np.ones(len(group)) / len(group.task["entities"]))
 
@@ -236,6 +241,7 @@ BROKEN = {
     "monotone": good,
     "keeps_sign": against_the_outcome,
     "unnamed_entity": share_of_entities,
+    "branches": stored_numbers,
 }
 
 

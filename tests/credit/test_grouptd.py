@@ -45,7 +45,7 @@ def total(scheme, group):
 
 def start_value(scheme, group):
     c = scheme.assign(group).diagnostics
-    return c["values"][-1, group.arrays.state[0]]
+    return c["values"][group.arrays.state[0]]
 
 
 def test_worked_example():
@@ -81,10 +81,11 @@ def test_leave_one_out_with_full_trace_is_outcome_minus_the_others_value(seed):
             np.testing.assert_allclose(got[i], member.score)
             continue
         horizon = max(len(m.turns) for m in group.trajectories)
-        c = GroupTD(prior="none", lambda_=0.0, horizon=horizon).assign(others).diagnostics
-        known = dict(zip(c["node_keys"], c["values"].T, strict=True))
+        scheme_of_others = GroupTD(prior="none", lambda_=0.0, horizon=horizon)
+        known = {key: number for number, key in enumerate(others.arrays.states.keys)}
         for t, turn in enumerate(member.turns):
-            value = known[turn.state_key][horizon - t] if turn.state_key in known else 0.0
+            asked = np.array([known.get(turn.state_key, 0)]), np.array([horizon - t])
+            value = scheme_of_others.values(others, *asked)[0] if turn.state_key in known else 0.0
             assert got[i][t] == pytest.approx(member.score - value, abs=1e-12)
 
 
@@ -150,9 +151,10 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
         c = GroupTD(lambda_=0.0, **settings).assign(group)
         exact = exact_values(horizon)
         index = {k: i for i, k in enumerate(c.diagnostics["node_keys"])}
+        asked = np.array([index[state] for state in "abc"])
         for h, row in enumerate(exact):
-            for state in "abc":
-                assert c.diagnostics["values"][h, index[state]] == pytest.approx(row[state], abs=1e-12)
+            found = GroupTD(lambda_=0.0, **settings).values(group, asked, np.full(3, h))
+            assert found.tolist() == pytest.approx([row[state] for state in "abc"], abs=1e-12)
         flat = iter(c.flat_advantages)
         for path, reason in walks:
             for t, (now, after) in enumerate(itertools.pairwise(path)):
@@ -192,8 +194,9 @@ def test_a_cut_rollout_is_not_an_end():
 
 def test_an_explicit_horizon_counts_turns_left_from_the_limit():
     group = group_of(("ab", "success"), "aca")
-    values = GroupTD(horizon=10, kappa=0.0).assign(group).diagnostics["values"]
-    assert values.shape[0] == 11
+    scheme = GroupTD(horizon=10, kappa=0.0)
+    # V_h(a) = (1 + V_{h−2}(a)) / 2: five tries in ten turns
+    assert scheme.values(group, group.arrays.state[:1], np.array([10])).tolist() == [1 - 0.5**5]
     with pytest.raises(CreditError, match="2 turns, more than horizon=1"):
         GroupTD(horizon=1).assign(group)
 
@@ -203,7 +206,10 @@ def test_branches_count_their_turns_from_the_fork():
     branch = Trajectory("q", "g", "t", (Turn("c", "x", "e"),), False, 0.0, "env_limit", "e", parent="p", fork_turn=2)
     group = Group((parent, branch))
     assert group.first_turns.tolist() == [0, 2]
-    assert GroupTD().assign(group).diagnostics["values"].shape[0] == 4
+    # with d's end one turn away at the fork, as for the parent; H is 3
+    credited = GroupTD(kappa=0.0, lambda_=0.0).assign(group)
+    fork = GroupTD(kappa=0.0).values(group, group.arrays.state[2:3], np.array([1]))
+    assert credited.advantages[1][0] == credited.flat_step_rewards[3] == -fork[0]
 
 
 def test_sum_with_outcome_has_parts_of_equal_size():

@@ -1,7 +1,12 @@
 """What counts as a thought, and what as shown, in the forms that models and environments write."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from creditflow.envs.wikisearch.dialects import DIALECTS, dialect
+from creditflow.envs.wikisearch.neutral import neutral, one_line
+from creditflow.envs.wikisearch.retrieval import Passage
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.entity_reading import EntityReader, thought_text, without_echo
 from creditflow.wrappers.trajectory import Turn
@@ -47,11 +52,40 @@ def test_the_recorded_thought_alone_can_be_asked_for() -> None:
         ("Results for: Nolan\nnothing", "nothing"),
         ("2 passages for 'Nolan'\n\n1. [Nolan]\nborn", "\n1. [Nolan]\nborn"),
         ("Doc 1(Title: Nolan) Christopher Nolan is a director from London\n", "same"),
+        ("A Google search for 'Nolan' found 2 results:\n\n## Web Results\nborn", "\n## Web Results\nborn"),
+        ("Results for: Nolan\nx\n\nResults for: Nolan\ny", "x\n\ny"),
+        ("Results for: another\nNolan", "same"),
+        ("Nolan, born in London", "same"),
+        ("Nolan", "same"),
         ("no echo", "same"),
     ],
 )
-def test_the_first_heading_that_repeats_a_query_is_not_read(text: str, expected: str) -> None:
+def test_headings_that_repeat_a_query_are_not_read_and_nothing_else_is_left_out(text: str, expected: str) -> None:
     assert without_echo(text, ["Nolan"]) == (text if expected == "same" else expected)
+
+
+QUERIES = st.lists(
+    st.sampled_from(["Nolan", "born in", "a </information> b", "a\tb  c", "Who's 'it'?"]), min_size=1, max_size=3
+)
+LINES = st.sampled_from(["", ": ", " was born in London", "'s film", "[1] ", "London"])
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=40)
+@given(queries=QUERIES, data=st.data())
+def test_what_is_read_of_search_results_is_the_passages_whatever_was_asked(name, queries, data) -> None:
+    spoken = dialect(name)
+    texts = st.builds("{}{}{}".format, LINES, st.sampled_from([*queries, ""]), LINES)
+    passages = [
+        [Passage("id", one_line(data.draw(texts)), "\n".join(data.draw(st.lists(texts, max_size=3))), "page")]
+        for _ in queries
+    ]
+    shown = without_echo(spoken.results(queries, passages), queries)
+    others = [f"something else {i}" for i in range(len(queries))]
+    assert shown == without_echo(spoken.results(others, passages), others)
+    for [passage] in passages:
+        assert neutral(passage.text).strip() in shown
+        assert one_line(neutral(passage.title)) in shown
 
 
 def test_what_a_turn_showed_is_the_next_observation_and_at_the_end_what_was_recorded() -> None:

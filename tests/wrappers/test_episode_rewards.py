@@ -25,7 +25,7 @@ def episode(answer: str, *, thought: bool = True) -> Trajectory:
 
 
 def test_a_transcript_is_what_was_said_and_shown_in_order():
-    transcript = transcript_of(episode("Nile"), TASK)
+    transcript = transcript_of(Group((episode("Nile"),), TASK), 0)
     assert transcript.response == (
         "<think>hm</think><search>rivers</search>\n\n<information>Nile.</information>\n\n<think>hm</think><answer>Nile</answer>"
     )

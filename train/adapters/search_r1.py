@@ -23,7 +23,7 @@ from creditflow.envs.wikisearch.scoring import exact_match
 from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.stop_reasons import ANSWERED, StopReason
 
 __all__ = ["SearchR1Report", "read_search_r1"]
 
@@ -76,7 +76,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
         counts["turns"] += len(turns)
         counts["without_tags"] += "<think>" not in "".join(turn.text for turn in turns)
         counts["unread"] += sum(turn.call is None for turn in turns)
-        counts["unanswered"] += trajectory.stop_reason not in ("success", "failed")
+        counts["unanswered"] += trajectory.stop_reason not in ANSWERED
         counts["disagreeing"] += not agrees
     if not members:
         raise DataError(f"{path} holds no trajectories")

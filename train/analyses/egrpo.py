@@ -56,8 +56,8 @@ def _rates(reader: EntityReader, found: Sequence[Episode]) -> dict[str, NDArray[
         thoughts = {v for turn in turns for v in reader.matcher.found(reader.thought(turn))}
         asked = {v for turn in turns for v in reader.matcher.found(turn.action)}
         shown = {v for step in reader.shown(turns) for v in step}
-        thought_rates.append(len(thoughts) / len(reader.graph))
-        whole_rates.append(len(thoughts | asked | shown) / len(reader.graph))
+        thought_rates.append(len(thoughts) / max(reader.countable, 1))
+        whole_rates.append(len(thoughts | asked | shown) / max(reader.countable, 1))
     return {"thoughts": np.array(thought_rates), "trajectory": np.array(whole_rates)}
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from creditflow.train.analyses.finding import NotDefined
 from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import whole_turns
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
+from creditflow.wrappers.stop_reasons import ANSWERED
 
 __all__ = ["Episode", "episodes", "with_entities"]
 
@@ -50,8 +50,7 @@ def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group,
 
 def episodes(group: Group) -> list[Episode]:
     """The group's rollouts; a branch begins with the turns it shares."""
-    members = {member.trajectory_id: member for member in group.trajectories}
     return [
-        Episode(whole_turns(member, members), member.stop_reason in ("success", "failed"), member.success)
-        for member in group.trajectories
+        Episode(turns, member.stop_reason in ANSWERED, member.success)
+        for member, turns in zip(group.trajectories, group.episodes, strict=True)
     ]

@@ -55,7 +55,7 @@ def read_group(group: Group, graph: EntityGraph, match: Any = "normalised") -> l
         steps = turns[:-1] if answered else turns
         nearest, rewards = [], []
         for turn, shown in zip(steps, reader.shown(turns), strict=False):
-            cited, seen = progress.step(reader.matcher.found(reader.thought(turn)), shown)
+            cited, seen = progress.step(reader.found(reader.thought(turn)), shown)
             new = [*cited, *seen]
             nearest.append(float(distance[new].min(initial=np.inf)))
             rewards.append(float(worth[new].sum()))

@@ -21,6 +21,7 @@ from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.wikisearch.grading import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import ANSWERED
 
 __all__ = [
     "MARKS",
@@ -149,7 +150,7 @@ def _results(trajectory: Trajectory) -> Iterator[tuple[Turn, str, str]]:
 
 
 def _answer_mark(turn: Turn, end: str) -> str:
-    if not turn.valid or end not in ("success", "failed"):
+    if not turn.valid or end not in ANSWERED:
         return ""
     return "+" if end == "success" else "-"
 

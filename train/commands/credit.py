@@ -76,6 +76,12 @@ def run(args: argparse.Namespace) -> int:
         f"in {seconds:.3f} s; step credit on {moved / max(turns, 1):.0%} of the turns",
         file=sys.stderr,
     )
+    if unnamed := sorted({name for result in results for name in result.diagnostics.get("unmatchable", ())}):
+        print(
+            f"entities that no text can name, and which count for nothing: {unnamed[0]!r:.60}"
+            + (f" and {len(unnamed) - 1} more" if len(unnamed) > 1 else ""),
+            file=sys.stderr,
+        )
     return 0
 
 

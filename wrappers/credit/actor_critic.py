@@ -133,7 +133,7 @@ class MTPPO(ActorCritic):
     source = "Schulman et al. 2016 (arXiv 1506.02438) eq. 16 over turns, as in PiCA (arXiv 2605.09287) section 4"
     presets = {"paper": {}}
     requires: ClassVar[tuple[str, ...]] = (CRITIC,)
-    declares = frozenset({"permutation"})
+    declares = frozenset({"branches", "permutation"})
 
     def estimate(self, group: Group) -> Estimate:
         """Advantages and targets of one group, before whitening."""
@@ -171,7 +171,7 @@ class PPOGAE(ActorCritic):
     presets = {"paper": {}, "release": {"steps": "all", "std_eps": 1e-8}}
     requires: ClassVar[tuple[str, ...]] = (CRITIC,)
     requires_tokens = (CRITIC,)
-    declares = frozenset({"permutation"})
+    declares = frozenset({"branches", "permutation"})
 
     def estimate(self, group: Group) -> Estimate:
         """Advantages and targets of one group, before whitening."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.credit.random_group import random_group
+from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.state_graph import StateGraph
@@ -203,6 +203,15 @@ def unnamed_entity(scheme: Scheme, rng: np.random.Generator) -> str:
     return _compare(more, scheme.assign(more).flat_advantages, scheme.assign(group).flat_advantages)
 
 
+def branches(scheme: Scheme, rng: np.random.Generator) -> str:
+    """A branch's own turns earn what they earn in its whole episode."""
+    forked, whole = random_fork(rng, _draw(scheme, rng, dense=True))
+    stored, told = scheme.assign(forked), scheme.assign(whole)
+    shared = forked.trajectories[-1].fork_turn
+    got = np.concatenate([stored.step_rewards[-1], stored.outcome_advantages])
+    return _compare(forked, got, np.concatenate([told.step_rewards[-1][shared:], told.outcome_advantages]))
+
+
 def _unrolled(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every state made distinct."""
     n = len(trajectory.turns)
@@ -214,7 +223,9 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
 
 
 _ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)
-PROPERTIES: dict[str, Property] = {check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity)}
+PROPERTIES: dict[str, Property] = {
+    check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity, branches)
+}
 
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from creditflow.envs.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityProgress, EntityReader, whole_turns
+from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
 from creditflow.wrappers.stop_reasons import StopReason
@@ -29,7 +27,7 @@ _LIMITS: dict[str, frozenset[StopReason]] = {
 class EGRPO(EntityScheme):
     """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.
 
-    γ_i is the share of the question's m entities whose full phrase occurs in a *thought* of rollout i (eqs. 1 to 5);
+    γ_i is the share of the question's m entities (of those that a text can name at all) whose full phrase occurs in a *thought* of rollout i (eqs. 1 to 5);
     what was merely shown, searched for or answered does not count, and the maximum is over the whole group. Format errors
     score 0. Overlength rollouts score 0, count in mean and deviation, and stay out of the loss; so does a rollout that
     the environment broke off. The same number goes to every turn. With ``outcome`` "score" or "return", α's term is
@@ -56,7 +54,9 @@ class EGRPO(EntityScheme):
     source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6; no released code"
     task_fields = ("entities",)
     texts = ("observation", "thought", "response")
-    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"})
+    declares = frozenset(
+        {"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"}
+    )
 
     match_weight: float = 0.3
     rule: MatchRule = "exact_substring"
@@ -83,8 +83,9 @@ class EGRPO(EntityScheme):
         """Score one group."""
         arrays = group.arrays
         graph = self.read_graph(group.task, f"group {group.group_id!r}", self.undefined_on(group))
-        matched = self._matched(group, graph)
-        gamma = matched / max(len(graph), 1)
+        reader = self.reader(graph, aliases=self.aliases)
+        matched = np.array([self._count(turns, reader) for turns in group.episodes], np.float64)
+        gamma = matched / max(reader.countable, 1)
         best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
         gamma_hat = gamma / best if best > 0.0 else np.zeros_like(gamma)
         over = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
@@ -102,22 +103,23 @@ class EGRPO(EntityScheme):
             outcome=outcome,
             step=turn_part - self.advantage_penalties(group),
             loss_mask=~over[arrays.trajectory],
-            diagnostics={"gamma": gamma, "gamma_hat": gamma_hat, "reward": rewards, "overlength": over},
+            diagnostics={
+                "gamma": gamma,
+                "gamma_hat": gamma_hat,
+                "reward": rewards,
+                "overlength": over,
+                "unmatchable": reader.unmatchable,
+            },
         )
 
-    def _matched(self, group: Group, graph: EntityGraph) -> NDArray[np.float64]:
-        """float64 (G,): how many entities each rollout named."""
-        reader = self.reader(graph, aliases=self.aliases)
-        members = {member.trajectory_id: member for member in group.trajectories}
-        return np.array([self._count(whole_turns(m, members), reader) for m in group.trajectories], np.float64)
-
     def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
+        """How many entities a rollout named."""
         whole = self.scope == "trajectory"
         shown = reader.shown(turns) if self.reads_observations else [()] * len(turns)
         progress, named = EntityProgress(), set[int]()
         for turn, seen in zip(turns, shown, strict=True):
             text = "\n".join((turn.thought, turn.response or turn.action)) if whole else reader.thought(turn)
-            mentioned = reader.matcher.found(text)
+            mentioned = reader.found(text)
             if whole:
                 mentioned = (*mentioned, *seen)
             if self.require_seen:

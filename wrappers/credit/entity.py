@@ -43,7 +43,7 @@ class EntityScheme(OutcomeScheme):
 
     def undefined_on(self, group: Group) -> str:
         """Why the scheme cannot score a group; "" if it can."""
-        shown = [turn.observation for member in group.trajectories for turn in member.turns[1:]]
+        shown = [turn.observation for turns in group.episodes for turn in turns[1:]]
         if self.observations == "text" and self.reads_observations and shown and not any(shown):
             return self.lacks(group.task) or (
                 "its turns have no observations: record and read the texts, or set observations='entities'"

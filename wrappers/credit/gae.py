@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import CreditError
 
 __all__ = ["gae", "gae_ragged", "moments", "whiten"]
@@ -55,10 +56,13 @@ def gae(
         out = np.ascontiguousarray(np.moveaxis(rewards + discount * after - values, -1, 0))
         for t in range(length - 2, -1, -1):
             out[t] += discount * trace * out[t + 1]
-    out = np.moveaxis(out, 0, -1)
-    if not np.isfinite(out).all():
+    return _finite(np.moveaxis(out, 0, -1))
+
+
+def _finite(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not np.isfinite(advantages).all():
         raise CreditError("advantages are not finite: are rewards or values huge, or no numbers?")
-    return out
+    return advantages
 
 
 def gae_ragged(
@@ -70,9 +74,7 @@ def gae_ragged(
     trace: float = 1.0,
     last_values: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """``gae`` of many episodes of unequal length, walked backwards side by side.
-
-    Rows are padded in front, so that all end together: what stands in the padding comes last and reaches nobody.
+    """``gae`` of many episodes of unequal length, in time linear in their steps.
 
     Args:
         rewards, values: float64 (N,), one episode after the other.
@@ -84,13 +86,12 @@ def gae_ragged(
         float64 (N,).
     """
     lengths = np.diff(offsets)
-    width = int(lengths.max(initial=0))
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    column = np.arange(len(row)) - np.repeat(offsets[1:], lengths) + width
-    padded = np.zeros((2, len(lengths), width))
-    padded[0, row, column], padded[1, row, column] = rewards, values
+    after = np.append(values[1:], 0.0)[: len(values)]
     ends = np.zeros(len(lengths)) if last_values is None else last_values
-    return gae(padded[0], padded[1], discount=discount, trace=trace, last_value=ends)[row, column]
+    after[offsets[1:][lengths > 0] - 1] = ends[lengths > 0]
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        out = backward_sums(rewards + discount * after - values, offsets, discount * trace)
+    return _finite(out)
 
 
 def moments(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:

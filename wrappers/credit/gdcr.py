@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.credit.normalise import Spread, normalise
 from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityProgress, whole_turns
+from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.groups import Group
 
 __all__ = ["GDCR", "Found", "Tally"]
@@ -65,7 +65,7 @@ class GDCR(EntityScheme):
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13; no released code"
     task_fields = ("entities", "edges", "answer_node")
     texts = ("observation", "thought", "response")
-    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})
+    declares = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})
 
     step_weight: float = 0.5
     step_clip: float = 1.0
@@ -101,22 +101,27 @@ class GDCR(EntityScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        arrays = group.arrays
+        arrays, index = group.arrays, group.episode_index
         outcome, turn_part = self.outcome_part(group, scores=self.well_formed_scores(group))
         graph = self.graph_of(group.task, f"group {group.group_id!r}", self.undefined_on(group))
-        found = self._read(group, graph)
+        reader = self.reader(graph)
+        found = self._read(group, reader)
         rewards = np.array([turn.cite + turn.retrieve for turn in found], np.float64)
-        compared = normalise(rewards, arrays.trajectory, arrays.size, std_eps=self.std_eps, spread=self.step_spread)
-        clipped = np.clip(compared, -self.step_clip, self.step_clip)
+        compared = normalise(rewards, index.episode, arrays.size, std_eps=self.std_eps, spread=self.step_spread)
+        clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
         return Credit.of(
             group,
             outcome=outcome,
             step=turn_part
             + self.step_weight * self.gate(outcome)[arrays.trajectory] * clipped
             - self.advantage_penalties(group),
-            rewards=rewards,
+            rewards=rewards[index.own],
             aggregation="trajectory_mean",
-            diagnostics={"step_advantage": clipped, **self._diagnostics(group, graph, found)},
+            diagnostics={
+                "step_advantage": clipped,
+                "unmatchable": reader.unmatchable,
+                **self._diagnostics(group, graph, found),
+            },
         )
 
     def graph_of(self, task: Mapping[str, Any], where: str, reason: str) -> EntityGraph:
@@ -134,36 +139,35 @@ class GDCR(EntityScheme):
             worth[list(graph.matcher(self.rule).found(graph.question))] = 0.0
         return worth
 
-    def _read(self, group: Group, graph: EntityGraph) -> list[Found]:
-        """What each of the group's turns earned."""
-        reader = self.reader(graph)
-        members = {member.trajectory_id: member for member in group.trajectories}
-        worth = self.worth(graph)
+    def _read(self, group: Group, reader: EntityReader) -> list[Found]:
+        """What each turn of the group's whole episodes earned."""
+        worth = self.worth(reader.graph)
         found: list[Found] = []
-        for member in group.trajectories:
-            turns = whole_turns(member, members)
+        for turns in group.episodes:
             tally = Tally(self, worth)
-            steps = []
             for turn, shown in zip(turns, reader.shown(turns), strict=True):
                 thought = reader.thought(turn)
-                steps.append(tally.step(reader.matcher.found(thought), shown, thought))
-            found += steps[len(turns) - len(member.turns) :]
+                found.append(tally.step(reader.found(thought), shown, thought))
         return found
 
     def _diagnostics(self, group: Group, graph: EntityGraph, found: Sequence[Found]) -> Mapping[str, Any]:
         """The paper's d_t and d_best (eqs. 16, 17; inf where nothing was found), and the parts of the reward."""
         distance = graph.distances(directed=self.directed)
-        nearest = [min((float(distance[v]) for v in turn.cited + turn.retrieved), default=np.inf) for turn in found]
-        best: list[float] = []
-        for span in group.arrays.split(np.array(nearest, np.float64)):
-            best += accumulate(span.tolist(), min)
+        hops, index = distance.tolist(), group.episode_index
+        nearest = np.array(
+            [min((hops[v] for v in turn.cited + turn.retrieved), default=np.inf) for turn in found], np.float64
+        )
+        best = np.array(nearest)
+        for a, b in pairwise(index.offsets.tolist()):
+            np.minimum.accumulate(best[a:b], out=best[a:b])
+        own = [found[i] for i in index.own.tolist()]
         return {
-            "cite_reward": np.array([turn.cite for turn in found], np.float64),
-            "retrieve_reward": np.array([turn.retrieve for turn in found], np.float64),
-            "cited": [tuple(graph.names[v] for v in turn.cited) for turn in found],
-            "retrieved": [tuple(graph.names[v] for v in turn.retrieved) for turn in found],
-            "distance": np.array(nearest, np.float64),
-            "best_distance": np.array(best, np.float64),
+            "cite_reward": np.array([turn.cite for turn in own], np.float64),
+            "retrieve_reward": np.array([turn.retrieve for turn in own], np.float64),
+            "cited": [tuple(graph.names[v] for v in turn.cited) for turn in own],
+            "retrieved": [tuple(graph.names[v] for v in turn.retrieved) for turn in own],
+            "distance": nearest[index.own],
+            "best_distance": best[index.own],
             "entity_distance": distance,
             "graph": graph,
         }

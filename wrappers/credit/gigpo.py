@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
@@ -39,7 +39,7 @@ class GiGPO(StateScheme):
         "paper": {},
         "release": {**RELEASE_OUTCOME, "key": "text", "outcome_scale": "none", "step_scale": "none"},
     }
-    declares = frozenset({"all_fail_zero", "one_member_zero", "permutation", "scale", "ties_zero"})
+    declares = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 
     discount: float = 0.95
     step_weight: float = 1.0
@@ -82,8 +82,4 @@ class GiGPO(StateScheme):
 
 def discounted_returns(group: Group, rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
     """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik, of any reward per turn (N,)."""
-    out = np.empty(len(rewards))
-    arrays = group.arrays
-    for own, returns in zip(arrays.split(rewards), arrays.split(out), strict=True):
-        returns[::-1] = list(accumulate(own[::-1].tolist(), lambda after, reward: reward + discount * after))
-    return out
+    return backward_sums(rewards, group.arrays.offsets, discount)

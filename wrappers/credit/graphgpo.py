@@ -57,7 +57,9 @@ class GraphGPO(StateScheme):
             "terminals": "merged",
         },
     }
-    declares = frozenset({"all_fail_zero", "monotone", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+    declares = frozenset(
+        {"all_fail_zero", "branches", "monotone", "one_member_zero", "permutation", "scale", "shift", "ties_zero"}
+    )
 
     distance_discount: float = 0.1
     success_reward: float = 10.0

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError
+from creditflow.wrappers.credit.mean_backup import Backup, horizon_values, stationary_values
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states import StateScheme
 from creditflow.wrappers.groups import Group
@@ -24,6 +26,8 @@ from creditflow.wrappers.state_graph import shortest_distances
 from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["VARIANTS", "GroupTD"]
+
+Floats = NDArray[np.float64]
 
 # named settings of the options below, as the benchmark's tables call them
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -54,6 +58,7 @@ class _Chain(NamedTuple):
         goal: bool (N,), turns that ended in success.
         leaves: bool (N,), turns after which nothing follows: they are worth their rollout's outcome at every horizon.
         cut: bool (N,), last turns of rollouts that a limit ended.
+        length: int (G,), turns of each rollout, those before a branch's fork included.
         horizon: H.
     """
 
@@ -66,6 +71,7 @@ class _Chain(NamedTuple):
     goal: NDArray[np.bool_]
     leaves: NDArray[np.bool_]
     cut: NDArray[np.bool_]
+    length: NDArray[np.int64]
     horizon: int
 
     def without(self, rollout: int) -> _Chain:
@@ -80,6 +86,7 @@ class _Chain(NamedTuple):
             goal=self.goal[kept],
             leaves=self.leaves[kept],
             cut=self.cut[kept],
+            length=np.delete(self.length, rollout),
         )
 
 
@@ -98,7 +105,7 @@ class GroupTD(StateScheme):
     Σ_t c_it = R_i − V_H(k_1). Invalid turns pay ``invalid_penalty`` from the finished advantage, wherever
     ``penalty_at`` says: there is no normalised score to take it from.
 
-    Cost: H sweeps over the group's distinct edges.
+    Cost: H sweeps over what the sweep before has changed: with κ > 0 linear in the turns of a long walk.
 
     Attributes:
         horizon: H, the environment's turn limit. 0 takes the longest rollout of the group, which is the limit as soon
@@ -150,19 +157,17 @@ class GroupTD(StateScheme):
             CreditError: a rollout is longer than ``horizon``.
         """
         chain = self._chain(group)
-        values = self._values(chain)
+        after, before, values = self._around(chain, chain)
         if self.leave_one_out:
-            delta = np.empty(len(chain.state))
             for i in range(len(chain.outcome)):
                 own = chain.owner == i
-                delta[own] = self._delta(chain, self._values(chain.without(i)))[own]
-        else:
-            delta = self._delta(chain, values)
+                after[own], before[own], _ = self._around(chain.without(i), chain, own)
+        delta = np.where(chain.leaves | chain.cut, chain.outcome[chain.owner], after) - before
         conflicted = _conflicted(chain, group.arrays.action)
         trace = np.full(chain.size, self.lambda_)
         if self.deterministic:
             trace[conflicted] = 1.0
-        step = _traced(delta, trace[chain.following], group.arrays.last)
+        step = backward_sums(delta, group.arrays.offsets, trace[chain.following])
         outcome = np.zeros(len(chain.outcome))
         if self.add_outcome:
             outcome, _ = self.outcome_part(group)
@@ -180,8 +185,8 @@ class GroupTD(StateScheme):
     def _chain(self, group: Group) -> _Chain:
         arrays, states = group.arrays, self.states(group, self.leaders(group))
         before = group.first_turns
-        lengths = np.diff(arrays.offsets)
-        longest = int((before + lengths).max(initial=0))
+        lengths = before + np.diff(arrays.offsets)
+        longest = int(lengths.max(initial=0))
         if self.horizon and longest > self.horizon:
             raise CreditError(
                 f"group {group.group_id!r} has a rollout of {longest} turns, more than horizon={self.horizon}; give the "
@@ -202,69 +207,78 @@ class GroupTD(StateScheme):
             goal=arrays.last & (end == GOAL),
             leaves=arrays.last if self.form == "stationary" else arrays.last & ~limited,
             cut=cut,
+            length=lengths,
             horizon=horizon,
         )
 
-    def _values(self, chain: _Chain) -> NDArray[np.float64]:
-        """V: float64 (H + 1, K); row h is with h turns left (all rows equal in the stationary form)."""
-        kappa = 0.0 if self.prior == "none" else self.kappa
-        prior = self._prior(chain)
-        visits = np.bincount(chain.state, minlength=chain.size)
-        weight = kappa + visits
+    def values(self, group: Group, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]) -> Floats:
+        """V_h(k), float64 (Q,), of any pairs (k, h): numbers of the group's states, and turns left in [0, H]."""
+        return self._values(self._chain(group), state, left)[0]
+
+    def _around(
+        self, chain: _Chain, asking: _Chain, own: NDArray[np.bool_] | slice = slice(None)
+    ) -> tuple[Floats, Floats, Floats]:
+        """Values after and before turns of ``asking``, by ``chain``; and of all states at the horizon (K,)."""
+        left = asking.left[own]
+        state = np.concatenate([asking.following[own], asking.state[own]])
+        found, final = self._values(chain, state, np.concatenate([left - 1, left]))
+        return found[: len(left)], found[len(left) :], final
+
+    def _values(
+        self, chain: _Chain, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]
+    ) -> tuple[Floats, Floats]:
+        """V of pairs (Q,), and of all states at the horizon (K,); the turns left are idle in the stationary form."""
+        backup = self._backup(chain)
+        if self.form == "horizon":
+            return horizon_values(backup, state, left)
+        value = stationary_values(backup)
+        return value[state], value
+
+    def backup(self, group: Group) -> Backup:
+        """What the values are means of."""
+        return self._backup(self._chain(group))
+
+    def _backup(self, chain: _Chain) -> Backup:
         ends = chain.leaves
-        fixed = np.bincount(chain.state[ends], chain.outcome[chain.owner[ends]], minlength=chain.size)
         onward = chain.state[~ends].astype(np.int64) * chain.size + chain.following[~ends]
         edge, count = np.unique(onward, return_counts=True)
         source, target = np.divmod(edge, max(chain.size, 1))
-        divisor = np.where(weight > 0.0, weight, 1.0)
-        if self.form == "stationary":
-            share = np.zeros((chain.size, chain.size))
-            share[source, target] = count / divisor[source]
-            known = np.where(weight > 0.0, (kappa * prior[0] + fixed) / divisor, prior[0])
-            value = np.linalg.solve(np.eye(chain.size) - share, known)
-            return np.broadcast_to(value, (chain.horizon + 1, chain.size))
-        values = np.empty((chain.horizon + 1, chain.size))
-        values[0] = _mean_at(chain.following[chain.cut], chain.outcome[chain.owner[chain.cut]], chain.size)
-        first = np.flatnonzero(np.diff(source, prepend=-1))
-        rows, flow = source[first], np.zeros(chain.size)
-        known = kappa * prior + fixed
-        unseen = weight == 0.0
-        for h in range(1, chain.horizon + 1):
-            if len(first):
-                flow[rows] = np.add.reduceat(values[h - 1, target] * count, first)
-            np.divide(known[h] + flow, divisor, out=values[h])
-            values[h, unseen] = prior[h, unseen]
-        return values
+        worth = chain.outcome[chain.owner]
+        return Backup(
+            source=source,
+            target=target,
+            count=count,
+            ends=np.bincount(chain.state[ends], minlength=chain.size).astype(np.float64),
+            outcome=np.bincount(chain.state[ends], worth[ends], minlength=chain.size),
+            kappa=0.0 if self.prior == "none" else self.kappa,
+            prior=self._prior(chain),
+            start=_mean_at(chain.following[chain.cut], worth[chain.cut], chain.size),
+            horizon=chain.horizon,
+            share=_running_share(chain) if self.prior == "share" and self.form == "horizon" else None,
+        )
 
-    def _prior(self, chain: _Chain) -> NDArray[np.float64]:
-        """Φ: float64 (H + 1, K)."""
-        shape = (chain.horizon + 1, chain.size)
-        if self.prior == "none":
-            return np.zeros(shape)
-        if self.prior == "share" and self.form == "stationary":
-            return np.full(shape, chain.outcome.mean())
-        if self.prior == "share":
-            # a rollout that still acts with h turns left has a turn there
-            running = np.bincount(chain.left, minlength=chain.horizon + 1)[: chain.horizon + 1]
-            earned = np.bincount(chain.left, chain.outcome[chain.owner], minlength=chain.horizon + 1)
-            share = np.zeros(chain.horizon + 1)
-            for h in range(chain.horizon, 0, -1):
-                share[h] = earned[h] / running[h] if running[h] else share[min(h + 1, chain.horizon)]
-            return np.broadcast_to(share[:, None], shape)
+    def _prior(self, chain: _Chain) -> Floats:
+        """Φ where it does not depend on the turns left: float64 (K,)."""
+        if self.prior != "distance":
+            shared = self.prior == "share" and self.form == "stationary"
+            return np.full(chain.size, chain.outcome.mean() if shared else 0.0)
         target = np.where(chain.goal, chain.size, chain.following)
         edge = np.unique(chain.state.astype(np.int64) * (chain.size + 1) + target)
         source, target = np.divmod(edge, chain.size + 1)
         hops = shortest_distances(chain.size + 1, source, target, np.ones(len(edge)), np.array([chain.size]))[:-1]
         rho = (chain.outcome.sum() + 1.0) / (len(chain.outcome) + 2.0)
         found = np.isfinite(hops)
-        return np.broadcast_to(np.where(found, rho * self.discount ** np.where(found, hops, 0.0), 0.0), shape)
+        return np.where(found, rho * self.discount ** np.where(found, hops, 0.0), 0.0)
 
-    def _delta(self, chain: _Chain, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """δ (N,)."""
-        last = chain.leaves | chain.cut
-        after = np.where(last, chain.outcome[chain.owner], values[chain.left - 1, chain.following])
-        delta: NDArray[np.float64] = after - values[chain.left, chain.state]
-        return delta
+
+def _running_share(chain: _Chain) -> Floats:
+    """float64 (H+1,): mean outcome of the rollouts that still act with h turns left; before the first does, of those."""
+    acting = chain.length > 0
+    since = chain.horizon + 1 - chain.length[acting]
+    running = np.cumsum(np.bincount(since, minlength=chain.horizon + 1))
+    earned = np.cumsum(np.bincount(since, chain.outcome[acting], minlength=chain.horizon + 1))
+    share = earned / np.maximum(running, 1)
+    return share[np.maximum(np.arange(len(share)), since.min(initial=chain.horizon))]
 
 
 def _conflicted(chain: _Chain, action: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -277,17 +291,6 @@ def _conflicted(chain: _Chain, action: NDArray[np.int32]) -> NDArray[np.bool_]:
     conflicted = np.zeros(chain.size, np.bool_)
     conflicted[chain.state[differs]] = True
     return conflicted
-
-
-def _traced(delta: NDArray[np.float64], trace: NDArray[np.float64], last: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """c_t = δ_t + λ(k′_t) c_{t+1} within each rollout; float64 (N,)."""
-    if not trace.any():
-        return delta
-    carry, out = 0.0, []
-    for value, kept, ends in zip(delta[::-1].tolist(), trace[::-1].tolist(), last[::-1].tolist(), strict=True):
-        carry = value if ends else value + kept * carry
-        out.append(carry)
-    return np.array(out[::-1], np.float64)
 
 
 def _mean_at(place: NDArray[np.int32], x: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, Scheme, require_range
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.outcome import outcome_scores
@@ -64,12 +65,8 @@ class IGPO(Scheme):
         fair_gains, fair_outcomes = self._normalised(gains[~arrays.last], outcomes)
         paid = np.zeros(len(gains))
         paid[~arrays.last] = fair_gains
-        left = np.zeros(len(gains))  # turns until the last
-        for part, a in zip(arrays.split(paid), arrays.offsets[:-1].tolist(), strict=True):
-            n = len(part)
-            for t in range(n - 2, -1, -1):
-                part[t] += self.discount * part[t + 1]
-            left[a : a + n] = np.arange(n - 1, -1, -1)
+        paid = backward_sums(paid, arrays.offsets, self.discount)
+        left = arrays.offsets[1:][arrays.trajectory] - 1.0 - np.arange(len(paid))  # turns until the last
         if self.outcome_discounted and self.discount < 1.0:
             whole = fair_outcomes[arrays.trajectory]
             paid += whole * (self.discount**left - 1.0)

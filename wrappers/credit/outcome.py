@@ -18,8 +18,9 @@ from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, Spread, normalise
 from creditflow.wrappers.groups import Group
+from creditflow.wrappers.stop_reasons import ANSWERED
 
-__all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "invalid_turns", "outcome_scores"]
+__all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "outcome_scores"]
 
 # verl-agent: every row is a sample, eps 1e-6, a lone row keeps its raw score, well-formed means valid, ρ = 0.1
 RELEASE_OUTCOME: Mapping[str, Any] = {
@@ -97,18 +98,18 @@ class OutcomeScheme(Scheme):
         own = scores is not None
         scores = outcome_scores(group, self.outcome) if scores is None else scores
         penalties = self.score_penalties(group)
-        rows = scores[arrays.trajectory] - penalties
+        episodes = group.episode_index
+        # the first turn of each episode; of a branch's, too, which an ancestor stores
+        opening = episodes.stored[episodes.offsets[:-1][np.diff(episodes.offsets) > 0]]
+        opened = np.flatnonzero(np.diff(episodes.offsets))
+        trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, opened])
+        charged = np.concatenate([np.zeros(arrays.size), penalties, penalties[opening]])
         sizes = np.abs(scores)
         if self.outcome == "return" and not own:
-            sizes = np.bincount(arrays.trajectory, np.abs(arrays.reward), minlength=arrays.size)
-        sample = np.zeros(arrays.size + len(rows), np.bool_)
-        if self.stats_over == "trajectories":
-            sample[: arrays.size] = True
-        elif self.stats_over == "turns":
-            sample[arrays.size :] = True
-        else:
-            sample[arrays.size + arrays.offsets[:-1][np.diff(arrays.offsets) > 0]] = True
-        together = np.concatenate([scores, rows])
+            sizes = np.bincount(episodes.episode, np.abs(arrays.reward)[episodes.stored], minlength=arrays.size)
+        kinds = {"trajectories": arrays.size, "turns": len(penalties), "first_turns": len(opened)}
+        sample = np.repeat([kind == self.stats_over for kind in kinds], list(kinds.values()))
+        together = scores[trajectory] - charged
         labels = np.zeros(len(together), np.int32)
         out = normalise(
             together,
@@ -119,14 +120,14 @@ class OutcomeScheme(Scheme):
             spread=self.outcome_spread,
             single=self.outcome_single,
             sample=sample,
-            magnitude=np.concatenate([sizes, sizes[arrays.trajectory] + penalties]),
+            magnitude=sizes[trajectory] + charged,
         )
         if leave_one_out and (count := int(sample.sum())) > 1:
             out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others
         outcome = out[: arrays.size]
         if self.stats_over == "trajectories" and not outcome.any():
             return outcome, -penalties
-        return outcome, out[arrays.size :] - outcome[arrays.trajectory]
+        return outcome, out[arrays.size : arrays.size + len(penalties)] - outcome[arrays.trajectory]
 
 
 def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
@@ -139,6 +140,15 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
     if kind == "score":
         return arrays.score
     raise unknown_name("outcome", str(kind), ["return", "success", "score"])
+
+
+def answered(group: Group) -> NDArray[np.bool_]:
+    """bool (G,): rollouts that ended with an answer, right or wrong.
+
+    Released rewards of answers ask whether the text ends with an answer (PiCA, StepSearch). One that ended on a format
+    error or at a limit does not.
+    """
+    return np.array([member.stop_reason in ANSWERED for member in group.trajectories], np.bool_)
 
 
 def invalid_turns(group: Group, kind: Literal["invalid", "unparsed"]) -> NDArray[np.bool_]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
-from creditflow.wrappers.credit.gae import gae
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.gae import gae_ragged
+from creditflow.wrappers.credit.outcome import answered, outcome_scores
 from creditflow.wrappers.groups import Group
 
 __all__ = ["PiCA"]
@@ -44,7 +44,7 @@ class PiCA(Scheme):
         step_weight: of r_t − p_t.
         outcome: the outcome reward: its "return" (sum of rewards), "success" or "score".
         outcome_weight: of the outcome.
-        unanswered: what an episode earns that ended at a limit: its "outcome" like any other, or "minus_one" and no
+        unanswered: what an episode earns that did not end with an answer (a limit, a format error): its "outcome" like any other, or "minus_one" and no
             step rewards (released).
         penalty: λ_p ≥ 0, of the third turn; 0 for none.
         penalty_growth: α ≥ 1. Long episodes are beyond what it was made for: 0.3 · 1.5^37 is a million.
@@ -69,7 +69,7 @@ class PiCA(Scheme):
         },
     }  # fmt: skip
     requires = ("value.pica",)
-    declares = frozenset({"permutation", "telescoping"})
+    declares = frozenset({"branches", "permutation", "telescoping"})
 
     shaping: Literal["log", "linear"] = "log"
     step_baseline: float = 0.0
@@ -113,7 +113,7 @@ class PiCA(Scheme):
         Raises:
             CreditError: an annotation is missing, not finite or no probability.
         """
-        arrays = group.arrays
+        index = group.episode_index  # everything here is per turn of whole episodes: branches begin with their prefix
         before, after = self._log_success(group)
         with np.errstate(over="ignore"):  # a ratio or a penalty beyond float64 is refused by name in ``Credit.of``
             if self.shaping == "log":
@@ -125,25 +125,26 @@ class PiCA(Scheme):
         shaping = self.step_weight * np.where(paid, shaped, 0.0)
         steps = shaping - self.step_weight * penalties
         outcome = self._outcomes(group)
-        total, ends, delta = self._advantages(group, steps, outcome)
+        rewards = steps + np.where(index.last, outcome[index.episode], 0.0)
+        total, ends, delta = self._advantages(group, rewards, outcome)
         return Credit.of(
             group,
             outcome=ends,
-            step=total - ends[arrays.trajectory],
-            rewards=shaping,
+            step=(total - ends[index.episode])[index.own],
+            rewards=shaping[index.own],
             aggregation="trajectory_mean" if self.shaping == "log" else "token_mean",
             diagnostics={
-                "relative_gain": np.expm1(after - before),
-                "log_success": after,
-                "penalty": penalties,
-                "turn_reward": steps + np.where(arrays.last, outcome[arrays.trajectory], 0.0),
-                "delta": delta,
+                "relative_gain": np.expm1(after - before)[index.own],
+                "log_success": after[index.own],
+                "penalty": penalties[index.own],
+                "turn_reward": rewards[index.own],
+                "delta": delta[index.own],
             },
         )
 
     def _log_success(self, group: Group) -> tuple[Floats, Floats]:
-        """Floored log f before and after every turn (N,) each."""
-        arrays = group.arrays
+        """Floored log f before and after every turn of the episodes (M,) each."""
+        arrays, index = group.arrays, group.episode_index
         start, success = (turn_values(group, name, scheme="pica") for name in ("value.pica", "value.pica.next"))
         for numbers in (start, success):
             if len(numbers) and not (numbers.min() >= 0.0 and numbers.max() <= 1.0):
@@ -158,36 +159,28 @@ class PiCA(Scheme):
                 f"group {group.group_id!r}: value.pica.next of a turn is {float(success[at])!r} and value.pica of the turn "
                 f"after it {float(start[at + 1])!r}: two models' numbers are mixed; annotate the log anew"
             )
-        before, after = (np.log(np.maximum(numbers, np.exp(self.log_floor))) for numbers in (start, success))
+        floor = np.exp(self.log_floor)
+        before, after = (np.log(np.maximum(numbers, floor))[index.stored] for numbers in (start, success))
         if self.final != "model":
-            ended = arrays.success[arrays.trajectory[arrays.last]]
-            after[arrays.last] = 0.0 if self.final == "neutral" else np.where(ended, 0.0, self.log_floor)
+            ended = arrays.success[index.episode[index.last]]
+            after[index.last] = 0.0 if self.final == "neutral" else np.where(ended, 0.0, self.log_floor)
         return before, after
 
-    @staticmethod
-    def _answered(group: Group) -> NDArray[np.bool_]:
-        """bool (G,): episodes that ended with an answer, right or wrong."""
-        return np.array([member.stop_reason in ("success", "failed") for member in group.trajectories], np.bool_)
-
     def _paid(self, group: Group) -> NDArray[np.bool_]:
-        """bool (N,): turns with a step reward."""
-        arrays = group.arrays
-        paid = np.ones(len(group.arrays.trajectory), np.bool_)
-        answered = self._answered(group)[arrays.trajectory]
+        """bool (M,): turns with a step reward."""
+        index = group.episode_index
+        paid = np.ones(len(index.stored), np.bool_)
+        ended_well = answered(group)[index.episode]
         if self.paid_turns == "searches":
-            paid = np.fromiter((bool(turn.queries) for turn in group.turns), np.bool_, len(paid))
-            paid &= ~(arrays.last & answered)
-        return paid & answered if self.unanswered == "minus_one" else paid
+            searched = np.fromiter((bool(turn.queries) for turn in group.turns), np.bool_, len(index.own))
+            paid = searched[index.stored] & ~(index.last & ended_well)
+        return paid & ended_well if self.unanswered == "minus_one" else paid
 
     def _penalties(self, group: Group, paid: NDArray[np.bool_]) -> Floats:
-        """float64 (N,): λ_p α^(t−3) from turn ``penalty_from`` on."""
-        arrays = group.arrays
-        if self.paid_turns == "searches":
-            count = np.cumsum(paid)
-            earlier = np.concatenate([[0], count])[arrays.offsets[:-1]]
-            number = count - earlier[arrays.trajectory]
-        else:
-            number = np.arange(1, len(paid) + 1) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
+        """float64 (M,): λ_p α^(t−3) from turn ``penalty_from`` on."""
+        index = group.episode_index
+        count = np.cumsum(paid) if self.paid_turns == "searches" else np.arange(1, len(paid) + 1)
+        number = count - np.concatenate([[0], count])[index.offsets[:-1]][index.episode]
         price: Floats = self.penalty * np.power(self.penalty_growth, number - 3.0)
         return np.where(number >= self.penalty_from, price, 0.0)
 
@@ -195,30 +188,21 @@ class PiCA(Scheme):
         """float64 (G,): the weighted outcome reward."""
         scores = outcome_scores(group, self.outcome)
         if self.unanswered == "minus_one":
-            scores = np.where(self._answered(group), scores, -1.0)
+            scores = np.where(answered(group), scores, -1.0)
         return self.outcome_weight * scores
 
-    def _advantages(self, group: Group, steps: Floats, outcome: Floats) -> tuple[Floats, Floats, Floats]:
-        """Advantages of turns (N,), the outcome's own of trajectories (G,), and temporal differences (N,)."""
-        arrays = group.arrays
-        rewards = steps + np.where(arrays.last, outcome[arrays.trajectory], 0.0)
-        values = (
-            turn_values(group, "value.critic", scheme="pica") if self.baseline == "critic" else np.zeros(len(steps))
-        )
+    def _advantages(self, group: Group, rewards: Floats, outcome: Floats) -> tuple[Floats, Floats, Floats]:
+        """Advantages of turns (M,), the outcome's own of trajectories (G,), and temporal differences (M,)."""
+        index, size = group.episode_index, len(group)
+        values = np.zeros(len(rewards))
+        if self.baseline == "critic":
+            values = turn_values(group, "value.critic", scheme="pica")[index.stored]
         delta, total = (
-            np.concatenate(
-                [
-                    *(
-                        gae(own, value, discount=self.discount, trace=trace)
-                        for own, value in zip(arrays.split(rewards), arrays.split(values), strict=True)
-                    ),
-                    np.zeros(0),
-                ]
-            )
+            gae_ragged(rewards, values, index.offsets, discount=self.discount, trace=trace)
             for trace in (0.0, self.trace)
         )
-        if self.baseline == "group" and arrays.size > 1:
-            earned = np.bincount(arrays.trajectory, rewards, minlength=arrays.size)
-            others = (earned.sum() - earned) / (arrays.size - 1)
-            total, outcome = total - others[arrays.trajectory], outcome - others
+        if self.baseline == "group" and size > 1:
+            earned = np.bincount(index.episode, rewards, minlength=size)
+            others = (earned.sum() - earned) / (size - 1)
+            total, outcome = total - others[index.episode], outcome - others
         return total, outcome, delta

@@ -45,7 +45,7 @@ class PRM(OutcomeScheme):
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any judge's numbers"
     presets = {"paper": {}}
     requires = ("judge.score",)
-    declares = frozenset({"permutation", "shift", "scale"})
+    declares = frozenset({"branches", "permutation", "shift", "scale"})
 
     def __post_init__(self) -> None:
         """Check every parameter."""

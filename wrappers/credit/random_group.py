@@ -13,7 +13,7 @@ from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.stop_reasons import StopReason
 from creditflow.wrappers.tokens import Tokens
 
-__all__ = ["random_group"]
+__all__ = ["random_fork", "random_group"]
 
 
 def random_group(
@@ -146,3 +146,44 @@ def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, A
 def _text(rng: np.random.Generator, task: Mapping[str, Any]) -> str:
     """A text that names some of the entities."""
     return "saw " + ", ".join(name for name in task["entities"] if rng.random() < 0.4)
+
+
+def random_fork(rng: np.random.Generator, group: Group) -> tuple[Group, Group]:
+    """The group with one rollout more, which leaves another in mid-episode: stored as a branch, and as a whole episode.
+
+    Args:
+        rng: source of randomness.
+        group: of ``random_group``.
+
+    Returns:
+        both groups; the new rollout is their last member.
+    """
+    parent, other = (group.trajectories[i] for i in rng.integers(len(group), size=2).tolist())
+    meetings = [
+        (fork, start)
+        for fork, left in enumerate(parent.turns)
+        for start, taken in enumerate(other.turns)
+        if (left.state_key, left.text_key) == (taken.state_key, taken.text_key)
+    ]  # at least the first turns: all begin in one state
+    fork, start = meetings[int(rng.integers(len(meetings)))]
+    told = read = None
+    if parent.tokens is not None and other.tokens is not None:
+        told = _joined(parent.tokens, fork, other.tokens, start)
+        wrote = told.mask & (np.arange(len(told.ids)) >= told.turn_offsets[fork])  # a branch reads its parent's tokens
+        read = replace(told, mask=wrote, turn_offsets=told.turn_offsets[fork:])
+    own = replace(other, trajectory_id="fork", turns=other.turns[start:], tokens=read)
+    whole = replace(own, turns=parent.turns[:fork] + own.turns, tokens=told)
+    branch = replace(own, parent=parent.trajectory_id, fork_turn=fork)
+    return Group((*group.trajectories, branch), group.task), Group((*group.trajectories, whole), group.task)
+
+
+def _joined(before: Tokens, fork: int, after: Tokens, start: int) -> Tokens:
+    """The tokens of the first ``fork`` turns of one episode, and of another's from turn ``start`` on."""
+    a, b = int(before.turn_offsets[fork]), int(after.turn_offsets[start])
+    return Tokens(
+        ids=np.concatenate([before.ids[:a], after.ids[b:]]),
+        mask=np.concatenate([before.mask[:a], after.mask[b:]]),
+        logprobs=np.concatenate([before.logprobs[:a], after.logprobs[b:]]),
+        turn_offsets=np.concatenate([before.turn_offsets[:fork], after.turn_offsets[start:] - b + a]),
+        values={name: np.concatenate([x[:a], after.values[name][b:]]) for name, x in before.values.items()},
+    )

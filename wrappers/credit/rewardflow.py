@@ -58,7 +58,7 @@ class RewardFlow(StateScheme):
         },
     }
     declares = frozenset(
-        {"all_fail_zero", "one_member_zero", "permutation", "scale", "shift", "telescoping", "ties_zero"}
+        {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "telescoping", "ties_zero"}
     )
 
     discount: float = 0.9
@@ -90,7 +90,7 @@ class RewardFlow(StateScheme):
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups; under release propagation the longest episode of the batch matters."""
-        longest = max((len(t.turns) for group in groups for t in group.trajectories), default=0)
+        longest = max((len(turns) for group in groups for turns in group.episodes), default=0)
         return [self._assign(group, longest) for group in groups]
 
     def _assign(self, group: Group, longest: int) -> Credit:

@@ -7,14 +7,15 @@ exists only for episodes shorter than the longest of the batch; on ALFWorld, run
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.group_arrays import StateIndex
 from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records import Turn
 
 __all__ = ["released_rewards"]
 
@@ -42,26 +43,26 @@ def released_rewards(
         V, float64 (K,), one value per state key (0 outside the pruned graph), and V(s′) − V(s), float64 (N,), with the
         raw reward for the last turn of a longest episode.
     """
-    arrays = group.arrays
+    arrays, index = group.arrays, group.episode_index
     seeds: dict[int, float] = {}
     edges: list[tuple[int, int]] = []
-    unrecorded = np.zeros(len(group.turns), np.bool_)
-    for i, trajectory in enumerate(group.trajectories):
-        a, b = int(arrays.offsets[i]), int(arrays.offsets[i + 1])
+    unrecorded = np.zeros(len(index.stored), np.bool_)
+    for turns, (a, b) in zip(group.episodes, pairwise(index.offsets.tolist()), strict=True):
         if a == b:
             continue
-        nodes = [*states.state[a:b].tolist(), int(states.next_state[b - 1])]
-        entering = [0.0, *arrays.reward[a:b].tolist()]
+        at = index.stored[a:b]
+        nodes = [*states.state[at].tolist(), int(states.next_state[at[-1]])]
+        entering = [0.0, *arrays.reward[at].tolist()]
         recorded = b - a < longest
         unrecorded[b - 1] = not recorded
         steps = b - a if recorded else b - a - 1
-        walk = _bridged(trajectory, nodes, steps, states.keys) if kept is None else _moves(nodes, steps, kept[a:b])
+        walk = _bridged(turns, nodes, steps, states.keys) if kept is None else _moves(nodes, steps, kept[at])
         for here, there in walk:
             seeds.setdefault(nodes[here], entering[here])
             seeds.setdefault(nodes[there], entering[there])
             edges.append((nodes[here], nodes[there]))
     value = _propagated(len(states.keys), seeds, edges, discount)
-    rewards = np.where(unrecorded, arrays.reward, value[states.next_state] - value[states.state])
+    rewards = np.where(unrecorded[index.own], arrays.reward, value[states.next_state] - value[states.state])
     return value, rewards
 
 
@@ -72,11 +73,11 @@ def _moves(nodes: list[int], steps: int, kept: NDArray[np.bool_]) -> Iterator[tu
             yield t, t + 1
 
 
-def _bridged(trajectory: Trajectory, nodes: list[int], steps: int, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+def _bridged(turns: Sequence[Turn], nodes: list[int], steps: int, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     """Positions of the ALFWorld manager's edges: a skipped run is bridged from the state it began in."""
     start: int | None = None  # where the present run of skipped turns began
     for t in range(steps):
-        action = trajectory.turns[t].action
+        action = turns[t].action
         origin = t if start is None else start
         skipped = (
             action in ("inventory", "look")

@@ -19,7 +19,16 @@ class RLOO(OutcomeScheme):
     source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5; release: verl-agent"
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
     declares = frozenset(
-        {"all_fail_zero", "homogeneous", "one_member_zero", "permutation", "shift", "stopping_time", "ties_zero"}
+        {
+            "all_fail_zero",
+            "branches",
+            "homogeneous",
+            "one_member_zero",
+            "permutation",
+            "shift",
+            "stopping_time",
+            "ties_zero",
+        }
     )
 
     def assign(self, group: Group) -> Credit:

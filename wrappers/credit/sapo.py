@@ -24,7 +24,7 @@ class SAPO(GDCR):
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15; no released code"
     declares = frozenset(
         {
-            "all_fail_zero", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",
+            "all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",
             "unnamed_entity",
         }
     )  # fmt: skip

@@ -7,13 +7,14 @@ from here on, is played by the mean over the group's rollouts at the same turn n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.information_gain import (
     GoldenPassages,
@@ -22,10 +23,9 @@ from creditflow.wrappers.credit.information_gain import (
     search_key_score,
 )
 from creditflow.wrappers.credit.normalise import Scale, normalise
-from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
-from creditflow.wrappers.stop_reasons import TRUNCATED
+from creditflow.wrappers.records import Turn
 
 __all__ = ["StepSearch"]
 
@@ -34,7 +34,7 @@ _HELP: Final = "WikiSearch groups carry both, where questions name golden passag
 
 
 class _Parts(NamedTuple):
-    """What a trajectory earned: per turn (T,) the gain and the redundancy; its search-key score."""
+    """What an episode earned: per turn of it all (T,) the gain and the redundancy; its search-key score."""
 
     gain: NDArray[np.float64]
     redundancy: NDArray[np.float64]
@@ -65,8 +65,8 @@ class StepSearch(OutcomeScheme):
             code: the second copy within a turn, too).
         pairing: how queries meet sub-questions: "best" (paper) or "last" (released code: a later query replaces a
             better one).
-        unanswered: a rollout without a final answer keeps its "score" and its steps, or is worth "minus_one" and its
-            steps nothing (released code).
+        unanswered: a rollout that does not end with an answer (a limit, a format error) keeps its "score" and its
+            steps, or is worth "minus_one" and its steps nothing (released code).
         redundancy_cap: ours: most redundancy a trajectory pays in all, so that a long search with a few repeats is not
             worth less than giving up; 0 for no cap.
     """
@@ -84,7 +84,7 @@ class StepSearch(OutcomeScheme):
         },
     }
     task_fields = ("supporting", "documents")
-    declares = frozenset({"one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+    declares = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
 
     outcome: Literal["return", "success", "score"] = "score"
     key_weight: float = 0.618
@@ -123,8 +123,7 @@ class StepSearch(OutcomeScheme):
 
     def _given_up(self, group: Group) -> NDArray[np.bool_]:
         """bool (G,): rollouts that count as unanswered."""
-        cut: NDArray[np.bool_] = group.arrays.end == TRUNCATED
-        return cut if self.unanswered == "minus_one" else np.zeros_like(cut)
+        return ~answered(group) if self.unanswered == "minus_one" else np.zeros(len(group), np.bool_)
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
@@ -136,16 +135,18 @@ class StepSearch(OutcomeScheme):
             raise CreditError(f"stepsearch is not defined on group {group.group_id!r}: {reason}")
         arrays = group.arrays
         parts = self._parts(group)
-        gain = np.concatenate([part.gain for part in parts])
-        redundancy = np.concatenate([part.redundancy for part in parts])
+        own = group.episode_index.own
+        gain = np.concatenate([part.gain for part in parts])[own]
+        redundancy = np.concatenate([part.redundancy for part in parts])[own]
         rewards = self.information_gain * gain - self.redundancy * redundancy
         rewards = np.where(self._given_up(group)[arrays.trajectory], 0.0, rewards)
         outcome, turn_part = self.outcome_part(group, scores=self._scores(group, parts))
-        returns = self._returns(group, rewards) if self.step_return == "to_go" else rewards
-        number = np.arange(len(returns)) - arrays.offsets[arrays.trajectory]
+        to_go = self.step_return == "to_go"
+        returns = backward_sums(rewards, arrays.offsets, self.discount) if to_go else rewards
+        number = np.arange(len(returns)) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
         compared = normalise(
             returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale=self.step_scale,
-            std_eps=self.std_eps, magnitude=self._returns(group, np.abs(rewards)),
+            std_eps=self.std_eps, magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
         )  # fmt: skip
         return Credit.of(
             group,
@@ -160,31 +161,23 @@ class StepSearch(OutcomeScheme):
             },
         )
 
-    def _returns(self, group: Group, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        returns = rewards.copy()
-        last = group.arrays.last
-        for t in range(len(returns) - 2, -1, -1):
-            if not last[t]:
-                returns[t] += self.discount * returns[t + 1]
-        return returns
-
     def _parts(self, group: Group) -> list[_Parts]:
         golden, keys = GoldenPassages(_golden(group.task)), _search_keys(group.task)
-        return [self._part(trajectory, group.task["documents"], golden, keys) for trajectory in group.trajectories]
+        return [self._part(turns, group.task["documents"], golden, keys) for turns in group.episodes]
 
     def _part(
         self,
-        trajectory: Trajectory,
+        turns: Sequence[Turn],
         documents: Mapping[str, Mapping[str, str]],
         golden: GoldenPassages,
         keys: list[list[str]],
     ) -> _Parts:
-        names = [turn.doc_ids for turn in trajectory.turns]
+        names = [turn.doc_ids for turn in turns]
         gain = information_gains([[documents[name]["text"] for name in ids] for ids in names], golden)
         redundancy = redundancies(names, repeats=self.repeats)
         if self.redundancy_cap > 0.0:
             redundancy = np.diff(np.minimum(np.cumsum(redundancy), self.redundancy_cap), prepend=0.0)
-        queries = [query for turn in trajectory.turns for query in turn.queries]
+        queries = [query for turn in turns for query in turn.queries]
         score = search_key_score(queries, keys, pairing=self.pairing) if self.key_weight > 0.0 else 0.0
         return _Parts(gain, redundancy, score)
 

@@ -36,7 +36,7 @@ class TIPS(MTPPO):
     name = "tips"
     source = "TIPS (arXiv 2603.22293), from its abstract: its discount, weight and normalisation are our choice"
     requires: ClassVar[tuple[str, ...]] = ("logp.answer", CRITIC)
-    declares = frozenset({"permutation", "telescoping"})
+    declares = frozenset({"branches", "permutation", "telescoping"})
 
     def __post_init__(self) -> None:
         """Check every parameter."""

@@ -1,0 +1,98 @@
+"""Mean backups: what is not stored is what a table of all values would hold, and long chains cost what they are long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow.wrappers.credit.grouptd import VARIANTS, GroupTD
+from creditflow.wrappers.credit.mean_backup import Backup, horizon_values, stationary_values
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn
+
+
+def random_backup(rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int, share: bool) -> Backup:
+    """Turns between states at most ``near`` apart, some of which end; each state ends at least once if it is met."""
+    source = rng.integers(0, size, turns)
+    target = np.clip(source + rng.integers(-near, near + 1, turns), 0, size - 1)
+    edge, count = np.unique(source * size + target, return_counts=True)
+    source, target = np.divmod(edge, size)
+    ends = (np.bincount(source, minlength=size) > 0) + rng.integers(0, 2, size) * 1.0
+    return Backup(
+        source, target, count, ends, ends * rng.random(size), float(rng.choice([0.0, 0.5, 3.0])), rng.random(size),
+        rng.random(size), horizon, np.repeat(rng.random(horizon + 1), 5)[: horizon + 1] if share else None,
+    )  # fmt: skip
+
+
+def tabled(backup: Backup) -> np.ndarray:
+    """All values, float64 (H+1, K), state by state."""
+    table = [backup.start.tolist()]
+    for h in range(1, backup.horizon + 1):
+        row = []
+        for k in range(backup.size):
+            prior = backup.prior[k] if backup.share is None else backup.share[h]
+            mine = backup.source == k
+            weight = backup.kappa + backup.ends[k] + backup.count[mine].sum()
+            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.count[mine], strict=True))
+            row.append((backup.kappa * prior + backup.outcome[k] + onward) / weight if weight else prior)
+        table.append(row)
+    return np.array(table)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 40), share=st.booleans(), near=st.sampled_from([1, 3, 40]))
+def test_values_are_those_of_the_full_table(seed, size, share, near):
+    rng = np.random.default_rng(seed)
+    backup = random_backup(rng, size, turns=int(rng.integers(0, 60)), horizon=int(rng.integers(0, 30)), near=near, share=share)  # fmt: skip
+    table = tabled(backup)
+    left, state = np.divmod(rng.permutation(table.size), size)
+    found, final = horizon_values(backup, state, left)
+    np.testing.assert_allclose(found, table[left, state], rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(final, table[-1], rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("near", [1, 4, 60])
+def test_elimination_solves_what_a_dense_solver_solves(seed, near):
+    rng = np.random.default_rng(seed)
+    backup = random_backup(rng, 700, turns=2500, horizon=0, near=near, share=False)
+    weight = np.where(backup.weight == 0.0, 1.0, backup.weight)
+    share = np.zeros((700, 700))
+    share[backup.source, backup.target] = backup.count / weight[backup.source]
+    known = np.where(backup.weight == 0.0, backup.prior, (backup.kappa * backup.prior + backup.outcome) / weight)
+    expected = np.linalg.solve(np.eye(700) - share, known)
+    np.testing.assert_allclose(stationary_values(backup), expected, rtol=1e-9, atol=1e-12)
+
+
+def chain(n: int, size: int = 3, *, slips: bool = False) -> Group:
+    """Rollouts of n turns that share the first half of their way; with slips, every tenth turn stays where it is."""
+    members = []
+    for i in range(size):
+        keys = [f"{k - k // 10 if slips else k}{'' if 2 * k < n else f'.{i}'}" for k in range(n + 1)]
+        turns = tuple(Turn(keys[k], "go", keys[k + 1]) for k in range(n))
+        end = "success" if i == 0 else "env_limit"
+        members.append(Trajectory(f"{i}", "g", "t", turns, i == 0, float(i == 0), end, keys[-1]))
+    return Group(tuple(members))
+
+
+@pytest.mark.parametrize("slips", [False, True])
+@pytest.mark.parametrize("variant", [name for name, options in VARIANTS.items() if "form" not in options])
+def test_ten_times_the_chain_is_ten_times_the_work(variant, slips):
+    work = {}
+    for n in (200, 2000):
+        scheme = GroupTD(**VARIANTS[variant])
+        visited: list[int] = []
+        group = chain(n, slips=slips)
+        horizon_values(scheme.backup(group), group.arrays.state, np.full(len(group.turns), n), visited=visited)
+        work[n] = sum(visited)
+    # a table of all values grows 100 times; without a prior, how long slips last spreads as the square root of the way
+    spreads = slips and VARIANTS[variant].get("prior") == "none"
+    assert work[2000] < (45 if spreads else 20) * work[200]
+
+
+def test_nothing_of_a_long_chain_is_stored_but_its_turns():
+    group = chain(20_000)
+    credited = GroupTD().assign(group)
+    assert credited.flat_advantages.shape == (60_000,)
+    assert credited.diagnostics["values"].shape == (len(group.arrays.states.keys),)

@@ -1,0 +1,31 @@
+"""Sums from the end of every episode: returns, advantages and traces are all this one recursion."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["backward_sums"]
+
+
+def backward_sums(
+    x: NDArray[np.float64], offsets: NDArray[np.int64], factor: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """y_t = x_t + f_t y_{t+1} within each episode, y = x on its last turn; linear in N.
+
+    >>> backward_sums(np.array([1.0, 1.0, 4.0, 8.0]), np.array([0, 2, 4]), 0.5)
+    array([1.5, 1. , 8. , 8. ])
+
+    Args:
+        x: float64 (N,), one episode after the other.
+        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]``.
+        factor: f, one number, or float64 (N,), one for each turn.
+    """
+    ends = np.zeros(len(x), np.bool_)
+    ends[offsets[1:][np.diff(offsets) > 0] - 1] = True
+    factors = np.where(ends, 0.0, factor)
+    carry, out = 0.0, []
+    for value, kept, end in zip(x[::-1].tolist(), factors[::-1].tolist(), ends[::-1].tolist(), strict=True):
+        carry = value if end else value + kept * carry
+        out.append(carry)
+    return np.array(out[::-1], np.float64)
