@@ -21,6 +21,7 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands.options import parse_rewards, positive
+from creditflow.train.commands.outputs import add_output
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
 
@@ -48,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reward", action="append", default=[], metavar="NAME", help="also grade transcripts (repeat; search only)"
     )
     parser.add_argument("--trials", type=positive, default=1, metavar="T", help="attempts per episode (reflexion only)")
-    parser.add_argument(
-        "--out", metavar="FILE", help="also write every episode as a trajectory log (.jsonl, .jsonl.gz)"
-    )
+    add_output(parser, "--out", metavar="FILE", help="also write every episode as a trajectory log (.jsonl, .jsonl.gz)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
