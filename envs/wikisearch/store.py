@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.atomic import new_folder, taken
+from creditflow.envs.atomic import new_folder
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.sealed_folder import SealedFolder, seal
 from creditflow.envs.wikisearch.disk_corpus import DiskCorpus, PassageWriter
@@ -44,7 +44,7 @@ def write_store(
     path = Path(path)
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
-    if not replace and taken(path):
+    if path.exists() and not replace:
         raise DataError(f"{path} exists: name a new folder, or remove it first")
     with new_folder(path, replace=replace) as folder:
         with closing(PassageWriter(folder)) as corpus, closing(_builder(engine, folder, memory)) as index:

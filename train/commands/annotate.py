@@ -14,6 +14,7 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, make
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("annotations go to a file, from which an interrupted command can be resumed: --out OUT.jsonl")
     options = env_arguments(args) if args.env else {}
     make_env = partial(make, env_id(args.env), **options) if args.env else None
-    context = Context(parse_settings(args.set), make_env, args.device, options)
+    context = Context(parse_settings(args.set), make_env, args.device, _deciding(options))
     annotator = make_annotator(args.annotator, context)
     groups = read_groups(sys.stdin if args.input == "-" else args.input)
     found = annotate_log(
@@ -72,6 +73,11 @@ def run(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _deciding(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of the environment that numbers depend on: where its tasks are listed is not among them."""
+    return {name: value for name, value in options.items() if name != "panel"}
 
 
 def _written(name: str) -> str:

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command. Folders that it makes replace what is there: only an empty one, but for ``--force``."""
     if args.action == "list":
         for name, entry in ENVIRONMENTS.items():
             print(f"{name:12} your own: --env-set {entry.files}=PATH" if entry.files else name)
@@ -88,9 +88,7 @@ def run(args: argparse.Namespace) -> int:
         return _verify(args.name, args.path)
     from creditflow.envs.webshop.importing import import_webshop
 
-    report = import_webshop(
-        args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=args.force, progress=_told
-    )
+    report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=True, progress=_told)
     goals = ", ".join(f"{count} {kind} goals" for kind, count in report.goals.items())
     print(f"{report.path}: {report.products} products, {goals}, {report.bytes / 2**20:.0f} MiB")
     for reason, count in report.skipped.items():
@@ -134,7 +132,7 @@ def _build(args: argparse.Namespace) -> int:
         raise unknown_name("data to build", args.name, ["wiki"])
     build_wiki(
         args.out, articles=args.articles, questions=args.questions, index=args.index,
-        replace=args.force, progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
+        replace=True, progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0

@@ -87,7 +87,7 @@ def _build(args: argparse.Namespace) -> None:
         raise ConfigError("an index is built from --corpus FILE into --index FOLDER: give both")
     engine = "bm25" if args.engine == "auto" else args.engine
     with tqdm(read_passages(args.corpus), unit=" passages", disable=not sys.stderr.isatty()) as passages:
-        write_store(args.index, passages, engine, args.memory, replace=args.build_only and args.force)
+        write_store(args.index, passages, engine, args.memory, replace=args.build_only)
     print(f"{args.index}: built for {engine}", file=sys.stderr)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from creditflow.envs.atomic import atomic_writer, new_folder, taken
+from creditflow.envs.atomic import atomic_writer, new_folder
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.retrieval import Passage
@@ -57,7 +57,7 @@ def build_wiki(
         DataError: the folder exists (without ``replace``), or there are too many articles for questions.
     """
     out = Path(out)
-    if not replace and taken(out):
+    if out.exists() and not replace:
         raise DataError(f"{out} exists: name a new folder")
     if questions and articles > MOST_WITH_QUESTIONS:
         raise DataError(f"questions are made for at most {MOST_WITH_QUESTIONS} articles, got {articles}")
