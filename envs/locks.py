@@ -80,6 +80,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """
     target = Path(os.path.realpath(path))
     file = target.with_name(target.name + ".lock")
+    made = [folder for folder in file.parents if not folder.exists()]
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = _take_named(file, target)
@@ -97,6 +98,9 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
         if descriptor in _held:
             file.unlink(missing_ok=True)
             release(descriptor)
+            for folder in made:  # a command that wrote nothing leaves nothing
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
 
 
 def _take_named(file: Path, target: Path) -> int:

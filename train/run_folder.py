@@ -65,7 +65,8 @@ def run_identity(settings: Mapping[str, Any]) -> Identity:
 def require_same_run(folder: Path, settings: Any) -> None:
     """Compare the settings of a resumed run with those it was begun with.
 
-    A run of a version that wrote no ``run.json`` is compared by its ``config.yaml`` alone, and says so.
+    More iterations may be asked for, if the learning rate does not depend on their number: the run is then the one
+    that would have been begun so, and the folder says so. A run of a version that wrote no ``run.json`` is compared by its ``config.yaml`` alone, and says so.
 
     Raises:
         OtherRunError: lists every field that differs.
@@ -76,7 +77,24 @@ def require_same_run(folder: Path, settings: Any) -> None:
         print(f"{folder}: holds no {RUN_FILE}: only the settings are compared, not the versions it was begun with")
         config = run_identity(plain(read_dataclass(type(settings), load_mapping(folder / "config.yaml"))))
         stored = {**asked, "settings": config["settings"]}
-    require_same(stored, asked, str(folder))
+    grown = _with_iterations_of(asked, stored)
+    require_same(grown, asked, str(folder))
+    if grown != stored:
+        write_yaml(folder / "config.yaml", plain(settings))
+        write_run_file(folder, asked)
+
+
+def _with_iterations_of(asked: Identity, stored: Identity) -> Identity:
+    """The stored identity, with as many iterations as are asked for if a longer run begins like the stored one."""
+    try:
+        old, new = stored["settings"]["update"], asked["settings"]["update"]
+        steady = new["optimiser"]["schedule"] == "constant" and not new["optimiser"]["warmup"]
+        if not steady or not old["iterations"] < new["iterations"]:
+            return stored
+    except (KeyError, TypeError):  # a success model has no iterations
+        return stored
+    update = {**old, "iterations": new["iterations"]}
+    return {**stored, "settings": {**stored["settings"], "update": update}}
 
 
 def export_whole(folder: Path, save: Callable[[Path], None]) -> None:
