@@ -181,9 +181,9 @@ def _read(text: str, place: str) -> Identity:
 
 
 def _flat(data: Identity, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields by their full names; an empty section counts as nothing."""
+    """Fields by their full names."""
     for name, value in data.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value

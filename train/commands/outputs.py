@@ -102,7 +102,6 @@ def claimed_by(args: argparse.Namespace) -> Iterator[None]:
     others = vars(args).keys() - {*read, *(dest for dest, _, _ in declared), *_NO_PATHS}
     inputs = paths_named([getattr(args, name) for name in read])
     inputs += paths_named([getattr(args, name) for name in sorted(others)], alone=False)
-    resume = getattr(args, "resume", False)
     with claimed(
         targets, inputs, force=getattr(args, "force", False), resume=bool(resume), resumes=resume is not False
     ):

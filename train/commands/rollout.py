@@ -48,7 +48,7 @@ from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "identity_of", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         env=args.env, options=settings, agent=args.agent, group_size=args.group_size, seed=args.seed,
         invalid_actions=args.invalid_actions, oracle=args.oracle, rewards=tuple(rewards),
     )  # fmt: skip
-    play = _player(spec := replace(spec, run=identity_text(_identity(spec))), args)
+    play = _player(spec := replace(spec, run=identity_text(identity_of(spec))), args)
     if args.out == "-":
         groups = list(progress(play(tasks), "rollout", len(tasks)))
         write_jsonl(sys.stdout, groups)
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _identity(spec: RolloutSpec) -> Identity:
+def identity_of(spec: RolloutSpec) -> Identity:
     """Everything that determines an episode but its task: not how many tasks there are, nor who plays them."""
     check_agent(spec.agent)
     return {
