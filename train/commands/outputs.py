@@ -103,8 +103,9 @@ def claimed_by(args: argparse.Namespace) -> Iterator[None]:
     inputs = paths_named([getattr(args, name) for name in read])
     inputs += paths_named([getattr(args, name) for name in sorted(others)], alone=False)
     with claimed(
-        targets, inputs, force=getattr(args, "force", False), resume=bool(resume), resumes=resume is not False
-    ):
+        targets, inputs,
+        force=getattr(args, "force", False), resume=getattr(args, "resume", False), resumes=hasattr(args, "resume"),
+    ):  # fmt: skip
         yield
 
 
