@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from creditflow.envs.appended import appended_lines
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 from creditflow.envs.wikisearch.transport import JsonClient
@@ -65,7 +66,7 @@ class ModelJudge:
             self._read(self._path)
 
     def _read(self, path: Path) -> None:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(appended_lines(path), 1):
             try:
                 row = json.loads(line)
                 self._verdicts[str(row["key"])] = float(bool(row["correct"]))

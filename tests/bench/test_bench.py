@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
+from shared_data import ROOT
 
 from creditflow import credit
 from creditflow.envs.errors import DataError
@@ -219,3 +225,47 @@ def test_quick_compares_every_registered_scheme_and_full_their_variants_too():
 
 def test_results_hold_no_number_that_json_lacks(out):
     json.loads((out / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+def test_a_killed_run_leaves_no_worker_and_no_lock_and_goes_on(tmp_path):
+    out = tmp_path / "out"
+    command = [
+        *SMOKE[:3],
+        "--workers",
+        "2",
+        "--seed",
+        "5",
+        "--envs",
+        "grids",
+        "--schemes",
+        "grpo,grouptd",
+        "--out",
+        str(out),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "creditflow.train", *command], env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as killed:  # fmt: skip
+        while killed.poll() is None and not list((out / "unfinished").rglob("*.json")):
+            time.sleep(0.01)
+        killed.kill()
+        assert killed.wait() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):  # workers see that their parent is gone
+        for _ in range(500):
+            os.killpg(killed.pid, 0)
+            time.sleep(0.02)
+    (out / "unfinished" / f"mine.json.{killed.pid}.tmp").write_text("torn")
+    kept = {path: path.stat().st_mtime_ns for path in (out / "unfinished").rglob("*.json")}
+    assert kept
+    assert main([*command, "--resume"]) == 0
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert not list(tmp_path.rglob("*.lock"))
+    whole = [*command[:-1], str(tmp_path / "whole")]
+    assert main(whole) == 0
+    one, other = (read_results(place / "results.json")["suites"] for place in (out, tmp_path / "whole"))
+    for suite in (*one, *other):
+        del suite["cost"]  # milliseconds
+    assert one == other
+    for name in ("rollouts-grids.jsonl.gz", "run.json"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

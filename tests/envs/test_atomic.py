@@ -6,13 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from shared_data import ROOT
 
+from creditflow.envs.appended import appended_lines
 from creditflow.envs.atomic import atomic_path, atomic_writer, new_folder
 from creditflow.envs.errors import DataError
 from creditflow.envs.leftovers import remove_leftovers_below
@@ -147,3 +151,16 @@ def test_a_lock_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     with locked(tmp_path / "a" / "b" / "out"):
         assert (tmp_path / "a" / "b").is_dir()
     assert not (tmp_path / "a").exists()
+
+
+@given(
+    st.lists(st.binary(max_size=8).map(lambda line: line.replace(b"\n", b"")), max_size=5),
+    st.binary(min_size=1, max_size=8),
+)
+def test_a_torn_last_line_is_cut_off_before_the_next_is_appended(lines: list[bytes], torn: bytes) -> None:
+    whole = b"".join(line + b"\n" for line in lines)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "cache.jsonl")
+        path.write_bytes(whole + torn.replace(b"\n", b"x"))
+        assert appended_lines(path) == lines
+        assert path.read_bytes() == whole

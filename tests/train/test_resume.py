@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_content import run_content
 
 from creditflow.train.cli import main
 from creditflow.train.config import load_mapping, plain, write_yaml
@@ -19,12 +20,12 @@ from creditflow.train.run_folder import begin_folder, require_same_run
 from creditflow.train.settings import TrainConfig
 
 SCRIPT = Path(__file__).with_name("killed_training.py")
-POINTS = 9  # moments at which a run is killed, evenly spread over its changes of the file system
+POINTS = 7  # moments at which a run is killed, evenly spread over its changes of the file system
 
 
 @pytest.fixture
 def file(config: dict[str, Any], tmp_path: Path) -> Path:
-    """A run with everything that a folder may hold: warm-up, evaluations, a critic, a reference, TensorBoard."""
+    """A run with everything that a folder may hold: warm-up, evaluations, a critic, a reference."""
     config["evaluation"] = {
         "panel": "small-v1:valid",
         "final_panel": "small-v1:test",
@@ -56,34 +57,17 @@ def killed(out: Path, moments: list[int], file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def content(folder: Path) -> dict[str, Any]:
-    """Every file of a run: its bytes; records without what the clock says; of events, that there are some."""
-    found: dict[str, Any] = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_dir():
-            continue
-        if name == "metrics.jsonl":
-            records = [json.loads(line) for line in path.read_text().splitlines()]
-            found[name] = [{k: v for k, v in record.items() if not k.startswith("seconds")} for record in records]
-        elif name == "config.yaml":
-            found[name] = load_mapping(path) | {"out": ""}
-        elif not name.startswith("tensorboard/"):
-            found[name] = path.read_bytes()
-    return found
-
-
 def test_a_killed_and_resumed_run_leaves_the_folder_of_an_undisturbed_one(file: Path, tmp_path: Path) -> None:
     [whole] = killed(tmp_path / "run", [0], file)
     assert whole["codes"] == [0], (tmp_path / "errors").read_text()[-3000:]
-    expected = content(Path(whole["folder"]))
+    expected = run_content(Path(whole["folder"]))
     assert {"metrics.jsonl", "config.yaml", "run.json", "model/tokenizer_config.json"} <= expected.keys()
     moments = sorted({round(1 + k * (whole["changes"] - 1) / (POINTS - 1)) for k in range(POINTS)})
     for one in killed(tmp_path / "run", moments, file):
         where = f"killed at change {one['moment']} of {whole['changes']}"
         assert os.WIFSIGNALED(one["codes"][0]), where
         assert one["codes"][1] == 0, f"{where}: {(tmp_path / 'errors').read_text()[-3000:]}"
-        resumed = content(Path(one["folder"]))
+        resumed = run_content(Path(one["folder"]))
         assert resumed.keys() == expected.keys(), where
         for name, value in expected.items():
             assert resumed[name] == value, f"{where}: {name}"
@@ -177,21 +161,21 @@ def test_the_command_refuses_other_settings_and_touches_nothing(
         "sft.steps=1",
     ]
     assert main(["train", str(file), *small]) == 0
-    before = content(out)
+    before = run_content(out)
     assert main(["train", "--resume", str(out), "--set", "credit.scheme=grpo", "--set", "seed=5"]) == 3
     said = capsys.readouterr().err
     assert 'settings.credit.scheme: stored "mt_ppo", asked now "grpo"' in said
     assert "settings.seed: stored 8, asked now 5" in said
-    assert content(out) == before
+    assert run_content(out) == before
     assert main(["train", str(file), *small]) == 2
     assert main(["train", str(out / "config.yaml"), "--force"]) == 2  # its config lies in what it would empty
     assert f"holds the input {out / 'config.yaml'}" in capsys.readouterr().err
-    assert content(out) == before
+    assert run_content(out) == before
     (out / "notes.txt").write_text("mine")
     assert main(["train", str(file), *small, "--force"]) == 2
     (out / "notes.txt").unlink()
     assert main(["train", str(file), *small, "--force"]) == 0
-    assert content(out) == before
+    assert run_content(out) == before
 
 
 def test_a_changed_file_is_another_run(

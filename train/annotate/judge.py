@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from creditflow.envs.appended import appended_lines
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
@@ -163,8 +164,7 @@ class JudgeAnnotator:
         return int(text) / HIGHEST
 
     def _read(self, path: Path) -> None:
-        lines = path.read_text(encoding="ascii").splitlines()
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(appended_lines(path), 1):
             try:
                 row = json.loads(line)
                 self._marks[str(row["key"])] = float(row["score"])

@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index",
     )  # fmt: skip
     parser.add_argument("--engine", default="auto", choices=("auto", *ENGINES), help="default: the index's, else bm25")
-    parser.add_argument("--build-only", action="store_true", help="build --index and stop")
+    parser.add_argument(
+        "--build-only", action="store_true", help="build --index and stop; over an existing one with --force"
+    )
     parser.add_argument("--memory", default="", help="512m, 4g, …: Java's limit; while building, tantivy's heap too")
     parser.add_argument("--threads", type=int, default=1, help="that search what arrives together (tantivy, lucene)")
     parser.add_argument("--articles", type=int, default=DEFAULT_ARTICLES, help="size of the fictional encyclopedia")
