@@ -7,12 +7,9 @@ pickle: arrays are raw little-endian numbers, texts are UTF-8 or JSON.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import mmap
-import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -23,7 +20,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = ["HEADER", "Blob", "SealedFolder", "is_sealed", "new_folder", "seal", "write_blob"]
+__all__ = ["HEADER", "Blob", "SealedFolder", "is_sealed", "seal", "sealed_entry", "write_blob"]
 
 F = TypeVar("F")
 HEADER: Final = "header.json"
@@ -36,19 +33,14 @@ def is_sealed(path: str | Path) -> bool:
     return (Path(path) / HEADER).is_file()
 
 
-@contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that gets its name when the block ends without error, and else is removed."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    if temporary.exists():
-        shutil.rmtree(temporary)
-    temporary.mkdir(parents=True)
+def sealed_entry(path: Path) -> bool:
+    """Whether a file belongs to the sealed folder it lies in: it is the header, or the header names it."""
     try:
-        yield temporary
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        header = json.loads((path.parent / HEADER).read_text(encoding="ascii"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    files = header.get("files") if isinstance(header, dict) else None
+    return isinstance(files, dict) and (path.name == HEADER or path.name in files)
 
 
 def seal(folder: Path, kind: str, facts: dict[str, Any]) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
 from creditflow.envs.webshop.goals import Goal
 from creditflow.envs.webshop.products import Product
 from creditflow.envs.webshop.stock import Stock
 
+HUMAN = [{"instruction": "i want it.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}]
 COLOURS = ("red", "blue", "dark green")
 SIZES = ("small", "large")
 
@@ -57,3 +61,30 @@ def small_stock(copies=12):
             )
     prices = [product.prices[0] for product in products]
     return Stock(Catalogue(MemoryProducts(products, prices)), goals)
+
+
+def record(product):
+    """A product as WebShop's item file has it."""
+    return {
+        "asin": product.asin,
+        "name": product.title,
+        "full_description": product.description,
+        "small_description": list(product.bullets),
+        "pricing": " - ".join(f"${price}" for price in product.prices),
+        "customization_options": {name: [{"value": value} for value in values] for name, values in product.options},
+        "category": product.category,
+        "query": product.query,
+        "product_category": product.product_category,
+    }
+
+
+def write_files(path, products):
+    """Products as WebShop's three files, one malformed record among them."""
+    entries = {
+        p.asin: {"attributes": list(p.attributes)}
+        | ({"instruction": f"Find me {p.query}", "instruction_attributes": list(p.attributes[:2])} if i % 3 else {})
+        for i, p in enumerate(products[:-2])
+    }
+    (path / "items_shuffle_1000.json").write_text(json.dumps([*map(record, products), {"asin": "bad", "name": 5}]))
+    (path / "items_ins_v2_1000.json.gz").write_bytes(gzip.compress(json.dumps(entries).encode(), mtime=0))
+    (path / "items_human_ins.json").write_text(json.dumps({products[3].asin: HUMAN, "elsewhere": HUMAN}))

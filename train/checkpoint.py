@@ -7,7 +7,6 @@ functions of the step. Weights, AdamW's moments and the counters are the whole s
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -18,11 +17,20 @@ from typing import Any, Final, Literal
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from creditflow.envs.atomic import new_folder
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = ["CHECKPOINT_VERSION", "PHASES", "Progress", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "CHECKPOINT_VERSION",
+    "PHASES",
+    "Progress",
+    "latest_checkpoint",
+    "load_checkpoint",
+    "records_at",
+    "save_checkpoint",
+]
 
 CHECKPOINT_VERSION: Final = 1
 PHASES: Final = ("sft", "rl")
@@ -65,19 +73,13 @@ def save_checkpoint(
         DataError: it could not be written (a full disk); what was there before is untouched.
     """
     final = folder / progress.folder
-    temporary = folder / f"{progress.folder}.{os.getpid()}.tmp"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        save_file(_weights(model), temporary / "weights.safetensors")
-        save_file(_moments(optimiser), temporary / "optimiser.safetensors")
-        state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
-        (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
-        if final.exists():
-            shutil.rmtree(final)
-        temporary.rename(final)
+        with new_folder(final, replace=True) as temporary:
+            save_file(_weights(model), temporary / "weights.safetensors")
+            save_file(_moments(optimiser), temporary / "optimiser.safetensors")
+            state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
+            (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         last = latest_checkpoint(folder)
         kept = f"the last whole checkpoint is {last}" if last else "there is no earlier one"
         raise DataError(f"could not write checkpoint {final}: {error}; {kept}") from error
@@ -91,6 +93,19 @@ def latest_checkpoint(folder: Path) -> Path | None:
     """The newest whole checkpoint in a folder; None if there is none."""
     found = _found(folder)
     return folder / found[-1].folder if found else None
+
+
+def records_at(path: Path) -> int | None:
+    """How many records the journal held when a checkpoint was written; None if it does not say.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        count = json.loads((path / "state.json").read_text(encoding="ascii")).get("records")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path}: not a readable checkpoint: {error}") from error
+    return count if type(count) is int and count >= 0 else None
 
 
 def load_checkpoint(path: Path, model: Any, optimiser: Any | None = None) -> Progress:

@@ -20,6 +20,7 @@ from creditflow.envs.errors import (
     UnknownTaskError,
     unknown_name,
 )
+from creditflow.train.commands.outputs import claimed_by
 
 __all__ = ["COMMANDS", "main"]
 
@@ -77,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         module.add_arguments(sub)
-        return int(module.run(sub.parse_args(arguments[at + 1 :])))
+        args = sub.parse_args(arguments[at + 1 :])
+        with claimed_by(args):
+            return int(module.run(args))
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130

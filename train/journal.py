@@ -1,12 +1,14 @@
 """The journal of a run: ``metrics.jsonl``, one plain line each, and optionally TensorBoard and Weights & Biases.
 
-After a resume the file holds every step once: lines beyond the checkpoint are dropped before new ones are written.
+A checkpoint says how many records there were when it was written. After a resume the others are dropped before new ones
+are written, so the file holds every record once.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +55,8 @@ class Journal:
 
     Args:
         folder: of the run.
-        after: how far the run is; records beyond it are dropped.
+        after: how far a resumed run is; records beyond it are dropped.
+        records: how many records there were then; None if its checkpoint does not say.
         tensorboard: also write events to ``folder/tensorboard``.
         wandb: also log to this project; "" for none.
         stream: where plain lines go; default standard output.
@@ -64,6 +67,7 @@ class Journal:
         folder: Path,
         *,
         after: Progress | None = None,
+        records: int | None = None,
         tensorboard: bool = False,
         wandb: str = "",
         stream: TextIO | None = None,
@@ -71,10 +75,14 @@ class Journal:
         self.path = folder / "metrics.jsonl"
         self._stream = stream
         folder.mkdir(parents=True, exist_ok=True)
-        kept = [r for r in read_metrics(self.path) if after and not after < Progress(r["phase"], r["step"])]
+        kept = [r for r in read_metrics(self.path) if after and not after < Progress(r["phase"], r["step"])][:records]
         with atomic_writer(self.path) as out:
             out.writelines(json.dumps(record) + "\n" for record in kept)
+        self.records = len(kept)
+        shutil.rmtree(folder / "tensorboard", ignore_errors=True)  # events of dropped records cannot be taken out
         self._writer = _tensorboard(folder) if tensorboard else None
+        for record in kept:
+            self._show(record)
         self._wandb = _wandb(folder, wandb) if wandb else None
 
     def write(self, phase: str, step: int, kind: str, values: Mapping[str, Any]) -> None:
@@ -82,12 +90,16 @@ class Journal:
         record = {"phase": phase, "step": step, "kind": kind, **{k: _plain(v) for k, v in values.items()}}
         with self.path.open("a", encoding="ascii", newline="\n") as out:
             out.write(json.dumps(record) + "\n")
-        numbers = {k: v for k, v in record.items() if isinstance(v, int | float) and k != "step"}
-        if self._writer is not None:
-            for name, value in numbers.items():
-                self._writer.add_scalar(f"{phase}/{kind}/{name}", value, step)
+        self.records += 1
+        self._show(record)
         if self._wandb is not None:
-            self._wandb.log({f"{phase}/{kind}/{name}": value for name, value in numbers.items()})
+            self._wandb.log({f"{phase}/{kind}/{name}": value for name, value in _numbers(record).items()})
+
+    def _show(self, record: Mapping[str, Any]) -> None:
+        """Write a record's numbers as TensorBoard events, if there are any."""
+        if self._writer is not None:
+            for name, value in _numbers(record).items():
+                self._writer.add_scalar(f"{record['phase']}/{record['kind']}/{name}", value, record["step"])
 
     def say(self, text: str) -> None:
         """A plain line."""
@@ -99,6 +111,10 @@ class Journal:
             self._writer.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+
+def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+    return {k: v for k, v in record.items() if isinstance(v, int | float) and k != "step"}
 
 
 def _plain(value: Any) -> Any:

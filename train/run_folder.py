@@ -4,25 +4,103 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from creditflow.agents.pretrained import open_tokenizer
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.atomic import atomic_writer, new_folder
 from creditflow.envs.errors import DataError
-from creditflow.train.checkpoint import Progress, load_checkpoint, save_checkpoint
-from creditflow.train.config import plain, write_yaml
+from creditflow.train.checkpoint import (
+    CHECKPOINT_VERSION,
+    Progress,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from creditflow.train.config import load_mapping, plain, read_dataclass, write_yaml
 from creditflow.train.failures import DivergedError
-from creditflow.train.settings import TrainConfig
+from creditflow.train.identity import (
+    RUN_FILE,
+    Identity,
+    contents,
+    read_run_file,
+    require_same,
+    versions,
+    write_run_file,
+)
 
-__all__ = ["begin_folder", "kept_reference", "kept_tokenizer", "save_wreck"]
+__all__ = [
+    "begin_folder",
+    "export_whole",
+    "kept_reference",
+    "kept_tokenizer",
+    "require_same_run",
+    "run_identity",
+    "save_wreck",
+]
 
 
-def begin_folder(folder: Path, settings: TrainConfig, tokenizer: Any) -> None:
-    """Write what every resumed run needs: the resolved config and the tokenizer."""
+def begin_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
+    """Write what every resumed run needs: the resolved config, the identity and the tokenizer.
+
+    Returns:
+        The tokenizer as it was kept: a resumed run opens it too, and a tokenizer that was opened is not saved as one
+        that was just made.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_yaml(folder / "config.yaml", plain(settings))
-    tokenizer.save_pretrained(folder / "tokenizer")
+    write_run_file(folder, run_identity(plain(settings)))
+    with new_folder(folder / "tokenizer", replace=True) as place:
+        tokenizer.save_pretrained(place)
+    return kept_tokenizer(folder)
+
+
+def run_identity(settings: Mapping[str, Any]) -> Identity:
+    """What determines a run: its resolved settings but for where it lies, versions, and the content of files and models."""
+    own = {name: value for name, value in settings.items() if name != "out"}
+    return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
+
+
+def require_same_run(folder: Path, settings: Any) -> None:
+    """Compare the settings of a resumed run with those it was begun with.
+
+    More iterations may be asked for, if the learning rate does not depend on their number: the run is then the one
+    that would have been begun so, and the folder says so. A run of a version that wrote no ``run.json`` is compared by its ``config.yaml`` alone, and says so.
+
+    Raises:
+        OtherRunError: lists every field that differs.
+    """
+    asked = run_identity(plain(settings))
+    stored = read_run_file(folder)
+    if stored is None:
+        print(f"{folder}: holds no {RUN_FILE}: only the settings are compared, not the versions it was begun with")
+        config = run_identity(plain(read_dataclass(type(settings), load_mapping(folder / "config.yaml"))))
+        stored = {**asked, "settings": config["settings"]}
+    grown = _with_iterations_of(asked, stored)
+    require_same(grown, asked, str(folder))
+    if grown != stored:
+        write_yaml(folder / "config.yaml", plain(settings))
+        write_run_file(folder, asked)
+
+
+def _with_iterations_of(asked: Identity, stored: Identity) -> Identity:
+    """The stored identity, with as many iterations as are asked for if a longer run begins like the stored one."""
+    try:
+        old, new = stored["settings"]["update"], asked["settings"]["update"]
+        steady = new["optimiser"]["schedule"] == "constant" and not new["optimiser"]["warmup"]
+        if not steady or not old["iterations"] < new["iterations"]:
+            return stored
+    except (KeyError, TypeError):  # a success model has no iterations
+        return stored
+    update = {**old, "iterations": new["iterations"]}
+    return {**stored, "settings": {**stored["settings"], "update": update}}
+
+
+def export_whole(folder: Path, save: Callable[[Path], None]) -> None:
+    """Write a model's folder in full or not at all."""
+    with new_folder(folder, replace=True) as place:
+        save(place)
 
 
 def kept_tokenizer(folder: Path) -> Any:
@@ -46,8 +124,9 @@ def kept_reference(folder: Path, model: Any, optimiser: Any) -> Any:
     """
     place = folder / "reference"
     reference = copy.deepcopy(model)
-    if place.is_dir():
-        load_checkpoint(place / "rl-0000000", reference)
+    kept = latest_checkpoint(place)
+    if kept is not None:
+        load_checkpoint(kept, reference)
     else:
         save_checkpoint(place, Progress("rl", 0), model, optimiser)
     return reference.eval().requires_grad_(False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from creditflow.train.assemble import (
     panel_tasks,
     training_tasks,
 )
-from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, save_checkpoint
+from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
 from creditflow.train.critic import Critic, explained_variance, save_critic
 from creditflow.train.engine import Arena, Budget
 from creditflow.train.evaluation import Evaluation, evaluate
@@ -36,7 +37,7 @@ from creditflow.train.iteration_log import episode_numbers, graph_numbers, itera
 from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser
 from creditflow.train.run_annotators import check_annotations, run_annotators
-from creditflow.train.run_folder import begin_folder, kept_reference, kept_tokenizer, save_wreck
+from creditflow.train.run_folder import begin_folder, export_whole, kept_reference, kept_tokenizer, save_wreck
 from creditflow.train.samples import make_rows
 from creditflow.train.sampling import sample_groups
 from creditflow.train.scored import Scored, aligned, mismatch, score_rows
@@ -96,11 +97,12 @@ class Trainer:
         self.annotators: list[Annotator] = []
         if found is not None:
             self._load(found)
-        elif not self.folder.exists() or not (self.folder / "config.yaml").exists():
-            begin_folder(self.folder, settings, self.tokenizer)
+        else:
+            self.tokenizer = begin_folder(self.folder, settings, self.tokenizer)
         self.journal = Journal(
             self.folder,
             after=self.progress if found else None,
+            records=records_at(found) if found else None,
             tensorboard=settings.log.tensorboard,
             wandb=settings.log.wandb,
             stream=say,
@@ -136,9 +138,9 @@ class Trainer:
             if total:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
-            self.export(self.folder / "model")
+            export_whole(self.folder / "model", self.export)
             if self.critic is not None:
-                save_critic(self.critic, self.folder / "critic")
+                export_whole(self.folder / "critic", partial(save_critic, self.critic))
         except DivergedError as error:
             place = save_wreck(self.folder, self.progress, self._learner(), self.optimiser, error)
             say(f"stopped after {self.progress.folder}: {error}; the state before it is in {place}")
@@ -336,7 +338,10 @@ class Trainer:
 
     def _save(self) -> None:
         keep = self.settings.checkpoint.keep
-        save_checkpoint(self.checkpoints, self.progress, self._learner(), self.optimiser, keep=keep)
+        save_checkpoint(
+            self.checkpoints, self.progress, self._learner(), self.optimiser, keep=keep,
+            extra={"records": self.journal.records},
+        )  # fmt: skip
 
     def _learner(self) -> Any:
         """Everything whose weights move."""

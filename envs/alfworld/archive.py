@@ -6,13 +6,13 @@ absolute paths and ``..`` never leave the archive.
 
 from __future__ import annotations
 
-import os
 import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.archives import iter_members
 
@@ -52,10 +52,8 @@ def unpack_archive(path: str | Path, folder: str | Path) -> int:
     games = 0
     for name, content in iter_archive(path):
         target = Path(folder) / "json_2.1.1" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        temporary.write_bytes(content)
-        temporary.replace(target)
+        with atomic_path(target) as temporary:
+            temporary.write_bytes(content)
         games += target.name == "game.tw-pddl"
     if not games:
         raise DataError(

@@ -19,10 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from creditflow.envs.atomic import new_folder
 from creditflow.envs.bm25.index import ranks_of
 from creditflow.envs.bm25.stored import IndexWriter
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.sealed_folder import new_folder, seal, write_blob
+from creditflow.envs.sealed_folder import seal, write_blob
 from creditflow.envs.webshop.goals import attribute_weight, price_cap, usable_human_entries
 from creditflow.envs.webshop.mersenne import Mersenne
 from creditflow.envs.webshop.products import LoadReport, Product, read_products, wanted_attributes
@@ -192,27 +193,29 @@ def import_webshop(
     *,
     seed: int = 42,
     strict: bool = False,
+    replace: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
     """Verify WebShop's files and build a store from them.
 
     Args:
         source: the files, or the folder that holds them.
-        out: the store's folder; must not exist.
+        out: the store's folder; must not exist, without ``replace``.
         seed: of the draws of prices and price caps.
         strict: refuse malformed records instead of leaving them out and counting them.
+        replace: put the store in the place of a folder that exists.
         progress: called with the number of products done, every ten thousand.
 
     Raises:
         DataError: a file is missing, cut short or malformed.
-        ConfigError: ``out`` exists.
+        ConfigError: ``out`` exists, without ``replace``.
     """
     files = source if isinstance(source, ShopFiles) else find_files(source)
     out = Path(out)
-    if out.exists():
+    if out.exists() and not replace:
         raise ConfigError(f"{out} exists already; remove it or name another folder")
     report = LoadReport()
-    with new_folder(out) as temporary:
+    with new_folder(out, replace=replace) as temporary:
         human = usable_human_entries(stream_items(files.human), report, strict=strict) if files.human else {}
         with closing(_Builder(temporary, _Entries(files.attributes), human, seed)) as builder:
             for product in read_products(stream_records(files.items), builder.entries, report, strict=strict):

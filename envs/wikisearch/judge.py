@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from creditflow.envs.appended import read_appended
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 from creditflow.envs.wikisearch.transport import JsonClient
 
@@ -66,7 +66,7 @@ class ModelJudge:
             self._read(self._path)
 
     def _read(self, path: Path) -> None:
-        for where, row in read_json_lines(path):
+        for where, row in read_appended(path):
             if not isinstance(row, dict) or not isinstance(row.get("key"), str) or type(row.get("correct")) is not bool:
                 raise DataError(f"{where}: no verdict, expected a key and true or false; remove the line or the file")
             self._verdicts[row["key"]] = float(row["correct"])

@@ -7,8 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from creditflow.envs.atomic import new_folder
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.envs.sealed_folder import SealedFolder, new_folder, seal
+from creditflow.envs.sealed_folder import SealedFolder, seal
 from creditflow.envs.wikisearch.disk_corpus import DiskCorpus, PassageWriter
 from creditflow.envs.wikisearch.engines.base import ENGINES, IndexBuilder, RowIndex
 from creditflow.envs.wikisearch.engines.embedded import EmbeddedBuilder, open_embedded
@@ -20,7 +21,9 @@ __all__ = ["DiskCorpus", "open_store", "verify_store", "write_store"]
 FORMAT: Final = "wikisearch-index/3"
 
 
-def write_store(path: str | Path, passages: Iterable[Passage], engine: str = "bm25", memory: str = "") -> None:
+def write_store(
+    path: str | Path, passages: Iterable[Passage], engine: str = "bm25", memory: str = "", *, replace: bool = False
+) -> None:
     """Index passages into a new folder; it appears under its name only when it is complete.
 
     Passages are written as they come: memory holds some 60 bytes of each, and what the engine needs: "bm25" the vocabulary
@@ -31,6 +34,7 @@ def write_store(path: str | Path, passages: Iterable[Passage], engine: str = "bm
         passages: taken one at a time.
         engine: "bm25", "tantivy" or "lucene".
         memory: such as "512m" or "2g": what tantivy's writer collects (default 256m), or Java's limit (default 1g).
+        replace: put it in the place of a folder that exists.
 
     Raises:
         ConfigError: an unknown engine, or a memory that it does not take.
@@ -40,9 +44,9 @@ def write_store(path: str | Path, passages: Iterable[Passage], engine: str = "bm
     path = Path(path)
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
-    if path.exists():
+    if path.exists() and not replace:
         raise DataError(f"{path} exists: name a new folder, or remove it first")
-    with new_folder(path) as folder:
+    with new_folder(path, replace=replace) as folder:
         with closing(PassageWriter(folder)) as corpus, closing(_builder(engine, folder, memory)) as index:
             for passage in passages:
                 corpus.add(passage)

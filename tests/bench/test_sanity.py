@@ -42,11 +42,11 @@ def test_a_broken_control_is_named(document, column, metric, value, message):
 def test_the_command_fails_when_a_rule_breaks(document, column, metric, value, message, tmp_path, capsys):
     spoil(document, column, metric, value)
     write_results(document, tmp_path / "broken.json")
-    assert main(["bench", "--show", str(tmp_path / "broken.json"), "--out", str(tmp_path)]) == 1
+    assert main(["bench", "--show", str(tmp_path / "broken.json"), "--out", str(tmp_path / "page")]) == 1
     shown = capsys.readouterr()
     assert "the benchmark is broken" in shown.err
     assert "BROKEN" in shown.out
-    assert "BROKEN" in (tmp_path / "report.html").read_text()
+    assert "BROKEN" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_a_single_cell_with_a_positive_flipped_control_is_enough(document):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from creditflow.train.checkpoint import Progress
 from creditflow.train.journal import Journal, read_metrics
 from creditflow.train.trainer import Trainer
 
@@ -41,6 +42,25 @@ def test_tensorboard_reads_every_number_of_a_run(trainer_of: Callable[..., Train
     assert len(wanted) > 20
     for name, values in wanted.items():
         assert [event.value for event in events.Scalars(name)] == pytest.approx(values, rel=1e-6), name
+
+
+@pytest.mark.loggers
+@pytest.mark.filterwarnings("default")  # tensorboard's own imports warn
+def test_tensorboard_shows_every_record_of_a_resumed_run_once(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'creditflow[train-log]'")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    first = Journal(tmp_path, tensorboard=True)
+    for step in range(5):
+        first.write("rl", step, "iteration", VALUES | {"loss": step / 4})
+    first.close()
+    second = Journal(tmp_path, after=Progress("rl", 2), records=3, tensorboard=True)
+    second.write("rl", 3, "iteration", VALUES | {"loss": 9.0})
+    second.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    shown = [(event.step, event.value) for event in events.Scalars("rl/iteration/loss")]
+    assert shown == [(0, 0.0), (1, 0.25), (2, 0.5), (3, 9.0)]
+    assert numbers(tmp_path)["rl/iteration/loss"] == [0.0, 0.25, 0.5, 9.0]
 
 
 def frames(data: bytes) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from run_content import run_content
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
@@ -178,12 +179,14 @@ def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
     overrides = (f"loss.kind={kind}", "language_weight=0.1")
     whole = trainer_of(data, *overrides)
     whole.run()
+    expected = run_content(whole.folder)
     shutil.rmtree(whole.checkpoints / "sft-0000004")
     resumed = trainer_of(data, *overrides, resume=True)
     assert resumed.progress.done == 2
     resumed.run()
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, resumed.model.state_dict()[name]), name
+    assert run_content(resumed.folder) == expected  # every file, its records and the tokenizer's settings among them
 
 
 def test_recomputed_activations_leave_a_run_alone(

@@ -119,6 +119,7 @@ def test_the_command_writes_a_page_and_refuses_an_empty_log(group, tmp_path, cap
     empty.write_text("")
     assert main(["view", str(log), "--out", str(out), "--schemes", "grpo,gigpo"]) == 0
     assert "t0" in out.read_text()
-    assert main(["view", str(empty), "--out", str(out)]) == 3
+    assert main(["view", str(empty), "--out", str(out), "--force"]) == 3
+    assert "t0" in out.read_text()
     assert "holds no trajectories" in capsys.readouterr().err
     assert main(["view", str(log), "--out", str(out), "--schemes", "grp"]) == 2

@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.atomic import atomic_path, atomic_writer
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import load_panel
@@ -196,9 +196,8 @@ def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> N
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    temporary = path.with_name(path.name + ".tmp")
-    figure.savefig(temporary, format="png", dpi=130)
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

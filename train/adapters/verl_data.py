@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.tasks import Task
 
@@ -52,13 +52,8 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("pyarrow", "verl") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
+    with atomic_path(path) as partial:
         pq.write_table(pa.Table.from_pylist(list(rows)), partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

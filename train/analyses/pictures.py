@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import MissingExtraError
 from creditflow.train.bench.plots import COLOURS
 
@@ -35,8 +36,6 @@ def tidy(axes: Any) -> None:
 
 def save(picture: Any, path: Path) -> Path:
     """Write the figure; the file appears when it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    picture.savefig(temporary, format="png", dpi=130)
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        picture.savefig(temporary, format="png", dpi=130)
     return path

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from pathlib import Path
+from typing import Final
 
 from creditflow.envs.errors import DataError
 
-__all__ = ["folder_digest"]
+__all__ = ["content_digest", "file_digest", "folder_digest"]
 
 CHUNK = 2**22
+WHOLE: Final = 2**30  # bytes: a larger file of data is told by its size and its ends
+SUFFIXES = (".safetensors", ".json", ".model", ".txt", ".jinja")
 
 
 def folder_digest(folder: str | Path) -> str:
@@ -19,13 +22,30 @@ def folder_digest(folder: str | Path) -> str:
         DataError: there is no such folder, or it holds no weights.
     """
     path = Path(folder)
-    files = sorted(f for f in path.glob("*") if f.suffix in (".safetensors", ".json", ".model", ".txt"))
-    if not any(f.suffix == ".safetensors" for f in files):
+    if not any(path.glob("*.safetensors")):
         raise DataError(f"{path}: no model here (no .safetensors file)")
+    return content_digest(path)
+
+
+def content_digest(folder: str | Path) -> str:
+    """The same of any folder: of a tokenizer alone too."""
     digest = blake2b(digest_size=16)
-    for file in files:
+    for file in sorted(f for f in Path(folder).glob("*") if f.suffix in SUFFIXES):
         digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
         with file.open("rb") as stream:
             while part := stream.read(CHUNK):
                 digest.update(part)
+    return f"blake2b:{digest.hexdigest()}"
+
+
+def file_digest(path: str | Path) -> str:
+    """The same of one file of data."""
+    digest, size = blake2b(digest_size=16), Path(path).stat().st_size
+    digest.update(f"{size}\0".encode())
+    with Path(path).open("rb") as stream:
+        if size > WHOLE:
+            digest.update(stream.read(CHUNK))
+            stream.seek(-CHUNK, 2)
+        while part := stream.read(CHUNK):
+            digest.update(part)
     return f"blake2b:{digest.hexdigest()}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -16,6 +16,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.forks import fork_values
+from creditflow.train.identity import agent_identity
 from creditflow.train.replay import member_chance, whole
 from creditflow.wrappers.groups import Group
 
@@ -33,6 +34,7 @@ class ForksAnnotator:
         continuations: K ≥ 2.
         seed: of the continuations; each trajectory draws from its own generator.
         name: how the agent was named.
+        options: arguments of that environment, for the provenance.
     """
 
     turn_names = ("fork.value", "fork.value.next", "fork.q")
@@ -40,12 +42,25 @@ class ForksAnnotator:
     token_names: tuple[str, ...] = ()
 
     def __init__(
-        self, make_env: Callable[[], gym.Env[Any, Any]], agent: Agent, continuations: int, *, seed: int, name: str
+        self,
+        make_env: Callable[[], gym.Env[Any, Any]],
+        agent: Agent,
+        continuations: int,
+        *,
+        seed: int,
+        name: str,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         if continuations < 2:
             raise ConfigError(f"forks need at least two continuations, got {continuations!r}")
         self._make, self._agent, self._k, self._seed = make_env, agent, continuations, seed
-        self.provenance = Provenance("forks", 1, {"continuations": continuations, "agent": name, "seed": seed})
+        about = {"continuations": continuations, "agent": name, "seed": seed}
+        self.provenance = Provenance(
+            "forks",
+            1,
+            about | ({"options": dict(options)} if options else {}),
+            agent_identity(name).get("model", ""),
+        )
 
     def annotate(self, groups: Sequence[Group]) -> list[Notes]:
         """One entry per trajectory.
@@ -86,5 +101,5 @@ def make(argument: str, context: Context) -> ForksAnnotator:
         raise ConfigError(f"forks:K takes a number of continuations, got {argument!r}")
     return ForksAnnotator(
         context.environment("forks"), make_agent(settings["agent"]), int(argument), seed=settings["seed"],
-        name=settings["agent"],
+        name=settings["agent"], options=context.options,
     )  # fmt: skip

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from creditflow.envs.appended import read_appended
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
@@ -165,7 +165,7 @@ class JudgeAnnotator:
         return int(text) / HIGHEST
 
     def _read(self, path: Path) -> None:
-        for where, row in read_json_lines(path):
+        for where, row in read_appended(path):
             with loading(f"{where}: no mark; remove the line or the file"):
                 self._marks[str(row["key"])] = float(row["score"])
 

@@ -6,16 +6,17 @@ After an interruption the same command goes on where it stopped and gives the sa
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.reading.limits import MAX_ROWS_FILE
-from creditflow.envs.reading.streams import read_text
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
+from creditflow.train.identity import require_same
+from creditflow.train.interrupted import partial_of, whole_lines
 from creditflow.train.progress import progress
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
@@ -49,12 +50,13 @@ def annotate_log(
         ConfigError: something is left of an interrupted command, and ``resume`` is False.
         AnnotationError: see ``annotate``; or what is left was not written by this command.
     """
-    partial = out.with_name(out.name + ".partial")
+    partial = partial_of(out)
     done: list[Group] = []
-    if partial.exists():
-        if not resume:
-            raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or delete it")
-        done = _finished(partial, groups, annotator)
+    if partial.exists() and not resume:
+        raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or begin anew with --force")
+    left = partial if partial.exists() else out
+    if resume and left.exists():
+        done = _finished(left, groups, annotator)
         write_jsonl(partial, done)  # without a torn last group
     found = len(done)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -72,8 +74,7 @@ def annotate_log(
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
     """The whole groups that an interrupted command wrote, if this command would have written them."""
-    text = read_text(partial, MAX_ROWS_FILE, "ascii")
-    lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
+    lines = whole_lines(partial)
     done, used = [], 0
     for group in groups:
         if used + len(group) > len(lines):
@@ -81,14 +82,31 @@ def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> l
         found = read_groups(io.StringIO("".join(lines[used : used + len(group)])))
         used += len(group)
         if len(found) != 1 or not _same(found[0], group, annotator):
+            _require_same_annotator(found, annotator, partial)
             raise AnnotationError(
-                f"{partial}: what stands there for group {group.group_id!r} was not written by this command (another "
-                "input, annotator, model or parameter); delete the file to begin anew"
+                f"{partial}: what stands there for group {group.group_id!r} was not written by this command: it is of "
+                "another input, or of other numbers; delete the file to begin anew"
             )
         done.append(found[0])
     if len(done) == len(groups) and used < len(lines):
         raise AnnotationError(f"{partial}: holds more than the input; delete the file to begin anew")
     return done
+
+
+def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partial: Path) -> None:
+    """Compare who wrote the numbers with who would write them now.
+
+    Raises:
+        AnnotationError: lists every field of the provenance that differs.
+    """
+    asked = json.loads(annotator.provenance.text())
+    written = {*annotator.turn_names, *annotator.trajectory_names}
+    members = [member for group in found for member in group.trajectories]
+    for text in sorted({one.provenance[name] for one in members for name in written & one.provenance.keys()}):
+        try:
+            require_same(json.loads(text), asked, str(partial))
+        except ValueError as error:
+            raise AnnotationError(f"{error}\n(or delete the file to begin anew)") from error
 
 
 def _same(read: Group, group: Group, annotator: Annotator) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import gymnasium as gym
@@ -24,15 +24,17 @@ class OracleAnnotator:
 
     Args:
         make_env: makes the environment of the log.
+        options: arguments of that environment, for the provenance.
     """
 
     turn_names = ("value.oracle", "value.oracle.next", "distance.oracle", "distance.oracle.next")
     trajectory_names: tuple[str, ...] = ()
     token_names: tuple[str, ...] = ()
 
-    def __init__(self, make_env: Callable[[], gym.Env[Any, Any]]) -> None:
+    def __init__(self, make_env: Callable[[], gym.Env[Any, Any]], options: Mapping[str, Any] | None = None) -> None:
         self._env = cast("AgentEnv[Any, Any, Any]", make_env().unwrapped)
-        self.provenance = Provenance("oracle", 1, {"env": self._env.env_name, "exact": bool(self._env.oracle.exact)})
+        about = {"env": self._env.env_name, "exact": bool(self._env.oracle.exact)}
+        self.provenance = Provenance("oracle", 1, about | ({"options": dict(options)} if options else {}))
 
     def annotate(self, groups: Sequence[Group]) -> list[Notes]:
         """One entry per trajectory.
@@ -62,4 +64,4 @@ class OracleAnnotator:
 def make(argument: str, context: Context) -> OracleAnnotator:  # noqa: ARG001 - the registry refuses an argument
     """The annotator ``oracle``."""
     settings_of("oracle", context, {})
-    return OracleAnnotator(context.environment("oracle"))
+    return OracleAnnotator(context.environment("oracle"), context.options)

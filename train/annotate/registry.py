@@ -49,11 +49,13 @@ class Context:
         settings: its parameters by name, plain values.
         make_env: makes the environment of the log, without wrappers; None if nobody named one.
         device: of models.
+        options: arguments of that environment, for the provenance.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     make_env: Callable[[], gym.Env[Any, Any]] | None = None
     device: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def environment(self, name: str) -> Callable[[], gym.Env[Any, Any]]:
         """``make_env``.

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from creditflow.agents.pretrained import open_pretrained, open_tokenizer
+from creditflow.agents.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success_encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
 from creditflow.train.annotate.success_labels import Labels, read_labels
@@ -28,14 +28,14 @@ from creditflow.train.annotate.success_names import plain_words
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
 from creditflow.train.batching import plan
-from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, save_checkpoint
-from creditflow.train.config import plain, write_yaml
+from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
 from creditflow.train.device import pick_device
 from creditflow.train.failures import DivergedError
 from creditflow.train.journal import Journal
 from creditflow.train.optimiser import learning_rate, make_optimiser, set_learning_rate
 from creditflow.train.precision import autocast
 from creditflow.train.recomputation import recompute_activations
+from creditflow.train.run_folder import begin_folder, export_whole, kept_tokenizer
 from creditflow.train.scratch import build_model, build_tokenizer
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups
@@ -127,7 +127,7 @@ class SuccessTrainer:
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
         words = self._words(groups)
-        backbone, tokenizer = self._backbone(groups, words, found is not None)
+        backbone, tokenizer = self._backbone(groups, words, kept_tokenizer(self.folder) if found else None)
         self.model = SuccessModel(backbone, settings.head)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
         self.encoder = Encoder(tokenizer, settings.text, positions, words)
@@ -141,12 +141,12 @@ class SuccessTrainer:
         if found is not None:
             self.progress = load_checkpoint(found, self.model, self.optimiser)
         else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_yaml(self.folder / "config.yaml", plain(settings))
-            tokenizer.save_pretrained(self.folder / "tokenizer")
+            kept = begin_folder(self.folder, settings, tokenizer)
+            self.encoder = Encoder(kept, settings.text, positions, words)
         self.journal = Journal(
             self.folder,
             after=self.progress if found else None,
+            records=records_at(found) if found else None,
             tensorboard=settings.log.tensorboard,
             wandb=settings.log.wandb,
             stream=say,
@@ -172,7 +172,7 @@ class SuccessTrainer:
             result = evaluate_success(self.model, self.valid, settings.loss.kind, settings.batch_tokens)
             self.journal.write("sft", settings.steps, "validation", result)
             say("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in result.items()))
-            save_success(self.folder / "model", self.model, self.encoder.tokenizer, settings.loss.kind, self.encoder)
+            export_whole(self.folder / "model", self._export)
         except DivergedError:
             save_checkpoint(self.folder / "diverged", self.progress, self.model, self.optimiser)
             raise
@@ -193,9 +193,13 @@ class SuccessTrainer:
                 self.journal.say(f"step {step + 1}/{settings.steps}: loss {metrics['loss']:.4f} lr {lr:.2e}")
             if settings.checkpoint.every and (step + 1) % settings.checkpoint.every == 0:
                 save_checkpoint(
-                    self.checkpoints, self.progress, self.model, self.optimiser, keep=settings.checkpoint.keep
-                )
+                    self.checkpoints, self.progress, self.model, self.optimiser, keep=settings.checkpoint.keep,
+                    extra={"records": self.journal.records},
+                )  # fmt: skip
         self.model.eval()
+
+    def _export(self, folder: Path) -> None:
+        save_success(folder, self.model, self.encoder.tokenizer, self.settings.loss.kind, self.encoder)
 
     def _words(self, groups: Sequence[Group]) -> tuple[str, ...]:
         return plain_words(_texts(groups)) if self.settings.text.names == "origins" else ()
@@ -209,13 +213,14 @@ class SuccessTrainer:
                     yield written(turn.observation)
                     yield written(turn.action)
 
-    def _backbone(self, groups: Sequence[Group], words: tuple[str, ...], resumed: bool) -> tuple[Any, Any]:
+    def _backbone(self, groups: Sequence[Group], words: tuple[str, ...], kept: Any) -> tuple[Any, Any]:
+        """Model and tokenizer; of a resumed run, the kept one."""
         model = self.settings.model
         if model.path:
-            backbone, tokenizer = open_pretrained(model.path, device=str(self.device))
+            backbone, found = open_pretrained(model.path, device=str(self.device))
+            tokenizer = kept or found
         else:
-            kept = self.folder / "tokenizer"
-            tokenizer = open_tokenizer(kept) if resumed else build_tokenizer(self._spoken(groups, words), model.scratch)
+            tokenizer = kept or build_tokenizer(self._spoken(groups, words), model.scratch)
             backbone = build_model(model.scratch, tokenizer, seed=self.settings.seed, device=self.device)
         if model.gradient_checkpointing:
             recompute_activations(backbone)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
+import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -78,7 +81,7 @@ class Workshop:
             for job in missing:
                 yield job.name, self._keep(job, job.function(*job.arguments))
             return
-        pool = ProcessPoolExecutor(self._workers, initializer=_leave_interrupts_to_the_parent)
+        pool = ProcessPoolExecutor(self._workers, initializer=_begin_worker)
         try:
             futures = {pool.submit(job.function, *job.arguments): job for job in missing}
             for future in as_completed(futures):
@@ -98,5 +101,14 @@ class Workshop:
         return self._folder / f"{fingerprint(job.name)}.json"
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _begin_worker() -> None:
+    """Interrupts are the parent's business; a worker ends when its parent is gone, which a killed one cannot ask for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

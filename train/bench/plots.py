@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import MissingExtraError
 from creditflow.train.bench.statistics import Estimate
 from creditflow.train.bench.summary import Summary, baseline
@@ -97,9 +98,8 @@ def _finish(figure: Any, path: Path) -> None:
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
-    temporary = path.with_name(path.name + ".tmp")
-    figure.savefig(temporary, format="png", dpi=130)
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
 
 
 def _bias_variance(suite: Mapping[str, Any], path: Path) -> Plot:

@@ -33,6 +33,7 @@ from creditflow.train.bench.sanity import sanity_rules
 from creditflow.train.bench.scoring import log_statistics, score_cost, sight
 from creditflow.train.bench.suites import Suite, open_suite
 from creditflow.train.bench.summary import BASELINE, correlations
+from creditflow.train.identity import require_same_folder, versions, write_run_file
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
@@ -71,6 +72,7 @@ def run_bench(
     seed: int,
     workers: int,
     command: Sequence[str],
+    resume: bool = False,
 ) -> dict[str, Any]:
     """Run; writes the recorded logs into ``out`` and keeps finished parts there until ``write_results``.
 
@@ -82,15 +84,35 @@ def run_bench(
         seed: of everything.
         workers: processes.
         command: arguments as the person typed them.
+        resume: go on with what is in ``out``, if the same was asked for.
 
     Returns:
         The document: plain JSON.
+
+    Raises:
+        OtherRunError: ``resume``, and other settings or another state of the code left what is there.
     """
     preset, began = PRESETS[preset_name], time.time()
     names = fed_columns(schemes) or scheme_columns(preset.variants)
     opened = [open_suite(spec, preset, seed) for spec in specs]  # a wrong one is told before any work
-    mark = fingerprint(code_digest(), asdict(preset), names, seed)
-    workshop = Workshop(out / "unfinished", mark, workers)
+    identity = {
+        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
+        "preset": preset_name,
+        "amounts": asdict(preset),
+        "columns": list(names),
+        "suites": {
+            suite.spec: fingerprint([t.task_id for play in suite.plays for t in play.tasks]) for suite in opened
+        },
+        "seed": seed,
+    }
+    results = out / "results.json"
+    if resume:
+        require_same_folder(out, identity, begun=results.exists())
+    workshop = Workshop(out / "unfinished", fingerprint(identity), workers)
+    if resume and results.exists():
+        workshop.close()
+        return read_results(results)
+    write_run_file(out, identity)
     suites = [_run_suite(suite, names, preset, out, seed, workshop) for suite in opened]
     judged = preset_name == "full" and not schemes
     document: dict[str, Any] = {
@@ -102,7 +124,7 @@ def run_bench(
         "predictions": predictions_of(suites) if judged else None,
     }
     document["sanity"] = [rule._asdict() for rule in sanity_rules(document)]
-    write_results(document, out / "results.json")
+    write_results(document, results)
     workshop.close()
     return document
 

@@ -25,6 +25,7 @@ from typing import Any
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.train.analyses.finding import Finding, NotDefined, plain
+from creditflow.train.commands.outputs import Output, add_input, add_output
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import read_groups
 
@@ -35,7 +36,7 @@ ANALYSES = ("gdcr", "egrpo", "rewardflow", "graphgpo")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
     parser.add_argument("--only", default="", metavar="NAMES", help=f"comma-separated, of: {', '.join(ANALYSES)}")
     parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
     parser.add_argument("--key", choices=["state", "text"], default="state", help="what makes two states equal")
@@ -44,8 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="when a text mentions an entity; paper: egrpo by the exact phrase, gdcr by normalised words",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    parser.add_argument("--plot", metavar="DIR", help="also draw each analysis as a PNG file into this folder")
-    parser.add_argument("--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
+    add_output(
+        parser, "--plot", Output(kind="folder"), metavar="DIR",
+        help="also draw each analysis as a PNG file into this folder",
+    )  # fmt: skip
+    add_output(parser, "--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,12 +14,14 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, make
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
 from creditflow.train.commands.options import add_env_arguments, env_arguments, parse_settings, positive
+from creditflow.train.commands.outputs import Output, add_input, add_output
 from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
@@ -27,7 +29,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("input", nargs="?", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", nargs="?", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
     parser.add_argument(
         "--with", dest="annotator", metavar="NAME", help=f"one of: {', '.join(map(_written, ANNOTATORS))}"
     )
@@ -39,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="of models: auto, cpu, cuda, … (default auto)")
     parser.add_argument("--batch", type=positive, default=16, metavar="N", help="groups at a time (default 16)")
     parser.add_argument("--overwrite", action="store_true", help="write over numbers of the same names")
-    parser.add_argument("--resume", action="store_true", help="go on with OUT.partial")
+    parser.add_argument("--resume", action="store_true", help="go on with what an interrupted command left of OUT")
     parser.add_argument("--list", action="store_true", help="say what annotators there are")
-    parser.add_argument("--out", metavar="OUT.jsonl", help="a .jsonl or .jsonl.gz file")
+    add_output(parser, "--out", Output(grows=True), metavar="OUT.jsonl", help="a .jsonl or .jsonl.gz file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,13 +58,9 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.out == "-":
         raise ConfigError("annotations go to a file, from which an interrupted command can be resumed: --out OUT.jsonl")
-    if args.input != "-" and Path(args.out).resolve() == Path(args.input).resolve():
-        raise ConfigError("IN and OUT are one file: an interrupted command would have lost its input")
-    make_env = None
-    if args.env:
-        settings = env_arguments(args)
-        make_env = partial(make, env_id(args.env), **settings)
-    context = Context(parse_settings(args.set), make_env, args.device)
+    options = env_arguments(args) if args.env else {}
+    make_env = partial(make, env_id(args.env), **options) if args.env else None
+    context = Context(parse_settings(args.set), make_env, args.device, _deciding(options))
     annotator = make_annotator(args.annotator, context)
     groups = read_groups(sys.stdin if args.input == "-" else args.input)
     found = annotate_log(
@@ -75,6 +73,11 @@ def run(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _deciding(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of the environment that numbers depend on: where its tasks are listed is not among them."""
+    return {name: value for name, value in options.items() if name != "panel"}
 
 
 def _written(name: str) -> str:

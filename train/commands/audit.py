@@ -17,6 +17,7 @@ from typing import Any
 from creditflow.envs.atomic import atomic_writer
 from creditflow.train.bench.audit import audit
 from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
+from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.wrappers.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
@@ -24,10 +25,10 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
     parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.add_argument("--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
+    add_output(parser, "--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:

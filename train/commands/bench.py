@@ -9,8 +9,9 @@ Schemes that read annotations are fed by the bench itself: --schemes pica means 
 over earlier rollouts; beside it stands pica[exact], fed with exact values, where there are any. The preset full
 compares them all; the others when they are named.
 
-Writes results.json, rollouts-*.jsonl.gz, *.png and report.html. An interrupted run that is started again with the same
-arguments does only what is missing. Exit code 1: a control came out as it cannot, so the figures mean nothing.
+Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json: what determines the figures. An interrupted
+run does only what is missing when it is started again with --resume and the same settings (of a complete one nothing is
+missing); under others, or with other code, --resume refuses, and --force begins anew. Exit code 1: a control came out as it cannot, so the figures mean nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ from creditflow.train.bench.sanity import require_sane
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.bench.text import document_text
 from creditflow.train.commands.options import positive
+from creditflow.train.commands.outputs import Output, add_input, add_output, named
+from creditflow.train.identity import RUN_FILE
 from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
+
+BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,9 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
     parser.add_argument("--seed", type=int, default=0, help="of tasks and rollouts (default 0)")
     parser.add_argument("--workers", type=positive, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
-    parser.add_argument("--out", metavar="DIR", help="where to write")
     parser.add_argument(
-        "--show", metavar="FILE", help="print the tables of a run from its results.json[.gz]; with --out also its page"
+        "--resume", action="store_true", help="go on with what an interrupted run with the same settings left in DIR"
+    )
+    add_output(
+        parser, "--out", Output(kind="folder", owned=named(*BENCH_FILES), cleared=True), metavar="DIR",
+        help="where to write",
+    )  # fmt: skip
+    add_input(
+        parser,
+        "--show",
+        metavar="FILE",
+        help="print the tables of a run from its results.json[.gz]; with --out also its page",
     )
 
 
@@ -75,7 +89,16 @@ def run(args: argparse.Namespace) -> int:
     require_plots()
     require_report()
     out = Path(args.out)
-    document = run_bench(suites, schemes, args.preset, out, seed=args.seed, workers=args.workers, command=sys.argv[1:])
+    document = run_bench(
+        suites,
+        schemes,
+        args.preset,
+        out,
+        seed=args.seed,
+        workers=args.workers,
+        command=sys.argv[1:],
+        resume=args.resume,
+    )
     return _present(document, out)
 
 

@@ -20,6 +20,7 @@ from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.rewards import REWARDS
 from creditflow.train.commands.options import parse_rewards, parse_settings
+from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import rewarded
 from creditflow.wrappers.groups import Group
@@ -32,7 +33,7 @@ FORMAT_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("input", nargs="?", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", nargs="?", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
     parser.add_argument("--scheme", required=True, help=f"one of: {', '.join(credit.names())}")
     parser.add_argument("--semantics", default="paper", help="paper (the published formula) or release (released code)")
     parser.add_argument(
@@ -44,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
     parser.add_argument("--explain", action="store_true", help="say what the scheme computes, and its parameters")
-    parser.add_argument(
-        "--out", default="-", metavar="OUT.jsonl", help="where to write; - (default) is standard output"
-    )
+    add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="where to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,13 +15,16 @@ from pathlib import Path
 
 from creditflow.envs.errors import unknown_name
 from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.sealed_folder import sealed_entry
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.options import positive
+from creditflow.train.commands.outputs import Output, add_input, add_output, named
 
 __all__ = ["add_arguments", "run"]
 
 IMPORTABLE = ("searchr1", "webshop")
 VERIFIABLE = ("webshop", "wikisearch")
+WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", help="embedded panels, and the argument that takes files of your own")
     importing = actions.add_parser("import", help="build a store from released files")
     importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
-    importing.add_argument("path", help="the folder that holds the released files; searchr1: the file")
-    importing.add_argument("--out", required=True, metavar="STORE", help="the folder to make; searchr1: the log")
+    add_input(importing, "path", help="the folder that holds the released files; searchr1: the file")
+    add_output(
+        importing, "--out", Output(kind="either", owned=sealed_entry), required=True, metavar="STORE",
+        help="the folder to make; searchr1: the log",
+    )  # fmt: skip
     importing.add_argument("--seed", type=int, default=42, help="of the draws of prices and price caps (default 42)")
     importing.add_argument("--strict", action="store_true", help="refuse malformed records instead of counting them")
     building = actions.add_parser("build", help="generate data")
@@ -39,17 +45,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     building.add_argument("--articles", type=positive, required=True, metavar="N", help="200 to a million")
     building.add_argument("--questions", type=int, default=0, metavar="N", help="questions to write too (default 0)")
     building.add_argument("--index", action="store_true", help="write a search index instead of passages")
-    building.add_argument("--out", required=True, metavar="WIKI", help="the folder to make")
+    add_output(
+        building, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="the folder to make"
+    )
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"one of: {', '.join(VERIFIABLE)}")
-    verifying.add_argument("path", help="the store")
+    add_input(verifying, "path", help="the store")
     labelling = actions.add_parser("label", help="mark the pivots of search rollouts")
-    labelling.add_argument("log", metavar="LOG.jsonl", help="a trajectory log with its tasks, from wikisearch")
-    labelling.add_argument(
-        "--out", required=True, metavar="LABELS.jsonl", help="one line of labels per trajectory kept"
-    )
+    add_input(labelling, "log", metavar="LOG.jsonl", help="a trajectory log with its tasks, from wikisearch")
+    add_output(
+        labelling, "--out", Output(also=_audit_file), required=True, metavar="LABELS.jsonl",
+        help="one line of labels per trajectory kept",
+    )  # fmt: skip
     labelling.add_argument("--judge", metavar="URL#MODEL", help="ask an OpenAI-compatible server instead of the rule")
-    labelling.add_argument("--cache", metavar="FILE", help="verdicts of the judge, read and appended to")
+    add_output(
+        labelling, "--cache", Output(kept=True), metavar="FILE", help="verdicts of the judge, read and appended to"
+    )
     labelling.add_argument(
         "--audit", type=int, default=20, metavar="N", help="episodes to write out to read (default 20)"
     )
@@ -57,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command. Folders that it makes replace what is there: only an empty one, but for ``--force``."""
     if args.action == "list":
         for name, entry in ENVIRONMENTS.items():
             print(f"{name:12} your own: --env-set {entry.files}=PATH" if entry.files else name)
@@ -77,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         return _verify(args.name, args.path)
     from creditflow.envs.webshop.importing import import_webshop
 
-    report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, progress=_told)
+    report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=True, progress=_told)
     goals = ", ".join(f"{count} {kind} goals" for kind, count in report.goals.items())
     print(f"{report.path}: {report.products} products, {goals}, {report.bytes / 2**20:.0f} MiB")
     for reason, count in report.skipped.items():
@@ -121,10 +132,14 @@ def _build(args: argparse.Namespace) -> int:
         raise unknown_name("data to build", args.name, ["wiki"])
     build_wiki(
         args.out, articles=args.articles, questions=args.questions, index=args.index,
-        progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
+        replace=True, progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0
+
+
+def _audit_file(labels: Path) -> Path:
+    return labels.with_suffix(".audit.txt")
 
 
 def _label(args: argparse.Namespace) -> int:
@@ -144,7 +159,7 @@ def _label(args: argparse.Namespace) -> int:
     for reason, count in result.left_out.items():
         print(f"  left out {count}: {reason}")
     if args.audit > 0:
-        audit = Path(args.out).with_suffix(".audit.txt")
+        audit = _audit_file(Path(args.out))
         count = write_audit(audit, groups, result.labels, args.audit, args.seed)
         print(f"{audit}: {count} labelled episodes to be read by a person")
     return 0

@@ -17,12 +17,18 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.registration import env_id
 from creditflow.train.commands.options import parse_rewards, positive
+from creditflow.train.commands.outputs import add_output
+from creditflow.train.identity import Identity, agent_identity, contents, identity_text, marked, versions
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.jsonl import write_jsonl
+
+if TYPE_CHECKING:
+    from creditflow.train.settings import EnvConfig
 
 __all__ = ["add_arguments", "run"]
 
@@ -48,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reward", action="append", default=[], metavar="NAME", help="also grade transcripts (repeat; search only)"
     )
     parser.add_argument("--trials", type=positive, default=1, metavar="T", help="attempts per episode (reflexion only)")
-    parser.add_argument(
-        "--out", metavar="FILE", help="also write every episode as a trajectory log (.jsonl, .jsonl.gz)"
-    )
+    add_output(parser, "--out", metavar="FILE", help="also write every episode as a trajectory log (.jsonl, .jsonl.gz)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -86,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
         keep=groups.append if args.out else None,
     )
     if args.out:
-        write_jsonl(args.out, [_played_by(group, args.agent) for group in groups])
+        run = identity_text(_identity(args, env))
+        write_jsonl(args.out, [marked(_played_by(group, args.agent), run) for group in groups])
     kinds = result.by_type()
     summary: dict[str, Any] = {"agent": args.agent, "env": args.env, "panel": args.panel, **result.summary()}
     if args.json:
@@ -96,6 +101,19 @@ def run(args: argparse.Namespace) -> int:
     for kind, row in kinds.items():
         print(f"  {kind}: {row['success']:.3f} [{row['low']:.3f}, {row['high']:.3f}] of {row['tasks']} tasks")
     return 0
+
+
+def _identity(args: argparse.Namespace, env: EnvConfig) -> Identity:
+    """Everything that determines an episode but its task."""
+    return {
+        "versions": versions(),
+        "env": {"id": env_id(env.name), "options": {**env.options, "panel": args.panel}},
+        "files": contents(env.options),
+        "agent": agent_identity(args.agent),
+        "sampling": {"samples": args.samples, "temperature": args.temperature, "max_new_tokens": args.max_new_tokens},
+        "trials": args.trials,
+        "seed": args.seed,
+    }
 
 
 def _at(agent: Any, temperature: float, longest: int) -> Any:

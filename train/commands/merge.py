@@ -25,6 +25,7 @@ import sys
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
+from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.train.progress import progress
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
 
@@ -33,7 +34,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
     parser.add_argument(
         "--by", action="append", metavar="MERGE", help=f"a way of merging (repeat); default {' '.join(MERGES)}"
     )
@@ -43,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--schemes", default=",".join(SCHEMES), metavar="NAMES", help="comma-separated")
     parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
-    parser.add_argument("--write", metavar="OUT.jsonl", help="write the merged log (one --by) instead of the tables")
+    add_output(parser, "--write", metavar="OUT.jsonl", help="write the merged log (one --by) instead of the tables")
     parser.add_argument("--json", action="store_true", help="print the tables as JSON")
-    parser.add_argument("--out", default="-", metavar="FILE", help="where tables go; - (default) is standard output")
+    add_output(parser, "--out", default="-", metavar="FILE", help="where tables go; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,9 @@
   creditflow rollout --env sokoban --agent noisy:0.3 --panel standard-v1:train --limit 20 --group-size 8 --out log.jsonl
 
 Groups are written to OUT.partial as they finish; OUT appears when all are there. After an interruption the same
-command with --resume goes on where it stopped and gives the same file.
+command with --resume goes on where it stopped and gives the same file; a larger --limit adds tasks to a log. Every
+trajectory says how it was played (environment and its options, agent, seed, versions, …), and --resume refuses to go on
+under anything else.
 
 --workers N plays on N processes, --ray ADDRESS on N actors of a running Ray cluster. The file is the same as from one
 process, in the same order; the task of a worker that was lost is played again.
@@ -12,10 +14,11 @@ process, in the same order; the task of a worker that was lost is played again.
 from __future__ import annotations
 
 import argparse
-import io
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +26,29 @@ import numpy as np
 
 from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.envs.reading.limits import MAX_ROWS_FILE
-from creditflow.envs.reading.streams import read_text
+from creditflow.envs.registration import env_id
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.rewards import REWARDS
 from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, parse_rewards, positive
+from creditflow.train.commands.outputs import Output, add_output
+from creditflow.train.identity import (
+    Identity,
+    agent_identity,
+    contents,
+    identity_text,
+    require_same_log,
+    versions,
+)
+from creditflow.train.interrupted import partial_of, whole_groups
 from creditflow.train.progress import progress
 from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
 from creditflow.train.workers.pool import Executor, run_units
 from creditflow.train.workers.processes import ProcessExecutor
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.jsonl import write_jsonl
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "identity_of", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ray", metavar="ADDRESS", help="play on this Ray cluster instead (auto, HOST:PORT); extra [ray]"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with OUT.partial")
-    parser.add_argument("--out", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file; - is standard output")
+    parser.add_argument("--resume", action="store_true", help="go on with what an interrupted command left of OUT")
+    add_output(
+        parser, "--out", Output(grows=True), required=True, metavar="FILE",
+        help="a .jsonl or .jsonl.gz file; - is standard output",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,12 +92,12 @@ def run(args: argparse.Namespace) -> int:
         env=args.env, options=settings, agent=args.agent, group_size=args.group_size, seed=args.seed,
         invalid_actions=args.invalid_actions, oracle=args.oracle, rewards=tuple(rewards),
     )  # fmt: skip
-    play = _player(spec, args)
+    play = _player(spec := replace(spec, run=identity_text(identity_of(spec))), args)
     if args.out == "-":
         groups = list(progress(play(tasks), "rollout", len(tasks)))
         write_jsonl(sys.stdout, groups)
     else:
-        groups = _to_file(Path(args.out), play, tasks, args)
+        groups = _to_file(Path(args.out), play, tasks, spec, args.resume)
     episodes = [trajectory for group in groups for trajectory in group.trajectories]
     print(
         f"{len(groups)} groups, {len(episodes)} episodes, {sum(len(t.turns) for t in episodes)} turns, "
@@ -92,6 +107,22 @@ def run(args: argparse.Namespace) -> int:
     for name in rewards:
         print(f"reward.{name} {np.mean([t.values[f'reward.{name}'] for t in episodes]):.3f}", file=sys.stderr)
     return 0
+
+
+def identity_of(spec: RolloutSpec) -> Identity:
+    """Everything that determines an episode but its task: not how many tasks there are, nor who plays them."""
+    check_agent(spec.agent)
+    return {
+        "versions": versions(),
+        "env": {"id": env_id(spec.env), "options": spec.options},
+        "files": contents(spec.options),
+        "agent": agent_identity(spec.agent),
+        "group_size": spec.group_size,
+        "invalid_actions": spec.invalid_actions,
+        "oracle": spec.oracle,
+        "rewards": list(spec.rewards),
+        "seed": spec.seed,
+    }
 
 
 def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
@@ -130,16 +161,17 @@ def _executor(spec: RolloutSpec, args: argparse.Namespace) -> Executor:
 
 
 def _to_file(
-    out: Path, play: Callable[[Sequence[Task]], Iterator[Group]], tasks: Sequence[Task], args: argparse.Namespace
+    out: Path, play: Callable[[Sequence[Task]], Iterator[Group]], tasks: Sequence[Task], spec: RolloutSpec, resume: bool
 ) -> list[Group]:
-    partial = out.with_name(out.name + ".partial")
+    partial = partial_of(out)
     done: list[Group] = []
-    if partial.exists():
-        if not args.resume:
-            raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or delete it")
-        done = _finished(partial, tasks, args)
-        write_jsonl(partial, done)  # without a torn last group
+    if partial.exists() and not resume:
+        raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or begin anew with --force")
+    left = partial if partial.exists() else out
+    if resume and left.exists():
+        done = _finished(left, tasks, spec)
         print(f"resuming after {len(done)} of {len(tasks)} groups", file=sys.stderr)
+        write_jsonl(partial, done)  # without a torn last group
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
         rest = tasks[len(done) :]
@@ -152,20 +184,22 @@ def _to_file(
     return done
 
 
-def _finished(partial: Path, tasks: Sequence[Task], args: argparse.Namespace) -> list[Group]:
+def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Group]:
     """The whole groups in an interrupted log, if they are what this command would have written first."""
-    text = read_text(partial, MAX_ROWS_FILE, "ascii")
-    whole = text[: text.rfind("\n") + 1]
-    groups = read_groups(io.StringIO(whole))
-    if groups and len(groups[-1]) < args.group_size:
+    groups = whole_groups(left)
+    if groups and len(groups[-1]) < spec.group_size:
         groups.pop()
     for group, task in zip(groups, tasks, strict=False):
-        first = group.trajectories[0]
-        if (group.task_id, len(group), first.seed, first.policy) != (
-            task.task_id, args.group_size, args.seed, args.agent,
-        ):  # fmt: skip
+        require_same_log(group, json.loads(spec.run), str(left))
+        if (group.task_id, len(group)) != (task.task_id, spec.group_size):
             raise TrajectoryError(
-                f"{partial}: group {group.group_id} was not written by this command (task, group size, seed or agent "
-                "differ); delete the file to begin anew"
+                f"{left}: group {group.group_id} was not written by this command, which plays {task.task_id} with "
+                f"{spec.group_size} rollouts here, not {group.task_id} with {len(group)}: were the tasks changed? Begin "
+                "anew with --force or elsewhere"
             )
-    return groups[: len(tasks)]
+    if len(groups) > len(tasks):
+        raise TrajectoryError(
+            f"{left}: holds {len(groups)} groups, and {len(tasks)} are asked for: --limit can only grow; or begin anew with "
+            "--force or elsewhere"
+        )
+    return groups

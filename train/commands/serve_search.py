@@ -16,6 +16,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.sealed_folder import sealed_entry
 from creditflow.envs.service import listen
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.engines.base import ENGINES
@@ -24,20 +25,26 @@ from creditflow.envs.wikisearch.opening import open_engine
 from creditflow.envs.wikisearch.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
+from creditflow.train.commands.outputs import Output, add_input, add_output
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument(
-        "--corpus", help="passage file (JSON lines, .gz or plain) or index folder; default: the fictional encyclopedia"
+    add_input(
+        parser,
+        "--corpus",
+        help="passage file (JSON lines, .gz or plain) or index folder; default: the fictional encyclopedia",
     )
-    parser.add_argument(
-        "--index", help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index"
-    )
+    add_output(
+        parser, "--index", Output(kind="folder", owned=sealed_entry, only_with="build_only"),
+        help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index",
+    )  # fmt: skip
     parser.add_argument("--engine", default="auto", choices=("auto", *ENGINES), help="default: the index's, else bm25")
-    parser.add_argument("--build-only", action="store_true", help="build --index and stop")
+    parser.add_argument(
+        "--build-only", action="store_true", help="build --index and stop; over an existing one with --force"
+    )
     parser.add_argument("--memory", default="", help="512m, 4g, …: Java's limit; while building, tantivy's heap too")
     parser.add_argument("--threads", type=int, default=1, help="that search what arrives together (tantivy, lucene)")
     parser.add_argument("--articles", type=int, default=DEFAULT_ARTICLES, help="size of the fictional encyclopedia")
@@ -82,7 +89,7 @@ def _build(args: argparse.Namespace) -> None:
         raise ConfigError("an index is built from --corpus FILE into --index FOLDER: give both")
     engine = "bm25" if args.engine == "auto" else args.engine
     with tqdm(read_passages(args.corpus), unit=" passages", disable=not sys.stderr.isatty()) as passages:
-        write_store(args.index, passages, engine, args.memory)
+        write_store(args.index, passages, engine, args.memory, replace=args.build_only)
     print(f"{args.index}: built for {engine}", file=sys.stderr)
 
 

@@ -5,6 +5,8 @@
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
 
+--resume goes on only under the settings, versions and files that the run was begun with; what differs is listed.
+
 The run folder holds the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent hf:DIR/model
 opens. --dry-run checks everything that can be checked without fetching a model, prints the resolved config and what one
 iteration would cost, and trains nothing.
@@ -13,19 +15,36 @@ iteration would cost, and trains nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.commands.outputs import Output, Target, add_input, claimed, named
+from creditflow.train.named_paths import paths_named
 
 __all__ = ["add_arguments", "run"]
+
+RUN = Output(
+    kind="folder",
+    cleared=True,
+    owned=named(
+        "config.yaml", "run.json", "tokenizer", "checkpoints", "metrics.jsonl", "model", "critic", "reference", "diverged",
+        "tensorboard", "wandb",
+    ),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("config", nargs="?", metavar="CONFIG", help="a .yaml or .toml file; not needed with --resume")
+    add_input(parser, "config", nargs="?", metavar="CONFIG", help="a .yaml or .toml file; not needed with --resume")
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="override a setting (repeatable)")
     parser.add_argument("--dry-run", action="store_true", help="check, print the resolved config, train nothing")
-    parser.add_argument("--resume", metavar="DIR", help="go on with the run in DIR, with its own config")
+    parser.add_argument(
+        "--resume", metavar="DIR", help="go on with the run in DIR, under the settings it was begun with"
+    )
+    parser.add_argument("--force", action="store_true", help="begin anew where a run lies already, which is lost")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,8 +70,24 @@ def run(args: argparse.Namespace) -> int:
 
         describe(settings)
         return 0
-    Trainer(settings, resume=args.resume is not None).run()
+    with _claimed(settings, args):
+        Trainer(settings, resume=args.resume is not None).run()
     return 0
+
+
+@contextlib.contextmanager
+def _claimed(settings: Any, args: argparse.Namespace) -> Iterator[None]:
+    """The run's folder, under the one rule for outputs; of a resumed run, only under the settings it was begun with."""
+    from creditflow.train.config import plain
+    from creditflow.train.run_folder import require_same_run
+
+    out = Target(Path(settings.out), RUN, "out =")
+    values = {name: value for name, value in plain(settings).items() if name != "out"}
+    inputs = paths_named([values, args.config])
+    with claimed([out], inputs, force=args.force, resume=args.resume is not None):
+        if args.resume is not None:
+            require_same_run(Path(settings.out), settings)
+        yield
 
 
 def _success_model(source: Path, overrides: list[str], args: argparse.Namespace) -> int:
@@ -71,5 +106,6 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     if args.dry_run:
         print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
         return 0
-    SuccessTrainer(settings, resume=args.resume is not None).run()
+    with _claimed(settings, args):
+        SuccessTrainer(settings, resume=args.resume is not None).run()
     return 0

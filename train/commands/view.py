@@ -13,6 +13,7 @@ from pathlib import Path
 from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.commands.options import positive
+from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit
@@ -23,11 +24,11 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
     parser.add_argument("--schemes", default="grpo,gigpo,graphgpo,rewardflow", help="whose credit to show")
     parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
     parser.add_argument("--limit", type=positive, metavar="N", help="only the first N groups")
-    parser.add_argument("--out", required=True, metavar="FILE.html", help="where to write")
+    add_output(parser, "--out", required=True, metavar="FILE.html", help="where to write")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from creditflow.agents.registry import make_agent
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.rewards import named_reward
+from creditflow.train.identity import marked
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv
@@ -35,6 +36,7 @@ class RolloutSpec:
         invalid_actions, oracle: as for ``GroupEnv``.
         rewards: names of transcript rewards to write into the trajectories.
         seed: of the episodes.
+        run: identity of the run as text, written into every trajectory; "" for none.
     """
 
     env: str
@@ -45,6 +47,7 @@ class RolloutSpec:
     oracle: bool = False
     rewards: tuple[str, ...] = ()
     seed: int = 0
+    run: str = ""
 
     def to_text(self) -> str:
         """One line of JSON."""
@@ -83,7 +86,9 @@ class Player:
     def group(self, task: Task) -> Group:
         """A task's group."""
         group = play_group(self._env, self._agent, task, seed=self.spec.seed)
-        return with_reward_values(group, self._rewards) if self._rewards else group
+        if self._rewards:
+            group = with_reward_values(group, self._rewards)
+        return marked(group, self.spec.run) if self.spec.run else group
 
     def answer(self, task: str) -> str:
         """A task as text, its group as lines of a log."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.atomic import atomic_writer, new_folder
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.retrieval import Passage
@@ -34,6 +34,7 @@ def build_wiki(
     seed: int = DEFAULT_SEED,
     questions: int = 0,
     index: bool = False,
+    replace: bool = False,
     progress: Callable[[int], None] = _silent,
 ) -> None:
     """Make an encyclopedia.
@@ -43,35 +44,40 @@ def build_wiki(
     ``train.jsonl``, ``valid.jsonl``, ``test.jsonl``.
 
     Args:
-        out: a new folder.
+        out: a new folder; it appears when everything is in it.
         articles: 200 to a million; passages are written as they are made.
         seed: of the world.
         questions: how many; needs the world in memory, so at most 200,000 articles.
         index: write an index folder that is memory-mapped when opened.
+        replace: put it in the place of a folder that exists.
         progress: told the number of articles done, now and then.
 
     Raises:
         ConfigError: out of range.
-        DataError: the folder exists, or there are too many articles for questions.
+        DataError: the folder exists (without ``replace``), or there are too many articles for questions.
     """
     out = Path(out)
-    if out.exists():
+    if out.exists() and not replace:
         raise DataError(f"{out} exists: name a new folder")
     if questions and articles > MOST_WITH_QUESTIONS:
         raise DataError(f"questions are made for at most {MOST_WITH_QUESTIONS} articles, got {articles}")
     world = make_world(seed, articles)
-    out.mkdir(parents=True)
+    with new_folder(out, replace=replace) as folder:
+        _write(folder, world, questions, index, progress)
+
+
+def _write(folder: Path, world: World, questions: int, index: bool, progress: Callable[[int], None]) -> None:
     stream = _told(world, progress)
     if index:
-        write_store(out / "index", stream)
+        write_store(folder / "index", stream)
     else:
-        _write_lines(out / "passages.jsonl.gz", (json.dumps(write_document(p), ensure_ascii=False) for p in stream))
+        _write_lines(folder / "passages.jsonl.gz", (json.dumps(write_document(p), ensure_ascii=False) for p in stream))
     if questions:
         by_split: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
         for chosen in select_questions(Encyclopedia(world), questions):
             by_split[chosen.split].append(json.dumps(chosen.question.to_json(), ensure_ascii=False))
         for split, lines in by_split.items():
-            _write_lines(out / f"{split}.jsonl", iter(lines))
+            _write_lines(folder / f"{split}.jsonl", iter(lines))
 
 
 def _told(world: World, progress: Callable[[int], None]) -> Iterator[Passage]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 
 import numpy as np
 import pytest
 from shared_data import shared_file
+from webshop_small import write_files
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.sealed_folder import Blob, write_blob
@@ -18,36 +18,12 @@ from creditflow.envs.webshop.stock import ShopFiles, find_files, load_stock
 from creditflow.envs.webshop.store import verify_store
 from creditflow.envs.webshop.stored_goals import open_store
 
-HUMAN = [{"instruction": "i want it.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}]
-
-
-def record(product):
-    return {
-        "asin": product.asin,
-        "name": product.title,
-        "full_description": product.description,
-        "small_description": list(product.bullets),
-        "pricing": " - ".join(f"${price}" for price in product.prices),
-        "customization_options": {name: [{"value": value} for value in values] for name, values in product.options},
-        "category": product.category,
-        "query": product.query,
-        "product_category": product.product_category,
-    }
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Sixty products of the embedded shop in WebShop's files."""
     path = tmp_path_factory.mktemp("files")
-    products = [embedded_stock().catalogue.store.product(row) for row in range(60)]
-    entries = {
-        p.asin: {"attributes": list(p.attributes)}
-        | ({"instruction": f"Find me {p.query}", "instruction_attributes": list(p.attributes[:2])} if i % 3 else {})
-        for i, p in enumerate(products[:-2])
-    }
-    (path / "items_shuffle_1000.json").write_text(json.dumps([*map(record, products), {"asin": "bad", "name": 5}]))
-    (path / "items_ins_v2_1000.json.gz").write_bytes(gzip.compress(json.dumps(entries).encode()))
-    (path / "items_human_ins.json").write_text(json.dumps({products[3].asin: HUMAN, "elsewhere": HUMAN}))
+    write_files(path, [embedded_stock().catalogue.store.product(row) for row in range(60)])
     return path
 
 

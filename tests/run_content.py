@@ -1,0 +1,26 @@
+"""What a run's folder holds, as far as it does not tell the time or its own place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from creditflow.train.config import load_mapping
+
+
+def run_content(folder: Path) -> dict[str, Any]:
+    """Every file of a run: its bytes; records without what the clock says; of events, that there are some."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_dir():
+            continue
+        if name == "metrics.jsonl":
+            records = [json.loads(line) for line in path.read_text().splitlines()]
+            found[name] = [{k: v for k, v in record.items() if not k.startswith("seconds")} for record in records]
+        elif name == "config.yaml":
+            found[name] = load_mapping(path) | {"out": ""}
+        elif not name.startswith("tensorboard/"):
+            found[name] = path.read_bytes()
+    return found

@@ -1,0 +1,48 @@
+"""Files and folders that arguments and settings name, on their own or inside a longer text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["paths_named"]
+
+_SEPARATORS: Final = re.compile(r"[=:#@]")
+
+
+def paths_named(values: Any, *, alone: bool = True) -> list[Path]:
+    """Every existing file and folder that plain values name.
+
+    What a text holds behind "=", ":", "#" or "@" counts as a path (``hf:PATH``, ``levels=PATH``, ``sokoban@PATH``), and so
+    do the texts of a JSON list or object behind "=".
+
+    Args:
+        values: texts, nested in lists and mappings; anything else is passed over.
+        alone: a text counts as it stands too, and so do its parts between commas.
+    """
+    if isinstance(values, Mapping):
+        values = list(values.values())
+    if isinstance(values, list | tuple):
+        return [path for value in values for path in paths_named(value, alone=alone)]
+    if not isinstance(values, str):
+        return []
+    parts = [values[match.end() :] for match in _SEPARATORS.finditer(values)] + ([values] if alone else [])
+    parts += [part for whole in parts if "," in whole for part in whole.split(",")]
+    found = [Path(part) for part in dict.fromkeys(parts) if part not in ("", "-") and _exists(part)]
+    start = values.find("=") + 1
+    if values[start : start + 1] in ("[", "{"):
+        with contextlib.suppress(ValueError, RecursionError):
+            found += paths_named(json.loads(values[start:]))
+    return found
+
+
+def _exists(text: str) -> bool:
+    try:
+        return os.path.exists(text)  # noqa: PTH110 - False for any text that can be no path
+    except ValueError:
+        return False
