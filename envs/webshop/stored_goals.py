@@ -63,6 +63,16 @@ class StoredGoals(Sequence[Goal]):
         values = _combination([choices for _, choices in sorted(product.options)], number - int(self._starts[place]))
         return synthetic_goal(product, extra, values, cap, float(self._weights[place]))
 
+    def of_product(self, asin: str) -> Sequence[int]:
+        """Numbers of the goals made from a product, ascending."""
+        row = self._products.row(asin)
+        if row is None:
+            return ()
+        places = np.flatnonzero(np.asarray(self._rows) == row)
+        own = [np.arange(self._starts[place], self._starts[place + 1]) for place in places.tolist()]
+        found: list[int] = np.flatnonzero(np.isin(self._order, np.concatenate(own))).tolist() if own else []
+        return found
+
 
 def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
     """The ``number``-th element of the Cartesian product, the last group running fastest."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from inspect import signature
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, shown, unknown_name
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
@@ -165,9 +165,11 @@ def _engine(options: dict[str, Any]) -> Retriever:
 
 
 def _from_world(options: Mapping[str, int]) -> Library:
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"world must be a mapping such as {{'articles': 1000}}, got {shown(options)}")
     known = {"articles": DEFAULT_ARTICLES, "questions": DEFAULT_QUESTIONS, "seed": DEFAULT_SEED}
     if unknown := set(options) - set(known):
-        raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(unknown))}")
+        raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(map(str, unknown)))}")
     chosen = {**known, **options}
     if not all(type(value) is int and value >= 0 for value in chosen.values()) or not chosen["questions"]:
         raise ConfigError(f"the options of a world are positive integers, got {dict(options)!r:.100}")
