@@ -187,12 +187,12 @@ def _check_oracle(base: AgentEnv[Any, Any, Any], snapshot: str, actions: tuple[s
     _require(best == tuple(sorted(best)), f"oracle.optimal_actions must be sorted, got {best!r}")
     _require(math.isinf(distance) == (not best) or distance == 0, "oracle: actions iff a finite, positive distance")
     _require(
-        (value == 1.0) == math.isfinite(distance),
-        f"oracle: value must be 1 exactly where the distance is finite, got {value!r} at {distance!r}",
+        value < 1.0 or math.isfinite(distance),
+        f"oracle: value is {value!r} where success is out of reach (distance {distance!r})",
     )
-    if math.isfinite(distance) and distance > 0:
-        within, short = (oracle.value(snapshot, steps_left=int(distance) - k) for k in (0, 1))
-        _require(within == 1.0 > short, f"oracle: value within {distance:g} steps must be 1, within one less below 1")
+    if math.isfinite(distance) and distance > 0:  # where there is chance, the value may lie below 1 all the same
+        short = oracle.value(snapshot, steps_left=int(distance) - 1)
+        _require(short < 1.0, f"oracle: value within one step less than the distance ({distance:g}) is {short!r}")
     for action in sorted(set(best) - set(actions)):  # where actions are free text, not all that are admitted are listed
         admitted = base.step(base.action_from_text(action))[4]["action_valid"]
         base.set_state(snapshot)
