@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -69,9 +70,15 @@ class StoredGoals(Sequence[Goal]):
         if row is None:
             return ()
         places = np.flatnonzero(np.asarray(self._rows) == row)
-        own = [np.arange(self._starts[place], self._starts[place + 1]) for place in places.tolist()]
-        found: list[int] = np.flatnonzero(np.isin(self._order, np.concatenate(own))).tolist() if own else []
-        return found
+        own = [self._places[self._starts[place] : self._starts[place + 1]] for place in places.tolist()]
+        return sorted(int(number) for part in own for number in part)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int32]:
+        """int32 (N,): where the shuffle put each goal."""
+        places = np.empty(len(self._order), np.int32)
+        places[self._order] = np.arange(len(self._order), dtype=np.int32)
+        return places
 
 
 def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:

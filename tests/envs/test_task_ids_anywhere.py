@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from creditflow.train.bench.forks import fork_values
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import GroupEnv, Recorder
 from creditflow.wrappers.group_env import member_seed
+from creditflow.wrappers.jsonl import read_groups, write_jsonl
 
 JUNK = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, object(), set(), 10**400,
         ("a",), "x:y", "\ud800", "\0"]  # fmt: skip
@@ -107,6 +109,9 @@ def test_a_recorded_episode_of_a_generated_task_is_forked_by_an_environment_that
     name, options = SOURCES[source]
     task = made(source).tasks.draw(np.random.default_rng(8))
     group = play_group(GroupEnv(name, size=2, max_steps=4, **options), RandomAgent(), task)
+    log = io.StringIO()
+    write_jsonl(log, [group])
+    [group] = read_groups(io.StringIO(log.getvalue()))  # the log holds the payload
     member = group.trajectories[0]
     forks = fork_values(
         lambda: creditflow.make(name, max_steps=4, **options), RandomAgent(), member, np.random.default_rng(0),
