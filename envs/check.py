@@ -91,9 +91,52 @@ def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -
     _, named = env.reset(options={"task_id": first[0]})
     _require((named["task_id"], named["state_key"]) == first, "reset(options={'task_id': …}) must give that task")
 
+    _check_naming(env, base, first)
+    _check_elsewhere(base, seed)
     _check_walk(env, base, types, rng, steps)
     _check_refusals(env, base, types)
     _check_limit(env, base.max_steps)
+
+
+def _check_naming(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], first: tuple[str, str]) -> None:
+    """A task's payload names it, alone and with its id; another task's payload and other types are refused."""
+    content = json.loads(json.dumps(dict(base.task.content)))
+    for options in ({"task": content}, {"task_id": first[0], "task": content}):
+        _, named = env.reset(options=options)
+        same = (named["task_id"], named["state_key"]) == first
+        _require(same, f"reset with the options {sorted(options)} must give that task")
+    for options in ({"task_id": f"{first[0]}0", "task": content}, {"task_id": 7}, {"task": 7}, {"task": [[]]}):
+        try:
+            env.reset(options=options)
+        except CreditflowError:
+            continue
+        except Exception as error:
+            raise EnvContractError(
+                f"reset(options={options!r:.80}) must raise one of creditflow's errors, not {error!r}"
+            ) from error
+        raise EnvContractError(f"reset(options={options!r:.80}) must be refused")
+
+
+def _check_elsewhere(base: AgentEnv[Any, Any, Any], seed: int) -> None:
+    """A snapshot goes on in an environment that was never reset, whatever either has played."""
+    if base.spec is None:
+        return
+    base.reset(seed=seed)
+    for steps in range(3):
+        snapshot = base.get_state()
+        other = gym.make(base.spec)
+        fresh = other.unwrapped
+        assert isinstance(fresh, AgentEnv)  # noqa: S101 - made from an AgentEnv's own spec
+        _, told = fresh.set_state(snapshot)
+        _require(fresh.get_state() == snapshot, "a fresh environment must restore any snapshot, before its first reset")
+        if not told["admissible_actions"]:
+            return
+        action = base.action_from_text(told["admissible_actions"][-1 - steps % len(told["admissible_actions"])])
+        here, there = base.step(action), other.step(action)
+        same = all(np.array_equal(a, b) for a, b in zip(here[:4], there[:4], strict=True)) and here[4] == there[4]
+        _require(same, f"a snapshot must go on alike in a fresh environment; action {action!r} differed")
+        if here[2] or here[3]:
+            return
 
 
 def _check_walk(
@@ -143,6 +186,13 @@ def _check_oracle(base: AgentEnv[Any, Any, Any], snapshot: str, actions: tuple[s
     _require(distance >= 0, f"oracle.distance must be ≥ 0, got {distance!r}")
     _require(best == tuple(sorted(best)), f"oracle.optimal_actions must be sorted, got {best!r}")
     _require(math.isinf(distance) == (not best) or distance == 0, "oracle: actions iff a finite, positive distance")
+    _require(
+        value < 1.0 or math.isfinite(distance),
+        f"oracle: value is {value!r} where success is out of reach (distance {distance!r})",
+    )
+    if math.isfinite(distance) and distance > 0:  # where there is chance, the value may lie below 1 all the same
+        short = oracle.value(snapshot, steps_left=int(distance) - 1)
+        _require(short < 1.0, f"oracle: value within one step less than the distance ({distance:g}) is {short!r}")
     for action in sorted(set(best) - set(actions)):  # where actions are free text, not all that are admitted are listed
         admitted = base.step(base.action_from_text(action))[4]["action_valid"]
         base.set_state(snapshot)

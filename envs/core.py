@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Space
 
-from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.reset_options import read_reset_options
 from creditflow.envs.tasks import Task, TaskSource
 
 __all__ = ["INFO_TYPES", "AgentEnv", "AgentInfo", "Oracle", "Outcome", "TextSpace"]
@@ -251,24 +252,27 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
 
         Args:
             seed: picks the task, the same one on every machine and in every process.
-            options: ``{"task_id": "sokoban1:…"}`` names the task instead, on any worker; ``{"task": {…}}`` gives the
-                content itself.
+            options: ``{"task_id": "sokoban1:…"}`` names the task instead, ``{"task": {…}}`` gives its payload: the content
+                (``env.unwrapped.task.content``, also in every log) or whatever else the environment makes a task from.
+                The id is enough where the source lists its tasks (panels, files); id and payload together are enough
+                everywhere, and the payload must then be that of the id.
 
         Raises:
             UnknownTaskError: the task source does not hold this id.
-            ConfigError: an unknown option.
+            ConfigError: an unknown option, or a value of the wrong type.
+            DataError: a malformed payload, or one of another task than the id's.
         """
+        task_id, payload = read_reset_options(options)
         super().reset(seed=seed)
-        options = dict(options or {})
-        named, content = options.pop("task_id", None), options.pop("task", None)
-        if options or (named is not None and content is not None):
-            raise ConfigError(
-                f"reset takes one of the options 'task_id' and 'task', got also {sorted(options) or 'both'}"
-            )
-        if content is not None:
-            task = self.tasks.from_content(content)
-        elif named is not None:
-            task = self.tasks.get(named)
+        if payload is not None:
+            task = self.tasks.from_content(payload)
+            if task_id is not None and task.task_id != task_id:
+                raise DataError(
+                    f"{self.env_name}: options['task'] is the payload of task {task.task_id!r}, not of {task_id!r:.80}; "
+                    "give one of the two, or both of the same task"
+                )
+        elif task_id is not None:
+            task = self.tasks.get(task_id)
         else:
             task = self.tasks.draw(self.np_random)
         self._begin(task, elapsed=0)

@@ -26,6 +26,8 @@ __all__ = [
     "OracleLimitError",
     "TrajectoryError",
     "UnknownTaskError",
+    "check_name",
+    "shown",
     "unknown_name",
 ]
 
@@ -73,13 +75,39 @@ class MissingExtraError(CreditflowError, ImportError):
         super().__init__(f"{component} is not installed; install it with: pip install 'creditflow[{extra}]'")
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that is not known, with the nearest known one.
+def shown(value: object, most: int = 60) -> str:
+    """A value as a message may quote it: short, and whatever its ``repr`` does.
+
+    >>> shown("a" * 100, most=8)
+    "'aaaaaa…"
+    >>> shown(-(10**5000))
+    'int (too long to show)'
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a message about a bad value must not fail on that value
+        return f"{type(value).__name__} (too long to show)"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def check_name(kind: str, value: object, known: Iterable[str]) -> None:
+    """Refuse what is not one of the known names, whatever its type.
+
+    Raises:
+        ConfigError: with the nearest known name.
+    """
+    options = list(known)
+    if not isinstance(value, str) or value not in options:
+        raise unknown_name(kind, value, options)
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> ConfigError:
+    """The error for a name that is not known, or is no text at all, with the nearest known one.
 
     >>> print(unknown_name("scheme", "grp0", ["grpo", "rloo"]))
     unknown scheme 'grp0'; did you mean 'grpo'? Known: grpo, rloo
     """
     options = sorted(known)
-    near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, options, n=1, cutoff=0.5) if isinstance(name, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return ConfigError(f"unknown {kind} {name!r}{hint} Known: {', '.join(options)}")
+    return ConfigError(f"unknown {kind} {shown(name, 200)}{hint} Known: {', '.join(options)}")

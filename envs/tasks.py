@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from creditflow.envs.atomic import atomic_writer
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown, unknown_name
 from creditflow.envs.reading.json_text import parse_json
 
 __all__ = [
@@ -217,9 +217,9 @@ def parse_panel_spec(env: str, spec: str) -> tuple[PanelRow, ...]:
     Raises:
         ConfigError: unknown panel or split.
     """
-    name, _, split = spec.partition(":")
+    name, _, split = spec.partition(":") if isinstance(spec, str) else ("", "", "")
     if not name:
-        raise ConfigError(f"a panel is written NAME:SPLIT, got {spec!r}")
+        raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(spec)}")
     return load_panel(env, name).split(split or "all")
 
 
@@ -250,9 +250,9 @@ class RowTasks:
         index = self._index.get(task_id)
         if index is None:
             raise UnknownTaskError(
-                f"{self.env}: task {task_id!r} is not among the {len(self.rows)} tasks of this source; open the "
-                "environment with the panel, level file or data it comes from, or give its content by "
-                "reset(options={'task': …})"
+                f"{self.env}: task {shown(task_id)} is not among the {len(self.rows)} tasks of this source; open the "
+                "environment with the panel, level file or data it comes from, or give its content too: "
+                "reset(options={'task_id': …, 'task': …})"
             )
         return self._task(index)
 

@@ -24,7 +24,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, shown, unknown_name
 from creditflow.wrappers.history_potential import HISTORY, HistoryPotential
 from creditflow.wrappers.potentials import Potentials, PotentialStore
 
@@ -172,10 +172,10 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             inner, potential, history = data["env"], float(data["potential"]), data.get("history")
             if data["format"] != "dense/1":
                 raise DataError(f"a DenseReward snapshot has format 'dense/1', got {data['format']!r:.40}")
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"not a DenseReward snapshot: {snapshot!r:.80}") from error
+            raise DataError(f"not a DenseReward snapshot: {shown(snapshot)}") from error
         obs, info = self._base.set_state(inner)
         if self._history is not None:
             self._history.begin(self._base.task.content, str(info["task_id"]))

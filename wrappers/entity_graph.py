@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.entity_matching import EntityMatcher, MatchRule, phrase_tokens
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, shown
 from creditflow.envs.virtual_answer import virtual_answer
 
 __all__ = ["EntityGraph"]
@@ -74,8 +74,8 @@ class EntityGraph:
             raise DataError("entity graph: an entity's name occurs twice")
         pairs = [_edge(row, number) for row in _listed(task, "edges")]
         answer = task.get("answer_node") or ""
-        if answer and answer not in number:
-            raise DataError(f"entity graph: answer_node {answer!r:.60} is not among the {len(names)} entities")
+        if answer and (not isinstance(answer, str) or answer not in number):
+            raise DataError(f"entity graph: answer_node {shown(answer)} is not among the {len(names)} entities")
         aliases = [forms for _, forms in rows]
         if virtual and not answer:
             answers = [str(given) for given in _listed(task, "answers")]
@@ -158,7 +158,7 @@ class EntityGraph:
 def _listed(task: Mapping[str, Any], key: str) -> list[Any]:
     value = task.get(key, [])
     if not isinstance(value, list | tuple):
-        raise DataError(f"entity graph: {key} must be a list, got {value!r:.60}")
+        raise DataError(f"entity graph: {key} must be a list, got {shown(value)}")
     return list(value)
 
 

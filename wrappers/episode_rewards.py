@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, shown
 from creditflow.envs.wikisearch.rewards import Reward, Transcript
 from creditflow.wrappers.groups import Group
+from creditflow.wrappers.task_documents import texts_problem
 
 __all__ = ["rewarded", "transcript_of", "with_reward_values"]
 
@@ -30,15 +31,15 @@ def transcript_of(group: Group, index: int) -> Transcript:
     """
     task, turns = group.task, group.episodes[index]
     golden = task.get("answers")
-    if not golden:
+    if not golden or texts_problem(task, "answers"):
         raise DataError(
-            f"trajectory {group.trajectories[index].trajectory_id!r}: rewards of answers need the golden ones, 'answers' in the task's "
-            "payload (a search log has them)"
+            f"trajectory {group.trajectories[index].trajectory_id!r}: rewards of answers need the golden ones, a list of "
+            f"texts under 'answers' in the task's payload (a search log has them); got {shown(golden)}"
         )
-    shown = [turn.observation for turn in turns[1:]] + [""]
+    answers_to = [turn.observation for turn in turns[1:]] + [""]
     parts = [
         (turn.response or "\n".join(filter(None, (turn.thought, turn.action)))) + after
-        for turn, after in zip(turns, shown, strict=True)
+        for turn, after in zip(turns, answers_to, strict=True)
     ]
     first = turns[0].observation if turns else ""
     return Transcript("".join(parts), tuple(golden), str(task.get("text", "")), f"{_EXAMPLE}\n{first}")

@@ -106,18 +106,17 @@ class GroupEnv:
         """Begin the same task in every member.
 
         Args:
-            task_id, task, seed: name the task, one way of the three; see ``AgentEnv.reset``. A seed beside a named task
-                feeds the environments' own chance, each member's through ``member_seed``.
+            task_id, task, seed: name the task: its id, its payload, both, or a seed that draws it; see
+                ``AgentEnv.reset``. A seed beside a named task feeds the environments' own chance, each member's through
+                ``member_seed``.
             group_id: names the group in the log; default the task's id.
             trial: number of the attempt.
 
         Returns:
             (observation, info) of each member.
         """
-        if task_id is not None or task is not None:
-            options: dict[str, Any] | None = {"task_id": task_id} if task_id is not None else {"task": task}
-        else:
-            options = None
+        given = {name: value for name, value in (("task_id", task_id), ("task", task)) if value is not None}
+        options: dict[str, Any] | None = given or None
         results: list[tuple[Any, dict[str, Any]]] = []
         for i, member in enumerate(self.members):
             if i and options is None:  # the first member drew the task by seed; the others play the same one

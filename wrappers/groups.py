@@ -165,11 +165,13 @@ class Group:
         before, after = [], []
         for trajectory in self.trajectories:
             keys = [turn.text_key for turn in trajectory.turns]
-            if not all(keys) or (keys and not trajectory.final_text_key):
+            if keys and not (keys[0] or (trajectory.parent and any(keys))):
                 raise TrajectoryError(
                     f"trajectory {trajectory.trajectory_id!r} has turns without text_key: key='text' needs the text "
                     "keys, record them with Recorder or use key='state'"
                 )
+            # Later texts may be empty, and are then one state like any other: the released search environment shows
+            # nothing at the end of an episode, nor after an answer that it cannot read.
             before += keys
             after += [*keys[1:], trajectory.final_text_key][: len(keys)]
         return number_keys(before, after)

@@ -9,7 +9,7 @@ from creditflow.envs.alfworld.commands import Menu
 from creditflow.envs.alfworld.engine import NOTHING_HAPPENS, act, intro, menu
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.errors import DataError, unknown_name
+from creditflow.envs.errors import check_name
 
 __all__ = ["BACKENDS", "Backend", "NativeBackend", "make_backend"]
 
@@ -44,7 +44,7 @@ class Backend(Protocol):
         ...
 
     def restore(self, world: World, past: tuple[str, ...]) -> None:
-        """Come to a state of the game that ``start`` began."""
+        """Come to a state of any game, whatever was played before."""
         ...
 
 
@@ -79,8 +79,6 @@ class NativeBackend:
 
     def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - a world says it all
         """Come to a state."""
-        if world.game is not self.world.game:
-            raise DataError("the state belongs to another game")
         self.world, self._menu = world, None
 
 
@@ -91,10 +89,9 @@ def make_backend(name: str) -> Backend:
         ConfigError: unknown name.
         MissingExtraError: "textworld" without ALFWorld's packages.
     """
+    check_name("backend", name, BACKENDS)
     if name == "native":
         return NativeBackend()
-    if name == "textworld":
-        from creditflow.envs.alfworld.textworld_backend import TextWorldBackend
+    from creditflow.envs.alfworld.textworld_backend import TextWorldBackend
 
-        return TextWorldBackend()
-    raise unknown_name("backend", name, BACKENDS)
+    return TextWorldBackend()

@@ -23,7 +23,16 @@ from creditflow.envs.alfworld.pddl import Problem
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
 
-__all__ = ["AFFORDANCES", "FORMAT", "STATES", "content_from_problem", "game_task", "goal_of", "validate_content"]
+__all__ = [
+    "AFFORDANCES",
+    "FORMAT",
+    "STATES",
+    "TASK_PREFIX",
+    "content_from_problem",
+    "game_task",
+    "goal_of",
+    "validate_content",
+]
 
 FORMAT = 1
 TASK_PREFIX = "alfworld1"
@@ -153,7 +162,9 @@ _KEYS = ("format", "dialect", "sentence", "goal", "agent", "receptacles", "objec
 
 
 def validate_content(content: Any, source: str) -> dict[str, Any]:
-    """The content itself, if it follows the layout and is canonical.
+    """The content itself with its keys in their order, if it follows the layout and is canonical.
+
+    Equal contents come out as equal texts, whoever wrote them: snapshots are compared as texts.
 
     Raises:
         DataError: what is wrong.
@@ -178,7 +189,11 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     table = content["contain"]
     if not isinstance(table, Mapping) or not all(isinstance(k, str) and _sorted(v) for k, v in table.items()):
         raise DataError(f"{source}: 'contain' must map receptacle types to sorted lists of object types")
-    return dict(content)
+    dialect = content["dialect"]
+    ordered = {key: content[key] for key in _KEYS}
+    ordered["dialect"] = dict(sorted(dialect.items())) if isinstance(dialect, Mapping) else dialect
+    ordered["contain"] = dict(sorted(table.items()))
+    return ordered
 
 
 def _short(value: Any) -> str:

@@ -131,9 +131,9 @@ def dialect_from_content(content: Any, source: str) -> Dialect:
     if not isinstance(content, dict) or set(content) != names:
         raise DataError(f"{source}: dialect must be one of {sorted(DIALECTS)} or hold exactly {sorted(names)}")
     sentences = content["properties"]
-    texts = [*(value for name, value in content.items() if name != "properties"), *(sentences or ())]
     if not isinstance(sentences, list) or len(sentences) != len(EXAMINE_CONDITIONS):
         raise DataError(f"{source}: dialect.properties must be a list of {len(EXAMINE_CONDITIONS)} sentences")
+    texts = [*(value for name, value in content.items() if name != "properties"), *sentences]
     if not all(isinstance(text, str) for text in texts):
         raise DataError(f"{source}: every template of a dialect must be a string")
     dialect = Dialect(**{**content, "properties": tuple(sentences)})

@@ -19,7 +19,7 @@ from creditflow.envs.alfworld.story import Story
 from creditflow.envs.alfworld.texts import OBSERVATIONS, TEXT_KEYS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name
 from creditflow.envs.tasks import Task
 
 __all__ = ["ALFWorldEnv"]
@@ -81,14 +81,11 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         oracle_nodes: int = 50_000,
         render_mode: str | None = None,
     ) -> None:
-        if observation not in OBSERVATIONS:
-            raise unknown_name("observation", str(observation), OBSERVATIONS)
-        if text_key not in TEXT_KEYS:
-            raise unknown_name("text_key", str(text_key), TEXT_KEYS)
-        if syntax is not None and syntax not in DIALECTS:
-            raise unknown_name("syntax", str(syntax), DIALECTS)
-        if reward not in REWARDS:
-            raise unknown_name("reward", str(reward), REWARDS)
+        check_name("observation", observation, OBSERVATIONS)
+        check_name("text_key", text_key, TEXT_KEYS)
+        if syntax is not None:
+            check_name("syntax", syntax, DIALECTS)
+        check_name("reward", reward, REWARDS)
         if render_mode not in (None, "ansi"):
             raise ConfigError(f"render_mode must be None or 'ansi', got {render_mode!r}")
         self._backend = make_backend(backend)

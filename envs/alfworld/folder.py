@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.alfworld.goals import TASK_TYPES
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, check_name
 from creditflow.envs.reading.json_text import read_json
 
 __all__ = ["FOLDER_SPLITS", "GAME_FILE", "find_root", "game_paths", "task_type_of"]
@@ -54,8 +54,7 @@ def game_paths(root: Path, split: str, task_types: Collection[str] = ()) -> tupl
         ConfigError: no such split, or nothing left.
         DataError: absurdly many files.
     """
-    if split not in FOLDER_SPLITS:
-        raise unknown_name("split", split, FOLDER_SPLITS)
+    check_name("split", split, FOLDER_SPLITS)
     folder = root / split
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not there; {_HOW}")

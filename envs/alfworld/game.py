@@ -161,6 +161,10 @@ class Game:
         ops |= {verb: Op(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help}
         return {command: ops[command] for command in sorted(ops)}
 
+    def same_as(self, other: Game) -> bool:
+        """Whether the other is this game: equal content in equal words. Objects come and go with caches."""
+        return self is other or (self.syntax == other.syntax and self.content == other.content)
+
     @cached_property
     def content_text(self) -> str:
         """The content as JSON text; snapshots carry it."""

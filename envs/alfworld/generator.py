@@ -20,11 +20,12 @@ from creditflow.envs.alfworld.goals import PROPERTIES, TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.tables import ACCEPTS, FAMILIES, OPENABLE, ROOMS, THINGS
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, check_name, shown
 
 __all__ = ["GENERATION", "LEAST_STEPS", "ROOMS_FOR", "SPLITS", "generate"]
 
 GENERATION: Final = 1  # raise when the same seed gives another house
+MOST_SEEDS: Final = 2**64
 SPLITS: Final = ("train", "valid_seen", "valid_unseen")
 HELD_OUT: Final = 8  # one layout, and one arrangement, in so many
 # the shortest solution a game must have: shorter ones are luck of placement
@@ -109,14 +110,11 @@ def generate(seed: int, split: str = "train", task_type: str = "", room: str = "
     Raises:
         ConfigError: an unknown name, or a room in which the task cannot be done.
     """
-    if type(seed) is not int or seed < 0:
-        raise ConfigError(f"seed must be a natural number, got {seed!r:.40}")
-    if split not in SPLITS:
-        raise unknown_name("split", split, SPLITS)
-    if task_type and task_type not in TASK_TYPES:
-        raise unknown_name("task type", task_type, TASK_TYPES)
-    if room and (room not in ROOMS or (task_type and room not in ROOMS_FOR[task_type])):
-        raise unknown_name("room", room, ROOMS_FOR.get(task_type, ROOMS))
+    if type(seed) is not int or not 0 <= seed < MOST_SEEDS:
+        raise ConfigError(f"seed must be a natural number below 2**64, got {shown(seed)}")
+    check_name("split", split, SPLITS)
+    check_name("task type", task_type, ("", *TASK_TYPES))
+    check_name("room", room, ("", *ROOMS_FOR.get(task_type, ROOMS)))
     draw = _Draw((GENERATION, seed))
     options = [name for name in TASK_TYPES if not room or room in ROOMS_FOR[name]]
     task = task_type or draw.pick(options)

@@ -63,7 +63,7 @@ class ALFWorldOracle:
     def value(self, state: str, *, steps_left: int | None = None) -> float:
         """1.0 if success can be reached (within ``steps_left`` commands, when given), else 0.0."""
         distance = self.distance(state)
-        return float(distance < math.inf if steps_left is None else distance <= steps_left)
+        return float(math.isfinite(distance) and (steps_left is None or distance <= steps_left))
 
     def distance(self, state: str) -> float:
         """Fewest commands to success; inf if it is out of reach."""

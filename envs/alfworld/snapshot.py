@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from functools import lru_cache
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.alfworld.content import validate_content
+from creditflow.envs.alfworld.content import TASK_PREFIX, validate_content
 from creditflow.envs.alfworld.dialect import DIALECTS
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
-from creditflow.envs.tasks import Task
+from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
 
@@ -47,36 +47,69 @@ class Snapshot(NamedTuple):
     steps: int
 
 
-_GAMES: Final[OrderedDict[tuple[str, str | None], Game]] = OrderedDict()
-_LOCK: Final = Lock()
 KEPT: Final = 256  # compiled games
 
 
+class _Games:
+    """Compiled games by task id, the least recently used forgotten, so that environments share their tables.
+
+    Sharing saves time and means nothing: whether two games are the same is decided by content (``Game.same_as``).
+    """
+
+    def __init__(self) -> None:
+        self._games: OrderedDict[tuple[str, str | None], Game] = OrderedDict()
+        self._ids: OrderedDict[str, str] = OrderedDict()  # content text -> task id, to parse a house once
+        self._lock = Lock()
+
+    def of_id(self, task_id: str, syntax: str | None, content: Callable[[], Any]) -> Game:
+        """The game with this id; made of ``content`` if it is not remembered."""
+        key = (task_id, syntax)
+        with self._lock:
+            game = self._games.get(key)
+            if game is not None:
+                self._games.move_to_end(key)
+                return game
+        game = Game(validate_content(content(), "game content"), syntax)
+        with self._lock:
+            self._games[key] = game
+            if len(self._games) > KEPT:
+                self._games.popitem(last=False)
+        return game
+
+    def of_text(self, text: str, syntax: str | None) -> Game:
+        """The game of a content's JSON text."""
+        with self._lock:
+            task_id = self._ids.get(text)
+        if task_id is not None:
+            return self.of_id(task_id, syntax, lambda: json.loads(text))
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"game content is not JSON: {error!s:.120}") from error
+        content = validate_content(content, "game content")
+        task_id = content_id(TASK_PREFIX, content)
+        with self._lock:
+            self._ids[text] = task_id
+            if len(self._ids) > KEPT:
+                self._ids.popitem(last=False)
+        return self.of_id(task_id, syntax, lambda: content)
+
+
+_GAMES: Final = _Games()
+
+
 def game_of_task(task: Task, syntax: str | None) -> Game:
-    """The compiled game of a task; equal tasks give the same object while it is remembered."""
-    key = (task.task_id, syntax)
-    game = _GAMES.get(key)
-    if game is None:
-        game = compiled(json.dumps(task.content, separators=(",", ":")), syntax)
-        with _LOCK:
-            _GAMES[key] = game
-            if len(_GAMES) > KEPT:
-                _GAMES.popitem(last=False)
-    return game
+    """The compiled game of a task, over a copy of its content that nobody else can change."""
+    return _GAMES.of_id(task.task_id, syntax, lambda: json.loads(json.dumps(task.content)))
 
 
-@lru_cache(maxsize=256)
 def compiled(content_text: str, syntax: str | None) -> Game:
-    """The game of a content's JSON text; equal texts give the same object, so its tables are shared.
+    """The compiled game of a content's JSON text.
 
     Raises:
         DataError: not a game's content.
     """
-    try:
-        content = json.loads(content_text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"game content is not JSON: {error!s:.120}") from error
-    return Game(validate_content(content, "game content"), syntax)
+    return _GAMES.of_text(content_text, syntax)
 
 
 def write_snapshot(world: World, story: list[Any], past: tuple[str, ...], steps: int) -> str:

@@ -16,7 +16,7 @@ from creditflow.envs.alfworld.files import content_from_fields, fields_from_file
 from creditflow.envs.alfworld.folder import find_root, game_paths
 from creditflow.envs.alfworld.generator import SPLITS, generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, shown
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, draw_index, load_panel, parse_panel_spec
 
 __all__ = ["EMBEDDED_PANEL", "FolderTasks", "GeneratedTasks", "build_task", "open_tasks"]
@@ -85,8 +85,7 @@ class GeneratedTasks:
     """
 
     def __init__(self, split: str, task_types: Sequence[str] = ()) -> None:
-        if split not in SPLITS:
-            raise unknown_name("split", split, SPLITS)
+        check_name("split", split, SPLITS)
         self.split, self.task_types = split, tuple(task_types)
         self._drawn: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
@@ -112,8 +111,9 @@ class GeneratedTasks:
             locator = next((row.locator for row in rows if row.task_id == task_id), None)
         if locator is None:
             raise UnknownTaskError(
-                f"alfworld: the generator cannot look up task {task_id!r:.60}. Use a panel (panel='{EMBEDDED_PANEL}:train'), "
-                "repeat the seed that drew it (reset(seed=…)), or give its content: reset(options={'task': content})"
+                f"alfworld: the generator cannot look up task {shown(task_id)}. Give its payload too "
+                "(env.unwrapped.task.content, or the task of its group in a log): reset(options={'task_id': …, 'task': "
+                f"payload}}), repeat the seed that drew it (reset(seed=…)), or use a panel (panel='{EMBEDDED_PANEL}:train')"
             )
         return build_task(locator)
 
@@ -164,7 +164,7 @@ class FolderTasks:
         if task_id not in self._ids:
             raise UnknownTaskError(
                 f"alfworld: none of the {len(self.paths)} games from {self.paths[0].parent.parent.parent} has the id "
-                f"{task_id!r:.60}; choose its split, or give its content: reset(options={{'task': …}})"
+                f"{shown(task_id)}; choose its split, or give its content too: reset(options={{'task_id': …, 'task': …}})"
             )
         return self._task(self._ids[task_id])
 
@@ -213,6 +213,8 @@ def open_tasks(
     """
     kinds = _checked_types(task_types)
     if game is not None:
+        if not isinstance(game, str | Mapping):
+            raise ConfigError(f"game must be a path, a file's fields or a game's content, got {shown(game)}")
         if (panel, data_path, split, task_types) != (None, None, None, None):
             raise ConfigError("game names one game: leave panel, data_path, split and task_types out")
         task = build_task(game)
@@ -220,6 +222,8 @@ def open_tasks(
     if panel is not None:
         if split is not None or task_types is not None:
             raise ConfigError("panel is written NAME:SPLIT; leave split and task_types out")
+        if not isinstance(panel, str):
+            raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(panel)}")
         return _panel_tasks(panel, None if data_path is None else find_root(data_path))
     split = "train" if split is None else split
     if data_path is not None:
@@ -242,9 +246,8 @@ def _folder_tasks(root: Path, paths: tuple[Path, ...]) -> FolderTasks:
 def _checked_types(task_types: Sequence[str] | None) -> tuple[str, ...]:
     if task_types is None:
         return ()
-    if isinstance(task_types, str) or not task_types:
-        raise ConfigError(f"task_types must be a non-empty list of names, got {task_types!r:.80}")
+    if isinstance(task_types, str) or not isinstance(task_types, Sequence) or not task_types:
+        raise ConfigError(f"task_types must be a non-empty list of names, got {shown(task_types)}")
     for name in task_types:
-        if name not in TASK_TYPES:
-            raise unknown_name("task type", str(name), TASK_TYPES)
+        check_name("task type", name, TASK_TYPES)
     return tuple(task_types)

@@ -126,7 +126,7 @@ class TextWorldBackend:
 
     def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:
         """Begin a game, from its own file if it has one, else from an exported one."""
-        if game is self._game:
+        if self._game is not None and game.same_as(self._game):
             self._intro = self.engine.restart()
         else:
             self._intro = self.engine.start(game_fields(game) if fields is None else fields)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError, LevelError
+from creditflow.envs.paths import checked_path
 from creditflow.envs.reading.limits import MAX_LEVELS_FILE
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, EDGE, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets
@@ -133,8 +134,9 @@ def read_levels(path: str | Path) -> list[Level]:
 
     Raises:
         LevelError: unreadable, too large, or malformed; names file, line and what was expected.
+        ConfigError: ``path`` is no path.
     """
-    path = Path(path)
+    path = checked_path("levels", path)
     if path.is_dir():
         names = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
         if not names:

@@ -58,7 +58,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         ad_chance: of each of them to appear.
         tagger: "rules" or "spacy": what names the nouns of a product for the reward.
 
-    Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if the task was given by content),
+    Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if it is none of the stock's goals),
     ``solvable``, and the parts of the score, zero before the purchase: ``r_type``, ``r_att``, ``w_att``, ``r_option``,
     ``w_option``, ``r_price``, ``w_price``, ``query_match``, ``category_match``, ``title_score``. ``success`` is a score
     of exactly 1.
@@ -128,11 +128,9 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     # -- AgentEnv -----------------------------------------------------------------------------------------------------
     def _start(self, task: Task) -> None:
-        self._goal_index = self.goal_tasks.number_of(task.task_id)
-        session = str(self._goal_index) if self._goal_index >= 0 else "task"
-        goals = self.stock.goals
-        goal = goals[self._goal_index] if self._goal_index >= 0 else goal_from_content(task.content, self.stock)
-        self._shop = self._shop_for(goal, session)
+        goal = goal_from_content(task.content, self.stock)
+        self._goal_index = self.stock.number_of(goal)
+        self._shop = self._shop_for(goal, str(self._goal_index) if self._goal_index >= 0 else "task")
         self._solvable = solvable(self.stock.catalogue, self._shop.goal)
         self._noise = str(self.np_random.bit_generator.random_raw()) if self.preset.ads else ""
         self._place(INDEX, ())

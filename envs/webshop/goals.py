@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from itertools import product as combinations
 from typing import Any
@@ -69,6 +69,10 @@ class Goal:
     def option_values(self) -> tuple[str, ...]:
         """The wanted values, without their groups' names."""
         return tuple(option if isinstance(option, str) else option[1] for option in self.options)
+
+    def asks_as(self, other: Goal) -> bool:
+        """Whether the other asks for the same; how often each is drawn (``weight``) is no part of it."""
+        return replace(self, weight=0.0) == replace(other, weight=0.0)
 
 
 def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from creditflow.envs.errors import MissingExtraError, unknown_name
+from creditflow.envs.errors import MissingExtraError, check_name
 
 __all__ = ["Tagger", "named_tagger", "rule_tagger", "spacy_tagger"]
 
@@ -74,7 +74,6 @@ def spacy_tagger(model: str = "en_core_web_sm") -> Tagger:
     return nouns
 
 
-@lru_cache(maxsize=4)
 def named_tagger(name: str) -> Tagger:
     """The tagger "rules" or "spacy".
 
@@ -82,8 +81,10 @@ def named_tagger(name: str) -> Tagger:
         ConfigError: another name.
         MissingExtraError: spaCy or its model is not installed.
     """
-    if name == "rules":
-        return rule_tagger
-    if name == "spacy":
-        return spacy_tagger()
-    raise unknown_name("tagger", name, ("rules", "spacy"))
+    check_name("tagger", name, ("rules", "spacy"))
+    return rule_tagger if name == "rules" else _spacy()
+
+
+@lru_cache(maxsize=1)
+def _spacy() -> Tagger:
+    return spacy_tagger()

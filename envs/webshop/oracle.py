@@ -15,7 +15,7 @@ from typing import Final
 
 from creditflow.envs.webshop.actions import ShopAction, parse_action
 from creditflow.envs.webshop.listing import listed_actions
-from creditflow.envs.webshop.planning import EXACT_LIMIT, GoalPlan, find_product
+from creditflow.envs.webshop.planning import EXACT_LIMIT, GoalPlan, find_product, steps_by_search
 from creditflow.envs.webshop.shop import PAGE_SIZE, Shop, ShopState, page_kind
 
 __all__ = ["GoalOracle", "ShopOracle"]
@@ -35,19 +35,17 @@ class GoalOracle:
         """Best reachable score, within ``steps_left`` steps when given."""
         if state.page == "done":
             return self.shop.purchase(state).score
-        if self.distance(state) <= (math.inf if steps_left is None else steps_left):
+        budget = math.inf if steps_left is None else steps_left
+        distance = self.distance(state)
+        if math.isfinite(distance) and distance <= budget:
             return 1.0
-        budget = 64 if steps_left is None else steps_left
-        best = 0.0
+        best = self.plan.best(budget)  # through a search
         for asin, steps in self._near(state):
-            clicks = budget - steps - 1
             chosen = dict(state.options) if asin == state.asin else {}
-            if clicks >= 0:
-                product = self.shop.catalogue.product(asin)
-                costs = self.plan.costs(product, chosen).items()
-                best = max(best, *(self.plan.score(product, met) for met, cost in costs if cost <= clicks))
-        if budget >= 3:  # search, open, buy
-            best = max(best, self.plan.best(budget - 3))
+            product = self.shop.catalogue.product(asin)
+            for met, cost in self.plan.costs(product, chosen).items():
+                if steps + cost + 1 <= budget:
+                    best = max(best, self.plan.score(product, met))
         return best
 
     def distance(self, state: ShopState) -> float:
@@ -55,20 +53,13 @@ class GoalOracle:
         if state.page == "done":
             return 0.0 if self.shop.purchase(state).score == 1.0 else math.inf
         best = math.inf
-        perfect = self.plan.perfect()
-        if state.asin and state.options:
-            for asin, steps in self._near(state):
-                if asin == state.asin:
-                    clicks = self.plan.clicks_to_perfect(self.shop.product(state), dict(state.options))
-                    best = steps + clicks + 1 if clicks >= 0 else best
         for asin, steps in self._near(state):
-            if asin in perfect and not (asin == state.asin and state.options):
-                best = min(best, steps + perfect[asin] + 1)
-        for asin, clicks in perfect.items():
+            clicks = self.plan.clicks_from(asin, dict(state.options) if asin == state.asin else {})
+            if clicks >= 0:
+                best = min(best, steps + clicks + 1)
+        for asin, clicks in self.plan.perfect().items():
             if clicks + 3 < best:
-                _, page = find_product(self.shop.catalogue, asin)
-                if page:
-                    best = min(best, 2 + (page - 1) + clicks + 1)
+                best = min(best, steps_by_search(self.shop.catalogue, asin) + clicks)
         return float(best)
 
     def _near(self, state: ShopState) -> Iterator[tuple[str, int]]:
@@ -96,8 +87,8 @@ class GoalOracle:
         """A search for the product that a shortest way through a search would buy, the goal's own if it is one."""
         perfect, own = self.plan.perfect(), self.shop.goal.asin
         for asin in sorted(perfect, key=lambda asin: (asin != own, asin)):
-            query, page = find_product(self.shop.catalogue, asin)
-            if page and 2 + page - 1 + perfect[asin] + 1 == distance:
+            query, _ = find_product(self.shop.catalogue, asin)
+            if steps_by_search(self.shop.catalogue, asin) + perfect[asin] == distance:
                 yield str(ShopAction("search", query))
                 return
 

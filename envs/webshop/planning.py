@@ -6,6 +6,7 @@ choice is found by going through the option groups once and keeping, for every s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -20,9 +21,10 @@ from creditflow.envs.webshop.products import Product
 from creditflow.envs.webshop.reward import attributes_met, option_met, type_factor
 from creditflow.envs.webshop.shop import PAGE_SIZE, SUB_PAGES, Shop
 
-__all__ = ["EXACT_LIMIT", "GoalPlan", "click_costs", "find_product"]
+__all__ = ["EXACT_LIMIT", "GoalPlan", "click_costs", "find_product", "steps_by_search"]
 
 EXACT_LIMIT: Final = 20_000  # larger catalogues are not searched through for other products that fit
+LEAST_STEPS: Final = 3  # search, open, buy
 _NOT_OPTIONS: Final = {"buy now", "back to search", "next >", "< prev", "search", *SUB_PAGES}
 
 
@@ -46,6 +48,12 @@ def find_product(catalogue: Catalogue, asin: str) -> tuple[str, int]:
         if best_page == 1:
             break
     return best, best_page
+
+
+def steps_by_search(catalogue: Catalogue, asin: str) -> float:
+    """Fewest steps to the product's purchase without choices, through a search for it; inf if no search lists it."""
+    _, page = find_product(catalogue, asin)
+    return 1 + (page - 1) + 1 + 1 if page else math.inf  # search, turn pages, open, buy
 
 
 def click_costs(groups: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
@@ -87,7 +95,7 @@ class GoalPlan:
         self._covers: dict[str, int] = {}
         self._fresh: dict[str, dict[int, int]] = {}
         self._perfect: dict[str, int] | None = None
-        self._best: list[tuple[float, str]] | None = None
+        self._best: dict[int, float] | None = None
 
     # -- one product --------------------------------------------------------------------------------------------------
     def _base_of(self, product: Product) -> tuple[int, bool, float]:
@@ -148,6 +156,14 @@ class GoalPlan:
             return -1
         return self.costs(product, chosen).get(everything, -1)
 
+    def clicks_from(self, asin: str, chosen: Mapping[str, str]) -> int:
+        """``clicks_to_perfect`` of a product by id, whether or not it is among those looked through."""
+        if not chosen and asin in self.perfect():
+            return self.perfect()[asin]
+        if not chosen and self.exact:
+            return -1
+        return self.clicks_to_perfect(self.catalogue.product(asin), chosen)
+
     # -- all products -------------------------------------------------------------------------------------------------
     def rows(self) -> tuple[int, ...]:
         """The products looked through: all, or in a large catalogue those collected under the goal's query."""
@@ -181,25 +197,31 @@ class GoalPlan:
             self._perfect = dict(sorted(found.items()))
         return self._perfect
 
-    def best(self, clicks: int) -> float:
-        """Best score of any product bought with at most so many option clicks."""
+    def best(self, steps: float) -> float:
+        """Best score of any product that some search lists, bought within so many steps, the search included."""
         if self._best is None:
             self._best = self._scan()
-        return self._best[min(clicks, len(self._best) - 1)][0]
+        return _within(self._best, steps)
 
-    def _scan(self) -> list[tuple[float, str]]:
-        """(best score, product) by number of clicks, 0 to the number of wanted options."""
+    def _scan(self) -> dict[int, float]:
+        """Number of steps -> the best score it buys through a search; numbers that buy no more than fewer are left out."""
         rows, store = self.rows(), self.catalogue.store
         cheap = np.array([store.price(row) <= self.goal.price_cap for row in rows])
         bound = (self._met(rows) + len(self.goal.options) + cheap) / self._total
-        best = [(0.0, "")] * (len(self.goal.options) + 1)
+        best: dict[int, float] = {}
         for place in np.argsort(-bound, kind="stable"):
-            if bound[place] <= best[0][0]:
+            if bound[place] <= best.get(LEAST_STEPS, 0.0):
                 break
             product = self.catalogue.product(store.asin(rows[place]))
-            for met, clicks in self.costs(product, {}).items():
-                score = self.score(product, met)
-                for k in range(clicks, len(best)):
-                    if score > best[k][0]:
-                        best[k] = (score, product.asin)
+            scores = [(clicks, self.score(product, met)) for met, clicks in self.costs(product, {}).items()]
+            if all(score <= _within(best, LEAST_STEPS + clicks) for clicks, score in scores):
+                continue  # no better even on a first results page
+            begin = steps_by_search(self.catalogue, product.asin)
+            for clicks, score in scores:
+                if math.isfinite(begin) and score > _within(best, begin + clicks):
+                    best[int(begin) + clicks] = score
         return best
+
+
+def _within(best: Mapping[int, float], steps: float) -> float:
+    return max((score for needed, score in best.items() if needed <= steps), default=0.0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, check_name
 
 __all__ = ["PRESETS", "ObservationMode", "Preset", "RewardMode", "TextKey", "resolve_preset"]
 
@@ -61,8 +61,7 @@ class Preset:
         """
         if split == "all":
             return slice(0, None)
-        if split not in self.splits:
-            raise unknown_name("split of this preset", split, [*self.splits, "all"])
+        check_name("split of this preset", split, [*self.splits, "all"])
         return slice(*self.splits[split])
 
 
@@ -85,13 +84,10 @@ def resolve_preset(name: str, **overrides: Any) -> Preset:
     Raises:
         ConfigError: unknown preset, or an override outside its range.
     """
-    if name not in PRESETS:
-        raise unknown_name("WebShop preset", name, PRESETS)
+    check_name("WebShop preset", name, PRESETS)
     preset = replace(PRESETS[name], **{key: value for key, value in overrides.items() if value is not None})
-    if preset.obs_mode not in OBSERVATION_MODES:
-        raise unknown_name("obs_mode", str(preset.obs_mode), OBSERVATION_MODES)
-    if preset.reward not in REWARD_MODES:
-        raise unknown_name("reward", str(preset.reward), REWARD_MODES)
+    check_name("obs_mode", preset.obs_mode, OBSERVATION_MODES)
+    check_name("reward", preset.reward, REWARD_MODES)
     if type(preset.ads) is not int or not 0 <= preset.ads <= 100:
         raise ConfigError(f"ads must be an integer from 0 to 100, got {preset.ads!r}")
     if type(preset.ad_chance) not in (int, float) or not 0 <= preset.ad_chance <= 1:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, check_name, shown
+from creditflow.envs.paths import checked_path
 from creditflow.envs.sealed_folder import is_sealed
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.envs.webshop.catalogue import Catalogue
@@ -44,9 +45,15 @@ def solvable(catalogue: Catalogue, goal: Goal) -> bool:
 
 
 @lru_cache(maxsize=16)
+def _split_goals(spec: str) -> tuple[int, ...]:
+    return tuple(row.locator["goal"] for row in parse_panel_spec("webshop", spec))
+
+
 def _panel_goals(spec: str) -> tuple[int, ...]:
     """The goal numbers of "<panel>:<split>"."""
-    return tuple(row.locator["goal"] for row in parse_panel_spec("webshop", spec))
+    if not isinstance(spec, str):
+        raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(spec)}")
+    return _split_goals(spec)
 
 
 @lru_cache(maxsize=4)
@@ -83,16 +90,19 @@ def open_tasks(
                 f"panel='{DEFAULT_PANEL}' or another panel and split"
             )
         stock = embedded_stock()
-        return GoalTasks(stock, _panel_goals(panel or DEFAULT_PANEL))
+        return GoalTasks(stock, _panel_goals(DEFAULT_PANEL if panel is None else panel))
     if panel is not None:
         raise ConfigError("panel and data exclude each other")
-    if goals not in ("synthetic", "human"):
-        raise ConfigError(f"goals must be 'synthetic' or 'human', got {goals!r}")
+    check_name("kind of goals", goals, ("synthetic", "human"))
+    if type(seed) is not int or (num_products is not None and (type(num_products) is not int or num_products < 1)):
+        raise ConfigError(
+            f"seed must be an integer, num_products a positive one or None, got {shown(seed)} and {shown(num_products)}"
+        )
     if isinstance(data, Stock):
         stock = data
     else:
         goal_seed = seed if preset.goal_seed is None else preset.goal_seed
-        stock = open_stock(str(Path(data).resolve()), goals, seed, goal_seed, num_products)
+        stock = open_stock(str(checked_path("data", data).resolve()), goals, seed, goal_seed, num_products)
     numbers: Sequence[int] = range(len(stock.goals))[preset.goal_range(split)]
     if solvable_only:
         numbers = [number for number in numbers if solvable(stock.catalogue, stock.goals[number])]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
@@ -31,6 +32,15 @@ __all__ = ["GoalKind", "ShopFiles", "Stock", "find_files", "load_stock"]
 GoalKind = Literal["synthetic", "human"]
 
 
+@runtime_checkable
+class ListedByProduct(Protocol):
+    """Goals that know their numbers by product, without being read through."""
+
+    def of_product(self, asin: str) -> Sequence[int]:
+        """Numbers of the goals made from a product, ascending."""
+        ...
+
+
 @dataclass(frozen=True)
 class Stock:
     """A catalogue with its goals, shared by every environment over it.
@@ -44,6 +54,22 @@ class Stock:
     catalogue: Catalogue
     goals: Sequence[Goal]
     report: LoadReport = field(default_factory=LoadReport)
+
+    def number_of(self, goal: Goal) -> int:
+        """The number of the first goal that asks for the same; -1 if none does. No goal but the product's is looked at."""
+        numbers = (
+            self.goals.of_product(goal.asin)
+            if isinstance(self.goals, ListedByProduct)
+            else self._by_product.get(goal.asin, ())
+        )
+        return next((number for number in numbers if self.goals[number].asks_as(goal)), -1)
+
+    @cached_property
+    def _by_product(self) -> dict[str, list[int]]:
+        numbers: dict[str, list[int]] = {}
+        for number, goal in enumerate(self.goals):
+            numbers.setdefault(goal.asin, []).append(number)
+        return numbers
 
 
 @dataclass(frozen=True)

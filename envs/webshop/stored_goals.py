@@ -6,6 +6,7 @@ Synthetic goals are numbered product by product; a number is split into the prod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -76,6 +77,22 @@ class StoredGoals(Sequence[Goal]):
             choices = [values for _, values in sorted(product.options)]
             values = _combination(choices, number - int(self._starts[place]))
             return synthetic_goal(product, extra, values, cap, float(self._weights[place]))
+
+    def of_product(self, asin: str) -> Sequence[int]:
+        """Numbers of the goals made from a product, ascending."""
+        row = self._products.row(asin)
+        if row is None:
+            return ()
+        places = np.flatnonzero(np.asarray(self._rows) == row)
+        own = [self._places[self._starts[place] : self._starts[place + 1]] for place in places.tolist()]
+        return sorted(int(number) for part in own for number in part)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int32]:
+        """int32 (N,): where the shuffle put each goal."""
+        places = np.empty(len(self._order), np.int32)
+        places[self._order] = np.arange(len(self._order), dtype=np.int32)
+        return places
 
 
 def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:

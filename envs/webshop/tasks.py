@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown
 from creditflow.envs.tasks import Task, content_id, draw_index
 from creditflow.envs.webshop.goals import Goal
 from creditflow.envs.webshop.stock import Stock
 
 __all__ = ["GoalTasks", "goal_content", "goal_from_content"]
 
+MAX_PRICE: Final = 1e15  # beyond it dollars and cents are no exact floats
 _KEYS: Final = {"catalogue", "asin", "instruction", "attributes", "price_cap", "options"}
 
 
@@ -36,6 +37,10 @@ def _strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+def _is_price(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= MAX_PRICE
+
+
 def goal_from_content(content: Any, stock: Stock) -> Goal:
     """The goal of a content.
 
@@ -50,7 +55,7 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
         isinstance(content["asin"], str)
         and isinstance(content["instruction"], str)
         and _strings(content["attributes"])
-        and type(content["price_cap"]) in (int, float)
+        and _is_price(content["price_cap"])
         and (named or _strings(options))
     ):
         raise DataError(f"webshop: a task's content has a value of the wrong type: {content!r:.300}")
@@ -89,7 +94,7 @@ class GoalTasks:
         if not len(numbers):
             raise ConfigError(f"webshop: no goal is left of {len(stock.goals)}; choose another split or filter")
         self.stock, self.numbers = stock, numbers
-        self._known: dict[str, int] = {}  # ids made so far -> goal number
+        self._known: dict[str, int] = {}  # ids of this source made so far -> goal number
         self._all_known = False
 
     def task(self, number: int) -> Task:
@@ -98,10 +103,6 @@ class GoalTasks:
         task_id = content_id("webshop1", content)
         self._known[task_id] = number
         return Task(task_id, task_id, content)
-
-    def number_of(self, task_id: str) -> int:
-        """The goal's number if this source made the task, else -1."""
-        return self._known.get(task_id, -1)
 
     def draw(self, rng: np.random.Generator) -> Task:
         """A uniformly drawn goal."""
@@ -116,13 +117,13 @@ class GoalTasks:
         if task_id not in self._known and not self._all_known:
             self.task_ids()
             self._all_known = True
-        number = self.number_of(task_id)
-        if number < 0:
+        if task_id not in self._known:
             raise UnknownTaskError(
-                f"webshop: task {task_id!r} is not among the {len(self.numbers)} goals of this source; open the "
-                "environment with the data, goals, seed and split it comes from"
+                f"webshop: task {shown(task_id)} is not among the {len(self.numbers)} goals of this source; open the "
+                "environment with the data, goals, seed and split it comes from, or give its content too: "
+                "reset(options={'task_id': …, 'task': …})"
             )
-        return self.task(number)
+        return self.task(self._known[task_id])
 
     def from_content(self, content: Any) -> Task:
         """The task of a content, or of ``{"goal": number}``, the goal's number in the whole list.

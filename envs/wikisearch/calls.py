@@ -87,13 +87,13 @@ def parse_plain(text: str) -> Parse:
 
 
 def parse_tags(text: str) -> Parse:
-    """The first ``<search>``, ``<answer>`` or ``<access>`` block; what comes later is ignored, as in Search-R1."""
+    """The first ``<search>``, ``<answer>`` or ``<access>`` block, stripped; what comes later is ignored, as in Search-R1."""
     block = _TAG_CALL.search(text)
     if block is None:
         return Parse(None, "no call found: put a query between <search> and </search>, or an answer between <answer> "
                      "and </answer>")  # fmt: skip
     tool = "visit" if block.group(1) == "access" else _tool(block.group(1))
-    return Parse(Call(tool, (block.group(2),)), "", _THINK.sub(" ", text[: block.start()]).strip())
+    return Parse(Call(tool, (block.group(2).strip(),)), "", _THINK.sub(" ", text[: block.start()]).strip())
 
 
 def parse_tool_call(text: str) -> Parse:

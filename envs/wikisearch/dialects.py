@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import check_name
 from creditflow.envs.wikisearch.calls import Call, Parse, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.envs.wikisearch.retrieval import Passage
@@ -257,6 +257,5 @@ def dialect(name: str) -> Dialect:
     Raises:
         ConfigError: no such dialect.
     """
-    if name not in DIALECTS:
-        raise unknown_name("dialect", name, DIALECTS)
+    check_name("dialect", name, DIALECTS)
     return DIALECTS[name]

@@ -169,13 +169,25 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         if action.tool != "answer" and not self._tools_left():
             reason = f"no {action.tool} any more: {self._spent()}; give your answer"
         elif action.tool == "visit":
-            self._opened = self.library.retriever.visit(action.items, action.goal or self._asked().text)
+            self._opened = self._pages_of(action)
             unknown = [name for name, page in zip(action.items, self._opened, strict=True) if page is None]
             if unknown:
                 reason = f"no page is called {unknown[0][:80]!r}; visit a title or id from the results"
         if reason:
             self._refused(reason)
         return reason
+
+    def _pages_of(self, action: Call) -> list[tuple[Passage, ...] | None]:
+        """What a visit shows; of pages that a server cannot open, the passages that this episode has seen.
+
+        Not those that this process has seen: a snapshot that goes on elsewhere must show the same.
+        """
+        opened = self.library.retriever.visit(action.items, action.goal or self._asked().text)
+        if self.library.local is not None:
+            return opened
+        seen = self._evidence.values()
+        known = [tuple(p for p in seen if name in (p.id, p.page, p.title)) for name in action.items]
+        return [page if page is not None else found or None for page, found in zip(opened, known, strict=True)]
 
     def _apply(self, action: Call) -> Outcome:
         if action.tool == "answer":
@@ -380,4 +392,4 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def render(self) -> str | None:
         """The present observation."""
-        return self._observe() if self.render_mode == "ansi" else None
+        return self._observe() if self.render_mode == "ansi" and self._asked() else None

@@ -62,7 +62,7 @@ class _Oracle:
         if known.answer is not None:
             return self._limits.grade(known).score
         distance = self.distance(state)
-        return float(distance < math.inf and (steps_left is None or distance <= steps_left))
+        return float(math.isfinite(distance) and (steps_left is None or distance <= steps_left))
 
     def distance(self, state: str) -> float:
         """Fewest steps to the right answer, the answer included; 0.0 after it, infinity if out of reach."""
@@ -70,7 +70,11 @@ class _Oracle:
         if known.answer is not None:
             return 0.0 if self._limits.grade(known).right else math.inf
         calls, _ = self._calls(known)
-        return calls + 1.0 if calls <= self._limits.calls_left(known) else math.inf
+        return calls + 1.0 if self._within(calls, known) else math.inf
+
+    def _within(self, calls: float, state: State) -> bool:
+        """Whether so many tool calls exist and are still allowed."""
+        return math.isfinite(calls) and calls <= self._limits.calls_left(state)
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
         """Texts of the calls that begin a shortest way, sorted, in the environment's dialect."""
@@ -78,7 +82,7 @@ class _Oracle:
         if known.answer is not None:
             return ()
         calls, best = self._calls(known)
-        if calls > self._limits.calls_left(known):
+        if not self._within(calls, known):
             return ()
         if calls == 0:
             best = [Call("answer", known.question.answers[:1])]

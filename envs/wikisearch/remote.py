@@ -75,17 +75,11 @@ class HttpRetriever:
         return [[self._hit(row) for row in rows[:k]] for rows in lists]
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:  # noqa: ARG002 - pages come whole
-        """The page of each URL, as one passage; without an access end point the known passages of the page."""
+        """The page of each URL, as one passage; None without an access end point: such a server opens no pages."""
         if self._dialect == "asearcher":
             pages = self._list(self._client.post("/access", {"urls": list(ids)}), len(ids))
             return [None if page is None else (self._document(page),) for page in pages]
-        with self._lock:
-            known = list(self._known.values())
-        pages_known = []
-        for name in ids:
-            found = tuple(p for p in known if name in (p.id, p.page, p.title))
-            pages_known.append(found or None)
-        return pages_known
+        return [None] * len(ids)
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
         """Passages this process has seen."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import check_name
 
 __all__ = ["METRICS", "exact_match", "metric", "normalise_answer", "set_f1", "sub_match", "token_f1"]
 
@@ -87,6 +87,5 @@ def metric(name: str) -> Callable[[str, Iterable[str]], float]:
     Raises:
         ConfigError: no such metric.
     """
-    if name not in METRICS:
-        raise unknown_name("answer metric", name, METRICS)
+    check_name("answer metric", name, METRICS)
     return METRICS[name]

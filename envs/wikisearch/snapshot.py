@@ -19,6 +19,7 @@ __all__ = ["Shown", "State", "read_state", "write_state"]
 
 FORMAT: Final = "wikisearch/1"
 MAX_CHARS: Final = 50_000_000
+CACHED_CHARS: Final = 100_000  # longer snapshots, of search servers, are read anew, so that the cache stays small
 MOST: Final = 100_000
 _KEYS: Final = {"format", "question", "steps", "calls", "tokens", "evidence", "shown", "answer", "documents"}
 
@@ -76,7 +77,6 @@ def _question_text(question: Question) -> str:
     return json.dumps(question.to_json(), separators=(",", ":"))
 
 
-@lru_cache(maxsize=256)
 def read_state(text: str) -> State:
     """The state in a snapshot.
 
@@ -84,7 +84,14 @@ def read_state(text: str) -> State:
         DataError: not a snapshot of this environment.
     """
     if not isinstance(text, str) or len(text) > MAX_CHARS:
-        raise DataError(f"a WikiSearch snapshot is a JSON text, got {type(text).__name__}")
+        raise DataError(
+            f"a WikiSearch snapshot is a JSON text of at most {MAX_CHARS} characters, got {type(text).__name__}"
+        )
+    return _read(text) if len(text) <= CACHED_CHARS else _read.__wrapped__(text)
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> State:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

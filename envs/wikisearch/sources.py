@@ -8,7 +8,7 @@ from functools import lru_cache
 from inspect import signature
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, shown, unknown_name
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
@@ -27,6 +27,7 @@ __all__ = ["DEFAULT_PANEL", "Library", "open_library", "world_rows"]
 
 DEFAULT_PANEL: Final = "standard-v1:train"
 DEFAULT_QUESTIONS: Final = 1_000
+MOST_SEEDS: Final = 2**64
 MOST_NAMES: Final = 100_000  # larger corpora are not read through for their titles
 
 
@@ -165,12 +166,14 @@ def _engine(options: dict[str, Any]) -> Retriever:
 
 
 def _from_world(options: Mapping[str, int]) -> Library:
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"world must be a mapping such as {{'articles': 1000}}, got {shown(options)}")
     known = {"articles": DEFAULT_ARTICLES, "questions": DEFAULT_QUESTIONS, "seed": DEFAULT_SEED}
     if unknown := set(options) - set(known):
-        raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(unknown))}")
+        raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(map(str, unknown)))}")
     chosen = {**known, **options}
-    if not all(type(value) is int and value >= 0 for value in chosen.values()) or not chosen["questions"]:
-        raise ConfigError(f"the options of a world are positive integers, got {dict(options)!r:.100}")
+    if not all(type(value) is int and 0 <= value < MOST_SEEDS for value in chosen.values()) or not chosen["questions"]:
+        raise ConfigError(f"the options of a world are positive integers below 2**64, got {shown(dict(options), 100)}")
     rows = world_rows(chosen["seed"], chosen["articles"], chosen["questions"])
     return _embedded(rows, encyclopedia(chosen["seed"], chosen["articles"]))
 

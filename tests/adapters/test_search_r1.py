@@ -41,6 +41,22 @@ def test_turns_have_states_thoughts_queries_and_documents(tmp_path):
     assert {group.task["documents"][name]["title"] for name in first.doc_ids} == {"Nile", "Rhine"}
 
 
+@pytest.mark.parametrize(("before", "after"), [(" ", " "), ("\n\t", ""), ("", "  \n"), ("\u00a0", "\u2003")])
+def test_space_around_queries_and_answers_is_not_theirs(tmp_path, before, after):
+    """As in the released code, which strips what stands between the tags."""
+    spaced = RESPONSE
+    for text in ("Nile", "river Nile", "The Nile"):
+        spaced = spaced.replace(f">{text}<", f">{before}{text}{after}<")
+    assert spaced != RESPONSE
+    plain, read = (
+        read_search_r1(written(tmp_path, {**ROW, "response": response})).groups[0].trajectories[0]
+        for response in (RESPONSE, spaced)
+    )
+    assert [(turn.queries, turn.action, turn.state_key) for turn in read.turns] == [
+        (turn.queries, turn.action, turn.state_key) for turn in plain.turns
+    ]
+
+
 def test_text_keys_are_the_last_retrieved_text(tmp_path):
     (group,) = read_search_r1(written(tmp_path, ROW)).groups
     first, again, answer = group.trajectories[0].turns

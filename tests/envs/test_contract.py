@@ -53,8 +53,6 @@ def test_unknown_reset_options_are_refused(name):
     env = creditflow.make(name)
     with pytest.raises(ConfigError, match="task_idd"):
         env.reset(options={"task_idd": "x"})
-    with pytest.raises(ConfigError, match="both"):
-        env.reset(options={"task_id": "x", "task": {}})
 
 
 def test_the_agent_checker_names_the_broken_rule():

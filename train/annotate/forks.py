@@ -29,7 +29,7 @@ class ForksAnnotator:
     Each is the mean score of K continuations; the states before turn t + 1 and after turn t share theirs.
 
     Args:
-        make_env: makes the environment of the log; its task source must hold the log's tasks.
+        make_env: makes the environment of the log.
         agent: who continues.
         continuations: K ≥ 2.
         seed: of the continuations; each trajectory draws from its own generator.
@@ -87,9 +87,10 @@ class ForksAnnotator:
                 continuations=self._k,
                 turns=range(first, len(turns)),
                 seed=member_chance(own),
+                task=group.task,
             )
         except DataError as error:
-            raise AnnotationError(f"trajectory {own.trajectory_id!r}: {error}") from error
+            raise AnnotationError(str(error)) from error
         values = np.append(forks.before[first:].mean(axis=1), forks.after[-1].mean())
         return Notes(boundaries("fork.value", values) | {"fork.q": values[1:]})
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, TrajectoryError
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.groups import Group
@@ -122,9 +122,7 @@ def audit(groups: Sequence[Group]) -> Audit:
     score = np.concatenate([a.score for a in arrays])
     won = np.concatenate([a.success for a in arrays])
     tied = np.array([np.ptp(a.score) == 0.0 for a in arrays])
-    textual = all(turn.text_key for group in groups for turn in group.turns) and all(
-        m.final_text_key for group in groups for m in group.trajectories
-    )
+    textual = all(map(_has_texts, groups))
     state = _keys(groups, "state")
     text = _keys(groups, "text") if textual else None
     aliased, fragmented = _mismatch(groups) if textual else (float("nan"), float("nan"))
@@ -231,6 +229,14 @@ def _differs(label: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.b
     _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
     different: NDArray[np.bool_] = value != value[first][inverse]
     return different
+
+
+def _has_texts(group: Group) -> bool:
+    try:
+        group.states("text")
+    except TrajectoryError:
+        return False
+    return True
 
 
 def _mismatch(groups: Sequence[Group]) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import shown
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.information_gain import (
@@ -26,6 +27,7 @@ from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn
+from creditflow.wrappers.task_documents import search_payload_problem
 
 __all__ = ["StepSearch"]
 
@@ -194,11 +196,13 @@ def _golden(task: Mapping[str, Any]) -> list[str]:
 
 def _missing(group: Group) -> str:
     """What the payload should hold and does not; "" if nothing."""
+    if problem := search_payload_problem(group.task):
+        return problem
     documents = group.task["documents"]
     if not group.task["supporting"]:
         return "the task has no golden passages ('supporting' is empty)"
     if not _golden(group.task):
-        return f"'documents' holds no golden passage ({group.task['supporting'][0]!r:.60}, …)"
+        return f"'documents' holds no golden passage ({shown(group.task['supporting'][0])}, …)"
     unknown = next((name for turn in group.turns for name in turn.doc_ids if name not in documents), None)
     return "" if unknown is None else f"'documents' lacks the retrieved passage {unknown!r:.60}"
 

@@ -1,0 +1,31 @@
+"""Paths that users give as arguments, checked before anything is opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.errors import ConfigError, shown
+
+__all__ = ["checked_path"]
+
+
+def checked_path(name: str, value: Any) -> Path:
+    """The path in an argument.
+
+    Args:
+        name: of the argument, for the message.
+        value: a text or a ``PathLike``.
+
+    Raises:
+        ConfigError: something else, or a text that no file can be called.
+    """
+    try:
+        path = Path(value)
+        os.fsencode(path)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise ConfigError(f"{name} must be the path of a file or folder, got {shown(value)}") from error
+    if not str(value) or "\0" in str(path):
+        raise ConfigError(f"{name} must be the path of a file or folder, got {shown(value)}")
+    return path

@@ -1,0 +1,105 @@
+"""Any snapshot restores in any instance and any process, before any reset and after any number of other tasks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from any_env import SOURCES, made, walk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import creditflow
+from creditflow.envs import env_id
+from creditflow.envs.alfworld.content import validate_content
+from creditflow.envs.errors import EpisodeError
+
+USED = {source: made(source) for source in SOURCES}  # instances that have played all that earlier examples played
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@settings(max_examples=6)
+@given(seed=st.integers(0, 2**31), steps=st.integers(1, 8))
+def test_a_snapshot_goes_on_in_another_instance_and_in_the_one_that_wrote_it(source, seed, steps):
+    writer, used = made(source), USED[source]
+    for snapshot, action, outcome in [*walk(writer, seed, steps)]:
+        for reader in (writer, used, made(source)):
+            reader.set_state(snapshot)
+            assert reader.get_state() == snapshot
+            assert reader.step(action) == outcome
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_fresh_environment_restores_before_its_first_reset_with_all_wrappers_on(source):
+    name, options = SOURCES[source]
+    [*_, (snapshot, action, outcome)] = walk(made(source), 5, 3)
+    for fresh in (creditflow.make(name, **options), gym.make(f"creditflow:{env_id(name)}", **options)):
+        with pytest.raises(EpisodeError, match="reset"):
+            fresh.step(action)
+        fresh.unwrapped.set_state(snapshot)
+        assert fresh.step(action) == outcome
+
+
+def test_a_snapshot_restores_after_hundreds_of_other_houses():
+    """More tasks than any cache keeps, met in every order, by id and by snapshots of before."""
+    env = creditflow.make("alfworld", panel="standard-v1:all").unwrapped
+    ids, rng, kept = env.tasks.task_ids(), np.random.default_rng(0), []
+    for _ in range(900):
+        env.reset(options={"task_id": ids[int(rng.integers(len(ids)))]})
+        kept.append(env.get_state())
+        for snapshot in (kept[-1], kept[int(rng.integers(len(kept)))]):
+            env.set_state(snapshot)
+            assert env.get_state() == snapshot
+
+
+def test_equal_contents_in_another_order_of_keys_are_one_text():
+    """A log sorts keys, a file does not: a snapshot is the same text whichever this process met first."""
+    env = made("alfworld-generated")
+    env.reset(seed=77)
+    content = dict(env.task.content)
+    turned = {key: content[key] for key in sorted(content)}
+    turned["contain"] = dict(reversed(content["contain"].items()))
+    assert json.dumps(turned) != json.dumps(content)
+    assert json.dumps(validate_content(turned, "turned")) == json.dumps(content)
+
+
+CHILD = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from any_env import made
+for line in sys.stdin:
+    source, snapshot, action, outcome = json.loads(line)
+    env = made(source)
+    env.set_state(snapshot)
+    assert env.get_state() == snapshot, source
+    got = json.loads(json.dumps(env.step(action)))
+    assert got == outcome, (source, got, outcome)
+    print(source)
+"""
+
+
+def test_snapshots_go_on_in_another_process():
+    lines, wanted = [], []
+    for source in SOURCES:
+        for snapshot, action, outcome in [*walk(made(source), 11, 4)][1:]:
+            lines.append(json.dumps([source, snapshot, action, outcome]))
+            wanted.append(source)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, "tests"], input="\n".join(lines), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == wanted
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_no_snapshot_is_refused_by_name(source):
+    env = USED[source]
+    for junk in (None, 3, b"x", [], {}, [[]], set(), "", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ud800"):
+        with pytest.raises(creditflow.envs.CreditflowError):
+            env.set_state(junk)
+        with pytest.raises(creditflow.envs.CreditflowError):
+            env.oracle.distance(junk)

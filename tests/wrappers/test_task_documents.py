@@ -1,0 +1,51 @@
+"""Payloads of search tasks come from logs of anybody: a wrong one is a named error in every scheme and reward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from creditflow import credit
+from creditflow.envs.errors import CreditflowError
+from creditflow.envs.wikisearch.rewards import REWARDS, named_reward
+from creditflow.wrappers.credit.random_group import random_group
+from creditflow.wrappers.episode_rewards import with_reward_values
+from creditflow.wrappers.groups import Group
+
+JUNK = [
+    None, True, 3, -1, 2.5, float("nan"), "x", "", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, [{}], [{"name": 3}], [None], 10**400,
+    {"a": {"title": 1, "text": 2}}, {"d0": []}, [["a", "b"]], [["a", "b", 3]], [{"question": 3}], [{"title": "t", "text": "x"}],
+]  # fmt: skip
+KEYS = ("search_keys", "steps", "entities", "edges", "answers", "documents", "supporting", "answer_node", "text")
+
+
+@pytest.mark.parametrize("name", [name for name in credit.names() if credit.make(name).task_fields])
+def test_no_payload_raises_anything_but_a_named_error(name):
+    scheme = credit.make(name)
+    group = random_group(np.random.default_rng(0), values=scheme.needs, token_values=scheme.requires_tokens)
+    scheme.assign(group)
+    for key in KEYS:
+        for junk in JUNK:
+            try:
+                scheme.assign(Group(group.trajectories, {**group.task, key: junk}))
+            except CreditflowError as error:
+                assert str(error)
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_no_payload_stops_a_reward_with_anything_but_a_named_error(name):
+    group = random_group(np.random.default_rng(0))
+    for key in ("answers", "text"):
+        for junk in JUNK:
+            try:
+                with_reward_values(Group(group.trajectories, {"answers": ["a"], key: junk}), {name: named_reward(name)})
+            except CreditflowError as error:
+                assert str(error)
+
+
+def test_documents_given_as_a_list_are_refused_with_what_was_expected():
+    scheme = credit.make("stepsearch")
+    group = random_group(np.random.default_rng(0), values=scheme.needs, token_values=scheme.requires_tokens)
+    listed = [{"id": name, **text} for name, text in group.task["documents"].items()]
+    with pytest.raises(CreditflowError, match="'documents' must map ids"):
+        scheme.assign(Group(group.trajectories, {**group.task, "documents": listed}))
