@@ -15,6 +15,7 @@ from hashlib import blake2b
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
+from traceback import format_exception
 
 from fuzz.child import Case, Result, run_cases
 from fuzz.target import Target
@@ -50,9 +51,12 @@ def main() -> int:
     share = options.seconds * options.workers / max(len(ready), 1)
     found = 0
     with ProcessPoolExecutor(options.workers, mp_context=get_context("fork")) as pool:
-        jobs = [pool.submit(fuzz, target.name, options.seed, share, options.out) for target in ready]
+        jobs = {pool.submit(fuzz, target.name, options.seed, share, options.out): target.name for target in ready}
         for job in as_completed(jobs):
-            number, text = job.result()
+            if error := job.exception():  # a mistake of the target's own, such as samples that cannot be made
+                number, text = 1, f"{jobs[job]:28} fails itself:\n{''.join(format_exception(error))}"
+            else:
+                number, text = job.result()
             found += number
             print(text, flush=True)
     print(f"{found} findings, {time.monotonic() - began:.0f} s")

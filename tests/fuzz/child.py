@@ -172,7 +172,7 @@ def _one(target: Target, seeds: Sequence[bytes], case: Case) -> Outcome:
             target.read(data, folder)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0.0)
-    except (Exception, SlowError, SystemExit, KeyboardInterrupt) as caught:  # judged, not swallowed
+    except BaseException as caught:  # noqa: BLE001 - judged and reported, whatever it is
         error = caught
     try:
         return judge(target, error, valid=case.valid)

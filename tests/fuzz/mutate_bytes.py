@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-__all__ = ["below", "mutate_bytes", "mutate_text", "pick"]
+__all__ = ["below", "mutate_bytes", "pick"]
 
 Rng = np.random.Generator
 T = TypeVar("T")

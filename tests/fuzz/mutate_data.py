@@ -136,7 +136,7 @@ _KEY: Final = re.compile(rb'"\w+":')
 
 def _twice(rng: Rng, text: bytes) -> bytes:
     """The text with one of its keys written twice."""
-    keys = [m for m in _KEY.finditer(text[:100_000])]
+    keys = list(_KEY.finditer(text[:100_000]))
     if not keys:
         return text
     key = pick(rng, keys)

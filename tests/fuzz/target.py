@@ -15,7 +15,7 @@ from creditflow.envs.errors import CreditflowError
 
 __all__ = ["MismatchError", "Outcome", "Target", "case_rng", "judge"]
 
-LONGEST_MESSAGE: Final = 4_000  # characters; an error that repeats its input floods a terminal
+LONGEST_MESSAGE: Final = 20_000  # characters; an error that repeats its whole input floods terminals and logs
 LEAST_MESSAGE: Final = 12
 
 Mutator = Callable[[np.random.Generator, Sequence[bytes]], bytes]

@@ -62,6 +62,12 @@ def _step(form: str) -> Callable[[bytes, Path], None]:
     return read
 
 
+def _say(form: str) -> Callable[[bytes, Path], None]:
+    """The same, with whatever text the bytes are."""
+    step = _step(form)
+    return lambda data, folder: step(freeze(data.decode("utf-8", "replace").replace("@", "")), folder)
+
+
 DIALECTS = (
     "think",
     "action",
@@ -86,7 +92,7 @@ def _parse(data: bytes, _: Path) -> None:
 TARGETS = (
     *(
         Target(
-            name=f"actions/{form}", read=_step(form), mutate=mutate_recipe, cases=150, seconds=3.0, refuses=False,
+            name=f"actions/{form}", read=_step(form), mutate=mutate_recipe, cases=60, seconds=3.0, refuses=False,
             seeds=lambda _, texts=texts: [freeze(text) for text in texts],
             traps=lambda: [freeze(one) for one in WILD_ACTIONS],
         )
@@ -94,16 +100,14 @@ TARGETS = (
     ),
     *(
         Target(
-            name=f"actions/{form}-texts", read=lambda data, folder, step=_step(form): step(
-                freeze(data.decode("utf-8", "replace").replace("@", "")), folder
-            ),
-            mutate=mutate_bytes, cases=200, seconds=3.0, refuses=False, seeds=lambda _, texts=texts: [text.encode() for text in texts],
+            name=f"actions/{form}-texts", read=_say(form),
+            mutate=mutate_bytes, cases=60, seconds=3.0, refuses=False, seeds=lambda _, texts=texts: [text.encode() for text in texts],
         )
         for form, (_, _, texts) in FORMS.items()
         if form != "sokoban-discrete"
     ),
     Target(
         name="actions/dialects", read=_parse, seeds=lambda _: [text.encode() for text in ANSWERS], mutate=mutate_bytes,
-        cases=500, refuses=False, traps=lambda: [b"<think>" * 20_000, b"<action>" * 20_000, b"</action>" * 20_000, b" " * 300_000],
+        cases=200, refuses=False, traps=lambda: [b"<think>" * 20_000, b"<action>" * 20_000, b"</action>" * 20_000, b" " * 300_000],
     ),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -47,10 +48,8 @@ def _overwrites(data: bytes, folder: Path) -> None:
     out = {"plain": log, "detour": folder / "sub" / ".." / "log.jsonl", "link": folder / "link.jsonl",
            "hard": folder / "hard.jsonl"}[way]  # fmt: skip
     first, second = words.replace("LOG", str(log), 1), str(out)
-    try:
+    with contextlib.suppress(CreditflowError, argparse.ArgumentError, SystemExit):  # a refusal is what is hoped for
         command(*first.replace("LOG", second).split())
-    except (CreditflowError, argparse.ArgumentError, SystemExit):
-        pass
     if not log.exists() or log.read_bytes() != before:
         raise MismatchError(f"{words}: the input was written over")
 
@@ -61,10 +60,8 @@ def _replaces(data: bytes, folder: Path) -> None:
     log.write_text(log_text("sokoban"), encoding="ascii")
     out.write_text("something dear\n", encoding="ascii")
     words = data.decode().replace("LOG", str(log), 1).replace("LOG", str(out)).replace("OUT", str(out))
-    try:
+    with contextlib.suppress(CreditflowError, argparse.ArgumentError, SystemExit):
         command(*words.split())
-    except (CreditflowError, argparse.ArgumentError, SystemExit):
-        pass
     if out.read_text(encoding="ascii") != "something dear\n":
         raise MismatchError(f"{data.decode()}: an existing file was replaced without asking")
 
@@ -124,7 +121,7 @@ TARGETS = (
         traps=lambda: [b"", *(" ".join(one).encode() for one in OTHERS)],
     ),
     Target(
-        name="commands/resume", read=_resume, seeds=_partial, mutate=_left, cases=80, seconds=10.0, place="log.jsonl.partial",
+        name="commands/resume", read=_resume, seeds=_partial, mutate=_left, cases=30, seconds=10.0, place="log.jsonl.partial",
         traps=lambda: [b"\xff\xfe", b"caf\xc3\xa9\n", b"[" * 100_000 + b"\n", b'{"seed":' + b"9" * 5000 + b"}\n"],
     ),
 )  # fmt: skip

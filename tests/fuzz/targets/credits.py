@@ -116,6 +116,7 @@ def _rows(data: bytes, _: Path) -> None:
         isinstance(columns, dict)
         and set(columns) <= set(ROWS)
         and {"uid", "traj_uid", "anchor_obs", "rewards"} <= set(columns)
+        and all(isinstance(column, list) for column in columns.values())  # a batch has columns, whatever is in them
     ):
         stepped = StepRows(**columns).stepped()
         for scheme in ("grpo", "gigpo", "graphgpo", "grouptd"):
@@ -127,7 +128,7 @@ TARGETS = (
         name="credits/logs",
         read=_log,
         mutate=mutate_lines,
-        cases=250,
+        cases=30,
         seconds=10.0,
         seeds=lambda _: [log_text(name).encode("ascii") for name in ("sokoban", "wikisearch")],
     ),
@@ -146,8 +147,8 @@ TARGETS = (
         read=_branches,
         seeds=lambda _: [],
         mutate=_of(*LOCAL),
-        cases=40,
+        cases=16,
         traps=lambda: [f"{scheme} 1 0".encode() for scheme in LOCAL],
     ),
-    Target(name="credits/verl-rows", read=_rows, seeds=lambda _: [freeze(ROWS)], mutate=mutate_recipe, cases=500),
+    Target(name="credits/verl-rows", read=_rows, seeds=lambda _: [freeze(ROWS)], mutate=mutate_recipe, cases=120),
 )

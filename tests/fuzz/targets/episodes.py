@@ -224,21 +224,21 @@ GENERATED: dict[str, dict[str, Any]] = {
 TARGETS = (
     *(
         Target(
-            name=f"tasks/{name}", read=_reset(name), seeds=_options(name), mutate=mutate_recipe, cases=300,
+            name=f"tasks/{name}", read=_reset(name), seeds=_options(name), mutate=mutate_recipe, cases=100,
             traps=lambda: [freeze(one) for one in OPTION_TRAPS],
         )
         for name in ENVS
     ),
     *(
         Target(
-            name=f"states/{name}", read=_restore(name), seeds=_states(name), mutate=mutate_json, cases=400,
+            name=f"states/{name}", read=_restore(name), seeds=_states(name), mutate=mutate_json, cases=100,
             traps=lambda: [b"[" * 100_000, b"null", b"{}", b"9" * 5000, b'"x"'],
         )
         for name in ENVS
     ),
     *(
         Target(
-            name=f"futures/{name}", read=_journey(name, **options), seeds=_seeds, mutate=_journeys(name), cases=10,
+            name=f"futures/{name}", read=_journey(name, **options), seeds=_seeds, mutate=_journeys(name), cases=4,
             seconds=60.0, refuses=False,
             traps=lambda tasks=tasks: [freeze({"seed": 11, "before": 1, "after": 2, "tasks": tasks})],
         )

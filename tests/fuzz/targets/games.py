@@ -66,7 +66,9 @@ def _mutate_game(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
     fields = json.loads(pick(rng, samples))
     name = pick(rng, ("pddl_problem", "pddl_problem", "grammar", "pddl_domain"))
     if name == "grammar" and below(rng, 2):
-        fields[name] = spell(mutate_recipe(rng, [fields[name].encode()])).decode()
+        head, brace, rest = fields[name].partition("{")  # rules in JSON, in a frame of another language
+        rules, end, tail = (brace + rest).rpartition("}")
+        fields[name] = head + spell(mutate_recipe(rng, [(rules + end).encode()])).decode() + tail
     else:
         fields[name] = mutate_bytes(rng, [fields[name].encode()]).decode("utf-8", "replace")
     return freeze(fields)
@@ -173,16 +175,16 @@ def _read_archive(data: bytes, folder: Path) -> None:
 
 TARGETS = (
     Target(
-        name="games/levels", read=_read_levels, seeds=_levels, mutate=mutate_bytes, cases=500, place="levels.txt",
+        name="games/levels", read=_read_levels, seeds=_levels, mutate=mutate_bytes, cases=150, place="levels.txt",
         traps=lambda: [b"#" * 2_000_000, b"#\n" * 500_000, b"", b"\xff\xfe", (b"#" * 70 + b"\n") * 70, BOXOBAN * 3000,
                        b"#####\n#@  #\n#####", b"; " + b"x" * 200_000 + b"\n" + XSB],
     ),
     Target(
-        name="games/tw-pddl", read=_read_game, seeds=lambda _: [_fields()], mutate=_mutate_game, traps=_game_traps, cases=400,
+        name="games/tw-pddl", read=_read_game, seeds=lambda _: [_fields()], mutate=_mutate_game, traps=_game_traps, cases=80,
         place="game.tw-pddl",
     ),
     Target(
-        name="games/archive", read=_read_archive, seeds=_archives, mutate=_mutate_archive, traps=_archive_traps, cases=400,
+        name="games/archive", read=_read_archive, seeds=_archives, mutate=_mutate_archive, traps=_archive_traps, cases=80,
         place="games.tar", seconds=10.0,
     ),
 )  # fmt: skip

@@ -45,14 +45,14 @@ def _read(engine: str) -> Callable[[bytes, Path], None]:
 
 TARGETS = (
     Target(
-        name="indexes/bm25", read=_read("bm25"), seeds=_build("bm25"), mutate=mutate_sealed, cases=500, place="index"
+        name="indexes/bm25", read=_read("bm25"), seeds=_build("bm25"), mutate=mutate_sealed, cases=120, place="index"
     ),
     Target(
         name="indexes/tantivy",
         read=_read("tantivy"),
         seeds=_build("tantivy"),
         mutate=mutate_sealed,
-        cases=250,
+        cases=80,
         place="index",
         needs=("tantivy",),
         seconds=10.0,

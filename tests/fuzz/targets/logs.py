@@ -172,12 +172,12 @@ def _read_panel(data: bytes, folder: Path) -> None:
 
 TARGETS = (
     Target(
-        name="logs/plain", read=_read("log.jsonl"), seeds=_logs, mutate=mutate_lines, traps=_lines, cases=900,
+        name="logs/plain", read=_read("log.jsonl"), seeds=_logs, mutate=mutate_lines, traps=_lines, cases=250,
         place="log.jsonl", megabytes=384,
     ),
     Target(
         name="logs/gz", read=_read("log.jsonl.gz"), seeds=lambda p: [gzip.compress(x) for x in _logs(p)],
-        mutate=_packed(gzip.compress), traps=_bombs, cases=500, place="log.jsonl.gz", megabytes=512, seconds=10.0,
+        mutate=_packed(gzip.compress), traps=_bombs, cases=100, place="log.jsonl.gz", megabytes=512, seconds=10.0,
     ),
     Target(
         name="logs/xz", read=_read("log.jsonl.xz"), seeds=lambda _: [], mutate=mutate_bytes, cases=0, place="log.jsonl.xz",
@@ -187,9 +187,9 @@ TARGETS = (
         name="logs/key-twice", read=_read_twice, seeds=lambda _: [], mutate=mutate_bytes, traps=_refused_twice, cases=0
     ),
     Target(name="logs/payloads", read=_two_payloads, seeds=_pair, mutate=lambda _, samples: samples[0], cases=1),
-    Target(name="logs/partial", read=_resume, seeds=_partials, mutate=mutate_lines, cases=150, place="log.jsonl.partial"),
+    Target(name="logs/partial", read=_resume, seeds=_partials, mutate=mutate_lines, cases=50, place="log.jsonl.partial"),
     Target(
-        name="logs/panel", read=_read_panel, seeds=_panels, mutate=mutate_json, cases=800, place="fuzz/panel",
+        name="logs/panel", read=_read_panel, seeds=_panels, mutate=mutate_json, cases=250, place="fuzz/panel",
         traps=lambda: [b"[" * 100_000, b'{"format_version":1,"rows":[{"task_id":[],"split":"a","locator":{}}]}',
                        b'{"format_version":' + b"9" * 5000 + b',"rows":[]}'],
     ),

@@ -23,7 +23,7 @@ def _sizes() -> Any:
     from creditflow.train.scratch import ScratchConfig
 
     return ScratchConfig(
-        hidden=16, layers=1, heads=2, kv_heads=1, intermediate=32, vocabulary=280, positions=64, init=0.1
+        hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=96, init=0.1
     )
 
 
@@ -150,7 +150,7 @@ def _write_success(path: Path) -> None:
     model = SuccessModel(backbone)
     with torch.no_grad():
         model.score.weight.normal_(generator=torch.Generator().manual_seed(0))
-    save_success(path, model, tokenizer, "paper", Encoder(tokenizer, TextConfig(), 64, ()))
+    save_success(path, model, tokenizer, "paper", Encoder(tokenizer, TextConfig(), 96, ()))
 
 
 def _read_success(case: bytes, folder: Path) -> None:

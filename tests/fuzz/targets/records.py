@@ -17,11 +17,11 @@ from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success_labels import Labels, read_labels, write_labels
 from creditflow.train.bench.jobs import Job, Workshop
 from creditflow.train.bench.run import read_results
-from creditflow.train.bench.text import document_text
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json, mutate_lines
 from fuzz.samples import bomb
 from fuzz.target import Target
+from fuzz.targets.commands import command
 
 EVIDENCE = Path(__file__).parents[2] / "evidence" / "bench" / "full.json.gz"
 _HOSTILE = (b"[" * 200_000, b"9" * 5000, b"\xff\xfe", b"", b"[]", b"{}", b"null", b'{"a":' * 50_000, b"caf\xc3\xa9")
@@ -38,7 +38,7 @@ def _document() -> bytes:
 def _results(data: bytes, folder: Path) -> None:
     path = folder / "results.json"
     path.write_bytes(data)
-    document_text(read_results(path))
+    command("bench", "--show", str(path))
 
 
 def _packed_results(data: bytes, folder: Path) -> None:
@@ -102,33 +102,33 @@ METRICS = (
 
 TARGETS = (
     Target(
-        name="records/results", read=_results, seeds=lambda _: [_document()], mutate=mutate_json, cases=60,
+        name="records/results", read=_results, seeds=lambda _: [_document()], mutate=mutate_json, cases=10,
         place="results.json", traps=lambda: _HOSTILE, seconds=20.0,
     ),
     Target(
         name="records/results-gz", read=_packed_results, seeds=lambda _: [gzip.compress(_document())], mutate=mutate_bytes,
-        cases=60, place="results.json.gz", seconds=20.0,
+        cases=12, place="results.json.gz", seconds=20.0,
         traps=lambda: [bomb(b'"', b"a" * 1000, 1500), bomb(b"", b"[" * 1000, 20), gzip.compress(_document())[:-9], b""],
     ),
-    Target(name="records/kept-work", read=_kept, seeds=lambda _: [b'{"a":1}'], mutate=mutate_json, cases=60, traps=lambda: _HOSTILE),
+    Target(name="records/kept-work", read=_kept, seeds=lambda _: [b'{"a":1}'], mutate=mutate_json, cases=30, traps=lambda: _HOSTILE),
     Target(
-        name="records/labels", read=_reads("labels.jsonl", read_labels), seeds=_labels, mutate=mutate_lines, cases=300,
+        name="records/labels", read=_reads("labels.jsonl", read_labels), seeds=_labels, mutate=mutate_lines, cases=80,
         place="labels.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
-        name="records/agent", read=_reads("agent.json", read_agent_file), seeds=_agents, mutate=mutate_json, cases=400,
+        name="records/agent", read=_reads("agent.json", read_agent_file), seeds=_agents, mutate=mutate_json, cases=80,
         place="agent.json", traps=lambda: _HOSTILE,
     ),
     Target(
-        name="records/marks", read=_marks, seeds=lambda _: [b'{"key": "k", "score": 0.5}\n'], mutate=mutate_lines, cases=200,
+        name="records/marks", read=_marks, seeds=lambda _: [b'{"key": "k", "score": 0.5}\n'], mutate=mutate_lines, cases=80,
         place="marks.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
         name="records/verdicts", read=_verdicts, seeds=lambda _: [b'{"key": "k", "correct": true}\n'], mutate=mutate_lines,
-        cases=200, place="verdicts.jsonl", traps=lambda: _HOSTILE,
+        cases=80, place="verdicts.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
         name="records/metrics", read=_reads("metrics.jsonl", _metrics), seeds=lambda _: [METRICS], mutate=mutate_lines,
-        cases=200, place="metrics.jsonl", traps=lambda: _HOSTILE, needs=("torch",),
+        cases=80, place="metrics.jsonl", traps=lambda: _HOSTILE, needs=("torch",),
     ),
 )  # fmt: skip

@@ -99,6 +99,10 @@ def _guarded(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
     return read
 
 
+def _plain(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
+    return lambda data, _: function(data)
+
+
 def _complete(data: bytes) -> None:
     backend = OpenAIBackend(_client(data), "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32))
     jobs = [Job(0, np.array([3, 4], np.int32), np.full(8, 0.5))]
@@ -144,14 +148,11 @@ def _urls(data: bytes) -> None:
 
 URLS = (
     f"http://user:{SECRET}@127.0.0.1:8000/v1#m", f"http://127.0.0.1:8000/v1?api_key={SECRET}#m",
-    f"https://h/v1?token={SECRET}#m", f"https://h/v1;key={SECRET}?x=1#m@folder", f"https://{SECRET}@h/v1#m",
+    f"https://h/v1?token={SECRET}#m", f"https://h/v1?x=1&key={SECRET}#m@folder", f"https://{SECRET}@h/v1#m",
+    f"http://user:{SECRET}@127.0.0.1:8000/v1", f"https://h/v1?api_key={SECRET}", f"https://h/v1?api_key={SECRET}#m@",
     f"https://h/v1?{SECRET}#m", f"http://user:{SECRET}@[::1/v1#m", f"http://user:{SECRET}@h:99999/v1#m",
 )  # fmt: skip
 PLAIN_URLS = (b"http://127.0.0.1:8000/v1#qwen@models/qwen", b"https://host/v1#m")
-
-
-def _url_case(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    return mutate_bytes(rng, [*samples, *(url.encode() for url in URLS)])
 
 
 def _http(body: Any) -> bytes:
@@ -199,11 +200,12 @@ def _reply_traps() -> Sequence[bytes]:
     ]  # fmt: skip
 
 
-def _reply(name: str, function: Callable[[bytes], Any], *bodies: Any, valid: bool = True) -> Target:
-    """A target; without ``valid`` no one body suits all that is asked, and the samples only serve the mutator."""
+def _reply(name: str, function: Callable[[bytes], Any], *bodies: Any, key: bool = True) -> Target:
+    """A target. Clients without a ``key`` ask several things, which no one body suits: samples only serve the mutator."""
     samples = [_http(body) for body in bodies]
     return Target(
-        name=f"replies/{name}", read=_guarded(function), seeds=lambda _: samples if valid else [], cases=120,
+        name=f"replies/{name}", read=_guarded(function) if key else _plain(function),
+        seeds=lambda _: samples if key else [], cases=40,
         mutate=lambda rng, _: _mutate_reply(rng, samples), traps=_reply_traps,
     )  # fmt: skip
 
@@ -212,11 +214,11 @@ TARGETS = (
     _reply("completions", _complete, {"choices": [CHOICE]}),
     _reply("chat-judge", _judge, VERDICT),
     _reply("chat-marks", _mark, CHAT),
-    _reply("search", _search, {"result": [[{"document": PASSAGE, "score": 1.0}]]}, {"result": [[PASSAGE]]}, valid=False),
-    _reply("success", _success, {"success": [], "model": "m", "parameters": {}}, valid=False),
-    _reply("hazards", _hazards, {"rewards": [[0.5, 0.5]], "scores": [[0.5, 0.5]]}, valid=False),
+    _reply("search", _search, {"result": [[{"document": PASSAGE, "score": 1.0}]]}, {"result": [[PASSAGE]]}, key=False),
+    _reply("success", _success, {"success": [], "model": "m", "parameters": {}}, key=False),
+    _reply("hazards", _hazards, {"rewards": [[0.5, 0.5]], "scores": [[0.5, 0.5]]}, key=False),
     Target(
-        name="replies/urls", read=_guarded(_urls), seeds=lambda _: PLAIN_URLS, mutate=_url_case, cases=300,
+        name="replies/urls", read=_guarded(_urls), seeds=lambda _: PLAIN_URLS, mutate=mutate_bytes, cases=150,
         traps=lambda: [url.encode() for url in URLS],
     ),
 )  # fmt: skip

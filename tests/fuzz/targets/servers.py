@@ -47,7 +47,7 @@ def _start(name: str) -> None:
     words = [word.replace("PORT", str(port)) for word in COMMANDS[name]]
     process = subprocess.Popen(
         [sys.executable, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        preexec_fn=_limits,  # noqa: PLW1509 - nothing else runs in this process
+        preexec_fn=_limits,
     )  # fmt: skip
     _RUNNING[name] = process, port
     until = time.monotonic() + 60.0
@@ -254,7 +254,7 @@ def _traps(name: str) -> Callable[[], Sequence[bytes]]:
 
 TARGETS = tuple(
     Target(
-        name=f"servers/{name}", read=_read(name), seeds=_seeds(name), mutate=_mutate(name), traps=_traps(name), cases=60,
+        name=f"servers/{name}", read=_read(name), seeds=_seeds(name), mutate=_mutate(name), traps=_traps(name), cases=30,
         needs=("uvicorn", "starlette"), close=_stop(name), seconds=30.0,
     )
     for name in COMMANDS

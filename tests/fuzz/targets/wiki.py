@@ -127,28 +127,28 @@ def _packed_traps() -> Sequence[bytes]:
 
 TARGETS = (
     Target(
-        name="wiki/corpus", read=_read_corpus("corpus.jsonl"), seeds=lambda _: [CORPUS], mutate=mutate_lines, cases=400,
+        name="wiki/corpus", read=_read_corpus("corpus.jsonl"), seeds=lambda _: [CORPUS], mutate=mutate_lines, cases=120,
         place="corpus.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
         name="wiki/corpus-gz", read=_read_corpus("corpus.jsonl.gz"), seeds=lambda _: [gzip.compress(CORPUS)],
-        mutate=mutate_bytes, cases=300, place="corpus.jsonl.gz", traps=_packed_traps, seconds=10.0, megabytes=512,
+        mutate=mutate_bytes, cases=60, place="corpus.jsonl.gz", traps=_packed_traps, seconds=10.0, megabytes=512,
     ),
     Target(
         name="wiki/questions", read=_read_questions("questions.jsonl"), seeds=lambda _: [_lines(row) for row in ROWS],
-        mutate=mutate_lines, cases=600, place="questions.jsonl", traps=lambda: _HOSTILE,
+        mutate=mutate_lines, cases=200, place="questions.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
-        name="wiki/questions-gz", read=_read_questions("questions.jsonl.gz"), mutate=mutate_bytes, cases=200,
+        name="wiki/questions-gz", read=_read_questions("questions.jsonl.gz"), mutate=mutate_bytes, cases=50,
         seeds=lambda _: [gzip.compress(_lines(*ROWS))], place="questions.jsonl.gz", traps=_packed_traps, seconds=10.0,
         megabytes=512,
     ),
     Target(
         name="wiki/search-r1", read=_read_released, seeds=lambda _: [_lines(RELEASED, RELEASED)], mutate=mutate_lines,
-        cases=500, place="released.jsonl", traps=lambda: _HOSTILE,
+        cases=150, place="released.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
-        name="wiki/transcripts", read=_read_response, seeds=lambda _: [RESPONSE.encode()], mutate=mutate_bytes, cases=500,
+        name="wiki/transcripts", read=_read_response, seeds=lambda _: [RESPONSE.encode()], mutate=mutate_bytes, cases=150,
         traps=lambda: [b"<search>" * 30_000, b"<information>" * 30_000, b"Doc 1(Title: " * 30_000, b"<think>" * 30_000,
                        (RESPONSE * 200).encode()],
     ),
