@@ -6,6 +6,7 @@ processor time, so that a busy machine does not make findings; a child that says
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import resource
@@ -147,6 +148,7 @@ def _death(status: int) -> str:
 
 def _work(target: Target, seeds: Sequence[bytes], batch: Sequence[Case], until: float, pipe: int) -> None:
     """In the child: every case in turn, one line each."""
+    faulthandler.disable()  # a death is reported by its signal
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = mapped + (target.megabytes << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -103,20 +104,20 @@ def _change(rng: Rng, value: Any) -> Any:
     """One change somewhere in plain data, which is changed in place."""
     path = pick(rng, _places(value))
     if not path:
-        return value if below(rng, 8) else pick(rng, WILD)
+        return value if below(rng, 8) else deepcopy(pick(rng, WILD))
     holder, key = _at(value, path[:-1]), path[-1]
     what = below(rng, 8)
     if what <= 3:
-        holder[key] = pick(rng, WILD)
+        holder[key] = deepcopy(pick(rng, WILD))  # what is changed later must not change for later cases
     elif what == 4:
         del holder[key]
     elif what == 5:
-        holder[key] = json.loads(json.dumps(_at(value, pick(rng, _places(value)))))
+        holder[key] = deepcopy(_at(value, pick(rng, _places(value))))
     elif what == 6 and isinstance(holder, dict):
         name = pick(rng, ("", "x", "\ud800", "id", "__class__", key + "x", str(key).upper()))
         holder[name] = holder.pop(key)
     elif what == 6:
-        holder.insert(key, json.loads(json.dumps(holder[key])))
+        holder.insert(key, deepcopy(holder[key]))
     else:
         inside = holder[key]
         holder[key] = pick(rng, ([inside], {"x": inside}, [inside, inside], str(inside)[:200]))

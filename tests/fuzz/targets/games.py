@@ -66,9 +66,10 @@ def _mutate_game(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
     fields = json.loads(pick(rng, samples))
     name = pick(rng, ("pddl_problem", "pddl_problem", "grammar", "pddl_domain"))
     if name == "grammar" and below(rng, 2):
-        head, brace, rest = fields[name].partition("{")  # rules in JSON, in a frame of another language
-        rules, end, tail = (brace + rest).rpartition("}")
-        fields[name] = head + spell(mutate_recipe(rng, [(rules + end).encode()])).decode() + tail
+        start = fields[name].index("{")  # rules in JSON, in a frame of another language
+        rules, end = json.JSONDecoder().raw_decode(fields[name], start)
+        changed = spell(mutate_recipe(rng, [freeze(rules)])).decode()
+        fields[name] = fields[name][:start] + changed + fields[name][end:]
     else:
         fields[name] = mutate_bytes(rng, [fields[name].encode()]).decode("utf-8", "replace")
     return freeze(fields)

@@ -73,7 +73,7 @@ def _packed(pack: Callable[[bytes], bytes]) -> Callable[[np.random.Generator, Se
 def _bombs() -> Sequence[bytes]:
     line = log_text("sokoban").encode("ascii").split(b"\n")[0]
     return [
-        bomb(line + b"\n", b"\n", 2_000_000),
+        bomb(line + b"\n", b"\n" * 1000, 1500),
         bomb(b'{"format_version":1,"x":"', b"a" * 1000, 1000),
         bomb(b"", b"[" * 1000, 300),
         line,

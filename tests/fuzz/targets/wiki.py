@@ -117,7 +117,7 @@ _HOSTILE = (
 def _packed_traps() -> Sequence[bytes]:
     whole = gzip.compress(CORPUS)
     return [
-        bomb(b"", b"\n", 2_000_000),
+        bomb(b"", b"\n" * 1000, 1500),
         bomb(b'{"id":"', b"a" * 1000, 1000),
         whole[:-6],
         whole[:30] + b"\xff" * 20 + whole[50:],
