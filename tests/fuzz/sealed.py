@@ -13,7 +13,7 @@ from creditflow.envs.sealed_folder import HEADER, seal
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import mutate_json
 
-__all__ = ["damaged", "mutate_sealed", "unpack"]
+__all__ = ["damaged", "mutate_seal_kept", "mutate_sealed", "unpack"]
 
 
 def unpack(folder: Path) -> bytes:
@@ -45,6 +45,11 @@ def mutate_sealed(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
     return json.dumps(
         {"file": name, "to": new.decode("latin-1"), "gone": below(rng, 20) == 0, "seal": below(rng, 5) > 0}
     ).encode("ascii")
+
+
+def mutate_seal_kept(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
+    """The same under the old seal: for engines that are only promised to be safe where the checksums hold."""
+    return json.dumps(json.loads(mutate_sealed(rng, samples)) | {"seal": False}).encode("ascii")
 
 
 def damaged(source: Path, case: bytes, target: Path) -> None:

@@ -93,7 +93,6 @@ def _lines() -> Sequence[bytes]:
     text = log_text("wikisearch")
     line = _line()
     return [
-        SPARSE + b"200000000",
         SPARSE + b"300000000",
         b'{"a":' * 100_000,
         line[:-2] + b',"seed":1,"seed":2}\n',
