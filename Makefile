@@ -5,12 +5,13 @@
 #   make bench   speed of hot paths, as ratios against peers
 #   make pica-proof  trains PiCA's success model from nothing; fails unless it finds pivots on held-out questions
 #   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
+#   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := sokoban,grids$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
 
-.PHONY: demo test check bench ci slow gpu pica-proof clean
+.PHONY: demo test check bench ci slow fuzz gpu pica-proof clean
 
 demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo --force
@@ -26,6 +27,9 @@ bench:
 
 slow:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/train --ignore=tests/extras
+
+fuzz:
+	@.ci/fuzz $(or $(SECONDS),0) $(or $(SEED),0)
 
 pica-proof:
 	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python -m creditflow.train.proof.pica --out tests/evidence/pica_proof.json

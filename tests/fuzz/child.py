@@ -1,0 +1,187 @@
+"""Runs cases in child processes with limited memory and processor time, and lays crashes and hangs to their case.
+
+Memory is limited by RLIMIT_AS: what the process has mapped when it begins, plus the target's allowance. Time is
+processor time, so that a busy machine does not make findings; a child that says nothing for long is killed.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from fuzz.target import Outcome, Target, case_rng, judge
+
+__all__ = ["Case", "Result", "run_cases"]
+
+SILENCE: Final = 20.0  # times a case's seconds without a word, by the wall clock: the machine may be busy
+LEAST_SILENCE: Final = 60.0
+
+
+class SlowError(BaseException):
+    """The alarm of a case; no ``except Exception`` of a reader catches it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input.
+
+    Attributes:
+        name: "sample 0", "trap 3" or "7:120" (seed and number).
+        valid: an unchanged sample.
+    """
+
+    name: str
+    valid: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case, what it was and what it led to."""
+
+    case: Case
+    outcome: Outcome
+    data: bytes = b""
+
+
+def case_bytes(target: Target, case: Case, seeds: Sequence[bytes]) -> bytes:
+    """The input of a case."""
+    kind, _, number = case.name.partition(" ")
+    if kind == "sample":
+        return seeds[int(number)]
+    if kind == "trap":
+        return target.traps()[int(number)]
+    seed, _, index = case.name.partition(":")
+    return target.mutate(case_rng(int(seed), target.name, int(index)), seeds)
+
+
+def run_cases(target: Target, seeds: Sequence[bytes], cases: Iterator[Case], until: float) -> Iterator[Result]:
+    """Results of all cases, or of those begun before ``until`` (``time.monotonic``).
+
+    Data comes with findings only. A child that dies is replaced, and its case is a finding.
+    """
+    batch = _ahead(cases)
+    while batch and time.monotonic() < until:
+        done = 0
+        for result in _one_child(target, seeds, batch, until):
+            done += 1
+            yield result
+        batch = batch[done:] or _ahead(cases)
+
+
+def _ahead(cases: Iterator[Case]) -> list[Case]:
+    """The next cases of one child."""
+    return [case for case, _ in zip(cases, range(500), strict=False)]
+
+
+def _one_child(target: Target, seeds: Sequence[bytes], batch: Sequence[Case], until: float) -> Iterator[Result]:
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        os.setpgid(0, 0)
+        code = 1
+        try:
+            _work(target, seeds, batch, until, writing)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    silence = max(LEAST_SILENCE, SILENCE * target.seconds)
+    said, buffer, hung = 0, b"", False
+    try:
+        while True:
+            if not select.select([reading], [], [], silence)[0]:
+                hung = True
+                break
+            piece = os.read(reading, 1 << 16)
+            if not piece:
+                break
+            buffer += piece
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                outcome = Outcome(**json.loads(line))
+                found = outcome.kind == "finding"
+                yield Result(batch[said], outcome, case_bytes(target, batch[said], seeds) if found else b"")
+                said += 1
+    finally:
+        status = _end(pid)
+        os.close(reading)
+    if said < len(batch) and (hung or status != 0):
+        what = f"hangs: no answer within {silence:g} s" if hung else _death(status)
+        yield Result(batch[said], Outcome("finding", what), case_bytes(target, batch[said], seeds))
+    elif said < len(batch) and time.monotonic() < until:
+        raise RuntimeError(f"{target.name}: a child ended early without a word")
+
+
+def _end(pid: int) -> int:
+    """Kill what is left of a child and its own children; its wait status (0: it ended well)."""
+    for _ in range(100):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.01)
+    else:
+        os.killpg(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    return status
+
+
+def _death(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"dies of {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"exits with {os.WEXITSTATUS(status)}"
+
+
+def _work(target: Target, seeds: Sequence[bytes], batch: Sequence[Case], until: float, pipe: int) -> None:
+    """In the child: every case in turn, one line each."""
+    faulthandler.disable()  # a death is reported by its signal
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limit = mapped + (target.megabytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGPROF, _alarm)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)  # commands print; what they say is not looked at
+    os.dup2(null, 2)
+    for case in batch:
+        if time.monotonic() >= until:
+            return
+        line = json.dumps(_one(target, seeds, case).__dict__) + "\n"
+        os.write(pipe, line.encode("ascii"))
+
+
+def _one(target: Target, seeds: Sequence[bytes], case: Case) -> Outcome:
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    error: BaseException | None = None
+    try:
+        data = case_bytes(target, case, seeds)
+        signal.setitimer(signal.ITIMER_PROF, target.seconds)
+        try:
+            target.read(data, folder)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+    except BaseException as caught:  # noqa: BLE001 - judged and reported, whatever it is
+        error = caught
+    try:
+        return judge(target, error, valid=case.valid)
+    finally:
+        error = None
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alarm(_signal: int, _frame: FrameType | None) -> None:
+    raise SlowError("more processor time than a case may take")

@@ -1,0 +1,55 @@
+"""``creditflow serve-reward`` over a stand-in for the model, so that its server can be tried without torch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents import pretrained
+from creditflow.envs.errors import DataError
+from creditflow.train.annotate.success_text import PLACEHOLDER
+from creditflow.train.commands import serve_reward
+from creditflow.wrappers.records import Turn
+
+
+class StandIn:
+    """A model whose hazard of a step is its number of letters x in a hundred."""
+
+    about: Mapping[str, Any] = {"kind": "hazard", "model": "blake2b:0", "parameters": {"kind": "hazard"}}
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def read_text(self, text: str) -> list[float]:
+        """Hazards of a text with placeholders."""
+        if PLACEHOLDER not in text:
+            raise DataError("the text has no placeholder")
+        return [min(1.0, piece.count("x") / 100) for piece in text.split(PLACEHOLDER)[:-1]]
+
+    def read_turns(self, turns: Sequence[Turn]) -> list[float]:
+        """Hazards of an episode."""
+        return [min(1.0, turn.action.count("x") / 100) for turn in turns]
+
+    def hazards(self, read: Sequence[list[float]]) -> list[NDArray[np.float64]]:
+        """As they were read."""
+        return [np.array(one) for one in read]
+
+    def success(self, read: Sequence[list[float]]) -> list[NDArray[np.float64]]:
+        """The probability that no step so far was wrong."""
+        return [np.concatenate([[1.0], np.cumprod(1.0 - np.array(one))]) if one else np.zeros(0) for one in read]
+
+
+if __name__ == "__main__":
+    rater = types.ModuleType("creditflow.train.annotate.reward_rater")
+    rater.FolderRater = StandIn  # type: ignore[attr-defined]  # a module of our making
+    sys.modules[rater.__name__] = rater
+    pretrained.require_torch = lambda: None
+    parser = argparse.ArgumentParser()
+    serve_reward.add_arguments(parser)
+    sys.exit(serve_reward.run(parser.parse_args(["--model", "none", "--port", sys.argv[1]])))

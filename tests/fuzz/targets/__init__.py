@@ -1,0 +1,23 @@
+"""All targets, one module for each kind of thing that is read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import Final
+
+from fuzz.target import Target
+
+__all__ = ["all_targets"]
+
+MODULES: Final = (
+    "logs", "credits", "configs", "episodes", "actions", "games", "shop", "wiki", "indexes", "records", "commands", "replies",
+    "servers", "models",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def all_targets() -> tuple[Target, ...]:
+    """In the order of the modules."""
+    found = [target for name in MODULES for target in import_module(f"fuzz.targets.{name}").TARGETS]
+    return tuple(found)

@@ -1,0 +1,127 @@
+"""Promises of the commands: an input is never written over, another experiment's file is never gone on with."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from creditflow.envs.errors import CreditflowError
+from fuzz.mutate_bytes import below, pick
+from fuzz.mutate_data import mutate_lines
+from fuzz.samples import log_text
+from fuzz.target import MismatchError, Target
+
+PLAIN = ("--env", "sokoban", "--panel", "small-v1:train", "--limit", "2", "--group-size", "2", "--agent", "noisy:0.5")
+OTHERS = (
+    ("--invalid-actions", "terminate"), ("--env-set", "max_steps=3"), ("--oracle",), ("--seed", "4"), ("--agent", "random"),
+    ("--group-size", "3"), ("--env-set", "reward=ten"), ("--env-set", "n_actions=9"), ("--panel", "small-v1:test"),
+)  # fmt: skip
+WRITERS = (
+    "credit --scheme grpo LOG --out LOG", "view LOG --out LOG", "merge LOG --by hash@0.9 --write LOG", "audit LOG --out LOG",
+    "annotate --with oracle --env sokoban --panel small-v1:train LOG --out LOG", "analyse merging LOG --out LOG",
+    "data label LOG --out LOG", "data import searchr1 LOG --out LOG", "merge LOG --by hash@0.9 --out LOG",
+)  # fmt: skip
+
+
+def command(*words: str) -> None:
+    """A command of the command line, whose errors are raised; wrong arguments of ours are a mistake of this file."""
+    module = import_module(f"creditflow.train.commands.{words[0]}")
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    module.add_arguments(parser)
+    module.run(parser.parse_args(words[1:]))
+
+
+def _overwrites(data: bytes, folder: Path) -> None:
+    """The input is also named as the output, plainly, by a detour or through a link."""
+    words, way = data.decode().rsplit(" ", 1)
+    log = folder / "log.jsonl"
+    before = log_text("sokoban").encode("ascii")
+    log.write_bytes(before)
+    (folder / "sub").mkdir()
+    (folder / "link.jsonl").symlink_to(log)
+    (folder / "hard.jsonl").hardlink_to(log)
+    out = {"plain": log, "detour": folder / "sub" / ".." / "log.jsonl", "link": folder / "link.jsonl",
+           "hard": folder / "hard.jsonl"}[way]  # fmt: skip
+    first, second = words.replace("LOG", str(log), 1), str(out)
+    with contextlib.suppress(CreditflowError, argparse.ArgumentError, SystemExit):  # a refusal is what is hoped for
+        command(*first.replace("LOG", second).split())
+    if not log.exists() or log.read_bytes() != before:
+        raise MismatchError(f"{words}: the input was written over")
+
+
+def _replaces(data: bytes, folder: Path) -> None:
+    """A finished file is not replaced unasked."""
+    log, out = folder / "log.jsonl", folder / "out.jsonl"
+    log.write_text(log_text("sokoban"), encoding="ascii")
+    out.write_text("something dear\n", encoding="ascii")
+    words = data.decode().replace("LOG", str(log), 1).replace("LOG", str(out)).replace("OUT", str(out))
+    with contextlib.suppress(CreditflowError, argparse.ArgumentError, SystemExit):
+        command(*words.split())
+    if out.read_text(encoding="ascii") != "something dear\n":
+        raise MismatchError(f"{data.decode()}: an existing file was replaced without asking")
+
+
+def _mixes(data: bytes, folder: Path) -> None:
+    """A rollout that was interrupted under one set of options is not gone on with under another."""
+    out = folder / "log.jsonl"
+    command("rollout", *PLAIN, "--out", str(out))
+    whole = out.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    left = [path for path in folder.iterdir() if path != out]
+    for path in left:  # what identifies the run may stand beside the log
+        path.rename(path.with_name(path.name.replace("log.jsonl", "log.jsonl.partial", 1)))
+    out.unlink()
+    (folder / "log.jsonl.partial").write_bytes(b"".join(lines[:2]))
+    changed = data.decode().split()
+    try:
+        command("rollout", *PLAIN, *changed, "--resume", "--out", str(out))
+    except (CreditflowError, SystemExit):
+        return
+    if changed:
+        raise MismatchError(f"a rollout goes on under {' '.join(changed)}: two experiments in one file")
+    if out.read_bytes() != whole:
+        raise MismatchError("a resumed rollout gives another file")
+
+
+def _resume(data: bytes, folder: Path) -> None:
+    """Damage to what an interrupted rollout left."""
+    (folder / "log.jsonl.partial").write_bytes(data)
+    command("rollout", *PLAIN, "--resume", "--out", str(folder / "log.jsonl"))
+
+
+def _partial(place: Path) -> Sequence[bytes]:
+    command("rollout", *PLAIN, "--out", str(place / "log.jsonl"))
+    return [b""]
+
+
+def _left(rng: np.random.Generator, _: Sequence[bytes]) -> bytes:
+    return mutate_lines(rng, [log_text("sokoban").encode("ascii")])
+
+
+def _ways(rng: np.random.Generator, _: Sequence[bytes]) -> bytes:
+    return f"{pick(rng, WRITERS)} {('plain', 'detour', 'link', 'hard')[below(rng, 4)]}".encode()
+
+
+TARGETS = (
+    Target(
+        name="commands/overwrite", read=_overwrites, seeds=lambda _: [], mutate=_ways, cases=0, seconds=30.0,
+        traps=lambda: [f"{words} {way}".encode() for words in WRITERS for way in ("plain", "link")],
+    ),
+    Target(
+        name="commands/replace", read=_replaces, seeds=lambda _: [], mutate=_ways, cases=0, seconds=30.0,
+        traps=lambda: [words.encode() for words in (*WRITERS, " ".join(("rollout", *PLAIN, "--out", "OUT")))],
+    ),
+    Target(
+        name="commands/mix", read=_mixes, seeds=lambda _: [], mutate=_ways, cases=0, seconds=30.0,
+        traps=lambda: [b"", *(" ".join(one).encode() for one in OTHERS)],
+    ),
+    Target(
+        name="commands/resume", read=_resume, seeds=_partial, mutate=_left, cases=30, seconds=10.0, place="log.jsonl.partial",
+        traps=lambda: [b"\xff\xfe", b"caf\xc3\xa9\n", b"[" * 100_000 + b"\n", b'{"seed":' + b"9" * 5000 + b"}\n"],
+    ),
+)  # fmt: skip

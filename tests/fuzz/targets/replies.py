@@ -1,0 +1,224 @@
+"""Answers of servers to our clients: search servers, served models, judges. Secrets never come back in an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.openai_backend import OpenAIBackend
+from creditflow.agents.openai_agent import parse_served
+from creditflow.envs.errors import CreditflowError
+from creditflow.envs.wikisearch.judge import ModelJudge
+from creditflow.envs.wikisearch.remote import HttpRetriever
+from creditflow.envs.wikisearch.transport import JsonClient
+from creditflow.train.annotate.judge import JudgeAnnotator
+from creditflow.train.annotate.registry import Context, make_annotator
+from fuzz.mutate_bytes import below, mutate_bytes, pick
+from fuzz.mutate_data import mutate_json
+from fuzz.samples import groups
+from fuzz.target import MismatchError, Target
+
+SECRET = "sk-n0b0dy-kn0ws"  # noqa: S105 - no secret of anybody
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+class Echo:
+    """A server on loopback that answers every request with the same bytes; one thread, bounded reading."""
+
+    def __init__(self) -> None:
+        self.answer = b""
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._socket.accept()
+            with connection:
+                connection.settimeout(2.0)
+                try:
+                    _request(connection)
+                    connection.sendall(self.answer)
+                except OSError:
+                    continue
+
+
+def _request(connection: socket.socket) -> None:
+    """Read a request of ours, whose length is told."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(1 << 16) or b"\r\n\r\n"
+    head, _, body = data.partition(b"\r\n\r\n")
+    told = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    wanted = int(told[0].split(b":")[1]) if told else 0
+    while len(body) < wanted:
+        body += connection.recv(1 << 16) or b" " * wanted
+
+
+@lru_cache(maxsize=1)
+def _echo(_process: int) -> Echo:
+    return Echo()
+
+
+def _answering(data: bytes) -> str:
+    """The URL of a server that says this."""
+    server = _echo(os.getpid())
+    server.answer = data if data.startswith(b"HTTP/") else HEAD % len(data) + data
+    return server.url
+
+
+def _client(data: bytes) -> JsonClient:
+    return JsonClient(
+        [_answering(data)], tries=1, timeout=3.0, max_bytes=1 << 20, headers={"Authorization": f"Bearer {SECRET}"}
+    )
+
+
+def _guarded(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
+    """Whatever is raised, the key is not in it, nor in what it was raised from."""
+
+    def read(data: bytes, _: Path) -> None:
+        try:
+            function(data)
+        except CreditflowError as error:
+            told: BaseException | None = error
+            while told is not None:
+                if SECRET in str(told):
+                    raise MismatchError(f"an error tells the key: {str(told)[:200]}") from None
+                told = told.__cause__
+            raise
+
+    return read
+
+
+def _plain(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
+    return lambda data, _: function(data)
+
+
+def _complete(data: bytes) -> None:
+    backend = OpenAIBackend(_client(data), "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32))
+    jobs = [Job(0, np.array([3, 4], np.int32), np.full(8, 0.5))]
+    for temperature in (1.0, 0.7):
+        backend.generate(jobs, Sampling(max_new_tokens=8, temperature=temperature), frozenset({1}))
+
+
+def _search(data: bytes) -> None:
+    url = _answering(data)
+    for dialect in ("search_r1", "rewardflow", "asearcher"):
+        remote = HttpRetriever(url, dialect=dialect, tries=1, timeout=3.0)
+        remote.search(["x"], 2)
+        remote.visit(["x"])
+
+
+def _judge(data: bytes) -> None:
+    ModelJudge("http://127.0.0.1:9", "m", client=_client(data))("q", ["a"], "b")
+
+
+def _mark(data: bytes) -> None:
+    JudgeAnnotator("http://127.0.0.1:9", "m", client=_client(data), workers=1).annotate(groups("sokoban")[:1])
+
+
+def _success(data: bytes) -> None:
+    make_annotator(f"success:{_answering(data)}", Context({"timeout": 3.0, "tries": 1})).annotate(
+        groups("wikisearch")[:1]
+    )
+
+
+def _hazards(data: bytes) -> None:
+    make_annotator(f"pica-server:{_answering(data)}", Context({"timeout": 3.0, "tries": 1})).annotate(
+        groups("wikisearch")[:1]
+    )
+
+
+def _urls(data: bytes) -> None:
+    """A URL with a secret in it is refused, and the refusal does not repeat it."""
+    text = data.decode("utf-8", "replace")
+    url, _, _ = parse_served(text)
+    if SECRET in url:
+        raise MismatchError(f"a URL with a secret is accepted: {url[:120]}")
+
+
+URLS = (
+    f"http://user:{SECRET}@127.0.0.1:8000/v1#m", f"http://127.0.0.1:8000/v1?api_key={SECRET}#m",
+    f"https://h/v1?token={SECRET}#m", f"https://h/v1?x=1&key={SECRET}#m@folder", f"https://{SECRET}@h/v1#m",
+    f"http://user:{SECRET}@127.0.0.1:8000/v1", f"https://h/v1?api_key={SECRET}", f"https://h/v1?api_key={SECRET}#m@",
+    f"https://h/v1?{SECRET}#m", f"http://user:{SECRET}@[::1/v1#m", f"http://user:{SECRET}@h:99999/v1#m",
+)  # fmt: skip
+PLAIN_URLS = (b"http://127.0.0.1:8000/v1#qwen@models/qwen", b"https://host/v1#m")
+
+
+def _http(body: Any) -> bytes:
+    return json.dumps(body).encode()
+
+
+CHOICE = {
+    "index": 0, "text": "<5>", "finish_reason": "stop", "token_ids": [5, 1], "prompt_token_ids": [3, 4],
+    "logprobs": {"tokens": ["token_id:5", "token_id:1"], "token_logprobs": [-0.5, -0.5],
+                 "top_logprobs": [{"token_id:5": -0.5, "token_id:505": -2.0}] * 2},
+}  # fmt: skip
+CHAT = {"choices": [{"message": {"content": "7"}}]}
+VERDICT = {"choices": [{"message": {"content": "CORRECT"}}]}
+PASSAGE = {"id": "1", "contents": '"Nile"\nIt is long.'}
+
+
+def _mutate_reply(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
+    """Damage to the body (three times of four), or to a whole response with its head."""
+    if below(rng, 4):
+        return mutate_json(rng, samples)
+    body = pick(rng, samples)
+    return b"HTTP/" + mutate_bytes(rng, [HEAD % len(body) + body]).removeprefix(b"HTTP/")
+
+
+def _reply_traps() -> Sequence[bytes]:
+    echo = json.dumps(
+        {"error": {"message": f"bad key {SECRET}", "headers": {"Authorization": f"Bearer {SECRET}"}}}
+    ).encode()
+    return [
+        *(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(echo)) + echo for status in (400, 401, 403, 500)),
+        HEAD % len(echo) + echo,
+        f"HTTP/1.1 200 Bearer {SECRET}\r\nContent-Length: x\r\n\r\n".encode(),
+        f"HTTP/9.9 {SECRET}\r\n\r\n".encode(),
+        f"HTTP/1.1 {SECRET} {SECRET}\r\n\r\n".encode(),
+        f"{SECRET}\r\n\r\n".encode(),
+        b"HTTP/1.1 302 X\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + b"x" * 3_000_000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 300 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 100 C\r\n\r\n" * 50,
+        b"[" * 200_000, b"9" * 5000, b"\xff\xfe", b"", b"null", b"[]", b"{}",
+    ]  # fmt: skip
+
+
+def _reply(name: str, function: Callable[[bytes], Any], *bodies: Any, key: bool = True) -> Target:
+    """A target. Clients without a ``key`` ask several things, which no one body suits: samples only serve the mutator."""
+    samples = [_http(body) for body in bodies]
+    return Target(
+        name=f"replies/{name}", read=_guarded(function) if key else _plain(function),
+        seeds=lambda _: samples if key else [], cases=40,
+        mutate=lambda rng, _: _mutate_reply(rng, samples), traps=_reply_traps,
+    )  # fmt: skip
+
+
+TARGETS = (
+    _reply("completions", _complete, {"choices": [CHOICE]}),
+    _reply("chat-judge", _judge, VERDICT),
+    _reply("chat-marks", _mark, CHAT),
+    _reply("search", _search, {"result": [[{"document": PASSAGE, "score": 1.0}]]}, {"result": [[PASSAGE]]}, key=False),
+    _reply("success", _success, {"success": [], "model": "m", "parameters": {}}, key=False),
+    _reply("hazards", _hazards, {"rewards": [[0.5, 0.5]], "scores": [[0.5, 0.5]]}, key=False),
+    Target(
+        name="replies/urls", read=_guarded(_urls), seeds=lambda _: PLAIN_URLS, mutate=mutate_bytes, cases=150,
+        traps=lambda: [url.encode() for url in URLS],
+    ),
+)  # fmt: skip

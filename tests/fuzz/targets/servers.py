@@ -1,0 +1,261 @@
+"""Requests to the servers, byte by byte over a socket: the search server, the reward server, the shop's page.
+
+A server may refuse or close; it may not answer 500, die, or stop answering others. Each runs as its command in a process of
+its own, on loopback, with limited memory.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+
+from fuzz.mutate_bytes import below, mutate_bytes, pick
+from fuzz.mutate_data import freeze, mutate_json
+from fuzz.target import MismatchError, Target
+
+PATIENCE = 40.0  # seconds until a server that is pestered must answer somebody else again
+REFUSED = b"@refused\n"  # a trap: whatever is answered, it is no success
+HALF, MANY = b"@half:", b"@many:"  # traps: so many connections with half a header, so many posts at once
+STUB = Path(__file__).parents[1] / "reward_stub.py"
+COMMANDS = {
+    "search": ("-m", "creditflow.train", "serve-search", "--articles", "300", "--port", "PORT"),
+    "reward": (str(STUB), "PORT"),
+    "shop": ("-m", "creditflow.train", "play", "--env", "webshop", "--port", "PORT"),
+}
+HEALTH = {"search": "/health", "reward": "/health", "shop": "/"}
+_RUNNING: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
+
+
+def _limits() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _start(name: str) -> None:
+    """Start a server and wait until it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = [word.replace("PORT", str(port)) for word in COMMANDS[name]]
+    process = subprocess.Popen(
+        [sys.executable, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=_limits,
+    )  # fmt: skip
+    _RUNNING[name] = process, port
+    until = time.monotonic() + 60.0
+    while _health(name, 2.0) != 200:
+        if process.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"the {name} server does not start")
+        time.sleep(0.1)
+
+
+def _stop(name: str) -> Callable[[], None]:
+    def stop() -> None:
+        if name in _RUNNING:
+            process, _ = _RUNNING.pop(name)
+            process.kill()
+            process.wait()
+
+    return stop
+
+
+def exchange(port: int, data: bytes, seconds: float) -> bytes:
+    """What comes back until the server closes, says no more for a while, or has said a whole short answer."""
+    said = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        try:
+            connection.sendall(data)
+            while piece := connection.recv(1 << 16):
+                said += piece
+                if _whole(said):
+                    break
+        except OSError:
+            return said
+    return said
+
+
+def _whole(said: bytes) -> bool:
+    """Whether it begins with a whole answer of told length."""
+    head, sign, body = said.partition(b"\r\n\r\n")
+    told = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(sign) and (len(body) >= int(told[0].split(b":")[1]) if told else head.startswith(b"HTTP/1.1 303"))
+
+
+def status(said: bytes) -> int:
+    """The status of an answer; 0 if there is none."""
+    words = said.split(b" ", 2)
+    return int(words[1]) if said.startswith(b"HTTP/") and len(words) > 1 and words[1].isdigit() else 0
+
+
+def _health(name: str, seconds: float) -> int:
+    _, port = _RUNNING[name]
+    ask = f"GET {HEALTH[name]} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
+    try:
+        return status(exchange(port, ask, seconds))
+    except OSError:
+        return 0
+
+
+def _answers_again(name: str) -> None:
+    process, _ = _RUNNING[name]
+    until = time.monotonic() + PATIENCE
+    while _health(name, 5.0) != 200:
+        if Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z":
+            raise MismatchError(f"the {name} server died")  # its parent is another process, which reaps it later
+        if time.monotonic() > until:
+            raise MismatchError(f"the {name} server answers nobody any more")
+
+
+def _read(name: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, _: Path) -> None:
+        _, port = _RUNNING[name]
+        place = f"127.0.0.1:{port}".encode()
+        if data.startswith(HALF):
+            _half(name, int(data.removeprefix(HALF)), place)
+        elif data.startswith(MANY):
+            _many(port, int(data.removeprefix(MANY)), _requests(name)[0].replace(b"PLACE", place))
+        else:
+            request = data.removeprefix(REFUSED).replace(b"PLACE", place)
+            said = exchange(port, request, 1.0)
+            if said and not said.startswith(b"HTTP/"):
+                raise MismatchError(f"the {name} server said {said[:80]!r}")
+            if status(said) == 500 or (data.startswith(REFUSED) and 200 <= status(said) < 400):
+                raise MismatchError(f"the {name} server answered {status(said)} to {request[:80]!r}")
+        _answers_again(name)
+
+    return read
+
+
+def _half(name: str, count: int, place: bytes) -> None:
+    """Connections that never finish their header, and stay open while somebody else asks."""
+    _, port = _RUNNING[name]
+    with ExitStack() as stack:
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5.0))
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: " + place + b"\r\nX-")
+        _answers_again(name)
+
+
+def _many(port: int, count: int, request: bytes) -> None:
+    """Posts that come all at once; each gets an answer, a refusal perhaps."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for connection in connections:
+            connection.settimeout(20.0)
+            connection.connect(("127.0.0.1", port))
+        for connection in connections:
+            connection.sendall(request)
+        for number, connection in enumerate(connections):
+            try:
+                said = connection.recv(1 << 12)
+            except OSError as error:
+                raise MismatchError(f"post {number} of {count} at once got {error!r}") from error
+            if not status(said):
+                raise MismatchError(f"post {number} of {count} at once was not answered")
+
+
+# -- samples ---------------------------------------------------------------------------------------------------------
+TURN = {"observation": "a", "action": "b", "response": "c", "valid": True}
+BODIES = {
+    "search": (
+        ("/retrieve", {"queries": ["old town", "x"], "topk": 2, "return_scores": True}),
+        ("/retrieve", {"query": "old town", "topk": 2}),
+        ("/access", {"urls": ["Elm", "http://x/y?title=Elm"]}),
+    ),
+    "reward": (
+        ("/get_reward", {"query": ["find x<|vision_start|> look xx<|vision_start|>"], "prompts": []}),
+        ("/success", {"episodes": [{"turns": [TURN, TURN]}]}),
+    ),
+}
+
+
+def _post(path: str, body: bytes, *headers: bytes) -> bytes:
+    lines = [b"POST " + path.encode() + b" HTTP/1.1", b"Host: PLACE", b"Content-Length: %d" % len(body), *headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def _requests(name: str) -> list[bytes]:
+    """Whole valid requests; PLACE stands for the server's address."""
+    if name == "shop":
+        forms = ({"words": "red tent"}, {"action": "click[back to search]"}, {})
+        return [
+            _post(
+                path,
+                urlencode(form).encode(),
+                b"Origin: http://PLACE",
+                b"Content-Type: application/x-www-form-urlencoded",
+            )
+            for path, form in zip(("/act", "/act", "/new"), forms, strict=True)
+        ]
+    return [_post(path, freeze(body), b"Content-Type: application/json") for path, body in BODIES[name]]
+
+
+def _mutate(name: str) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
+    def mutate(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
+        """Damage to the head, or to a body whose length is told rightly."""
+        if name == "shop" or below(rng, 3) == 0:
+            whole = mutate_bytes(rng, samples)
+            return whole if whole.count(b"\r\n\r\n") else whole + b"\r\n\r\n"
+        path, body = pick(rng, BODIES[name])
+        return _post(path, mutate_json(rng, [freeze(body)]))
+
+    return mutate
+
+
+def _seeds(name: str) -> Callable[[Path], Sequence[bytes]]:
+    def make(_: Path) -> Sequence[bytes]:
+        _start(name)
+        return _requests(name)
+
+    return make
+
+
+def _traps(name: str) -> Callable[[], Sequence[bytes]]:
+    def make() -> Sequence[bytes]:
+        first = _requests(name)[0]
+        head, _, body = first.partition(b"\r\n\r\n")
+        chunked = b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
+        return [
+            REFUSED + first.replace(b"Host: PLACE", b"Host: evil.example"),
+            REFUSED + first.replace(b"Host: PLACE\r\n", b""),
+            REFUSED + first.replace(b"Host: PLACE", b"Host: PLACE\r\nHost: evil.example"),
+            REFUSED
+            + first.replace(b"Origin: http://PLACE\r\n", b"").replace(
+                b"\r\n\r\n", b"\r\nOrigin: http://evil.example\r\n\r\n", 1
+            ),
+            REFUSED
+            + first.replace(b"Origin: http://PLACE\r\n", b"").replace(b"\r\n\r\n", b"\r\nOrigin: null\r\n\r\n", 1),
+            REFUSED + head + chunked,
+            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: 3\r\nContent-Length: "),
+            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: -"),
+            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: +"),
+            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: 9999999999999999999999"),
+            REFUSED + _post("/retrieve" if name == "search" else "/act", b"[" * 200_000),
+            REFUSED + _post("/retrieve", b'{"queries": ["x"], "topk": ' + b"9" * 5000 + b"}"),
+            first.replace(b" HTTP/1.1", b" HTTP/1.1\r\n" + b"X: y\r\n" * 5000, 1),
+            first.replace(b" HTTP/1.1", b"a" * 200_000 + b" HTTP/1.1", 1),
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20 + b"\r\n\r\n",
+            b"\0" * 100_000,
+            b"GET / HTTP/0.9\r\n\r\n",
+            MANY + b"200",
+            HALF + b"520",
+        ]
+
+    return make
+
+
+TARGETS = tuple(
+    Target(
+        name=f"servers/{name}", read=_read(name), seeds=_seeds(name), mutate=_mutate(name), traps=_traps(name), cases=30,
+        needs=("uvicorn", "starlette"), close=_stop(name), seconds=30.0,
+    )
+    for name in COMMANDS
+)  # fmt: skip

@@ -1,0 +1,134 @@
+"""WebShop's own files and the stores that are built from them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.env import WebShopEnv
+from creditflow.envs.webshop.importing import import_webshop
+from creditflow.envs.webshop.stock import find_files, load_stock
+from creditflow.envs.webshop.stored_goals import open_store
+from fuzz.mutate_bytes import mutate_bytes
+from fuzz.mutate_data import freeze, mutate_json
+from fuzz.samples import bomb
+from fuzz.sealed import damaged, mutate_sealed, unpack
+from fuzz.target import MismatchError, Target
+
+ITEMS, ENTRIES, HUMAN = "items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"
+
+
+@lru_cache(maxsize=1)
+def _files() -> dict[str, bytes]:
+    """Twelve products of the embedded shop as the released files write them."""
+    store = embedded_stock().catalogue.store
+    products = [store.product(row) for row in range(12)]
+    records: list[dict[str, Any]] = [
+        {
+            "asin": p.asin, "name": p.title, "full_description": p.description, "small_description": list(p.bullets),
+            "pricing": " - ".join(f"${price}" for price in p.prices), "category": p.category, "query": p.query,
+            "customization_options": {name: [{"value": value} for value in values] for name, values in p.options},
+            "product_category": p.product_category,
+        }
+        for p in products
+    ]  # fmt: skip
+    entries = {
+        p.asin: {"attributes": list(p.attributes), "instruction": f"Find {p.query}",
+                 "instruction_attributes": list(p.attributes[:2])}
+        for p in products
+    }  # fmt: skip
+    human = {
+        products[3].asin: [
+            {"instruction": "i want it.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}
+        ]
+    }
+    return {ITEMS: freeze(records), ENTRIES: freeze(entries), HUMAN: freeze(human)}
+
+
+def _reader(name: str) -> Callable[[bytes, Path], None]:
+    """Reads the folder in both ways, with one file changed: into memory, and into a store; both must agree."""
+
+    def read(data: bytes, folder: Path) -> None:
+        source = folder / "source"
+        source.mkdir()
+        for other, text in _files().items():
+            (source / other).write_bytes(text)
+        if name.endswith(".gz"):
+            (source / name.removesuffix(".gz")).unlink()
+        (source / name).write_bytes(data)
+        goals = "human" if name == HUMAN else "synthetic"
+        memory = load_stock(find_files(source), goals=goals, seed=42, goal_seed=233)
+        import_webshop(source, folder / "store", seed=42)
+        disk = open_store(str(folder / "store"), goals=goals, goal_seed=233, seed=42)
+        if list(disk.goals) != list(memory.goals) or disk.catalogue.digest != memory.catalogue.digest:
+            raise MismatchError("a store and its files hold different goals or products")
+        if len(memory.goals):
+            env = WebShopEnv(data=memory)
+            env.reset(seed=1)
+            env.step("search[find]")
+
+    return read
+
+
+def _mutate_gz(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
+    return mutate_bytes(rng, samples)
+
+
+_STORE: list[Path] = []
+
+
+def _store(place: Path) -> Sequence[bytes]:
+    """A store, as a case that changes nothing."""
+    for name, text in _files().items():
+        (place / name).write_bytes(text)
+    import_webshop(place, place / "store")
+    _STORE[:] = [place / "store"]
+    return [unpack(place / "store")]
+
+
+def _read_store(data: bytes, folder: Path) -> None:
+    damaged(_STORE[0], data, folder / "store")
+    env = WebShopEnv(data=open_store(str(folder / "store")))
+    env.reset(seed=1)
+    env.step("search[find]")
+    env.step(env._admissible()[-1])
+
+
+_HOSTILE = (
+    b"[" * 200_000,
+    b"{" * 5000,
+    b'{"a":' * 100_000,
+    b"",
+    b"[]",
+    b"{}",
+    b"[1,2]",
+    b'{"a":1}',
+    b"\xff\xfe",
+    b"9" * 5000,
+    b"[" + b"9" * 5000 + b"]",
+    b'["' + b"a" * 40_000_000,
+)
+
+TARGETS = (
+    *(
+        Target(
+            name=f"shop/{label}", read=_reader(name), seeds=lambda _, name=name: [_files()[name]], mutate=mutate_json,
+            cases=25, traps=lambda: _HOSTILE, place="source", seconds=10.0,
+        )
+        for label, name in (("items", ITEMS), ("entries", ENTRIES), ("human", HUMAN))
+    ),
+    Target(
+        name="shop/items-gz", read=_reader(ITEMS + ".gz"), seeds=lambda _: [gzip.compress(_files()[ITEMS])],
+        mutate=_mutate_gz, cases=15, place="source", seconds=10.0,
+        traps=lambda: [bomb(b"[", b" " * 1000, 1500), bomb(b'["', b"a" * 1000, 1000), bomb(b"[", b"[" * 1000, 10)],
+    ),
+    Target(
+        name="shop/store", read=_read_store, seeds=_store, mutate=mutate_sealed, cases=50, megabytes=512,
+    ),
+)  # fmt: skip

@@ -1,0 +1,155 @@
+"""Passage files and question files of many collections, transcripts of Search-R1."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.opening import open_engine
+from creditflow.envs.wikisearch.transcript import read_passages as passages_of
+from creditflow.envs.wikisearch.transcript import read_transcript
+from creditflow.train.adapters.search_r1 import read_search_r1
+from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from fuzz.mutate_bytes import mutate_bytes
+from fuzz.mutate_data import mutate_lines
+from fuzz.samples import bomb
+from fuzz.target import MismatchError, Target
+
+CORPUS = "".join(
+    json.dumps(row) + "\n"
+    for row in (
+        {"id": "0", "contents": '"Nile"\nThe Nile is long.'}, {"id": "1", "contents": '"Nile"\nIt ends at the sea.'},
+        {"id": "2", "title": "Rhine", "text": "The Rhine is not."}, {"id": 3, "contents": "Elbe\nSo is the Elbe."},
+    )
+).encode()  # fmt: skip
+ROWS = (
+    {"id": "q", "question": "Longest river?", "answer": "Nile", "type": "bridge", "context": [["Nile", ["It is long."]]],
+     "supporting_facts": [["Nile", 0]], "evidences": [["Nile", "length", "6650"], ["Nile", "in", "Egypt"]]},
+    {"_id": "h", "question": "Which?", "answer": "Rhine", "supporting_facts": {"title": ["Rhine"], "sent_id": [0]},
+     "context": {"title": ["Rhine"], "sentences": [["Not long."]]}},
+    {"id": "2hop__1", "question": "Where?", "answer": "Egypt", "answer_aliases": ["Misr"], "answerable": True,
+     "paragraphs": [{"idx": 0, "title": "Nile", "paragraph_text": "x", "is_supporting": True}],
+     "question_decomposition": [{"id": 1, "question": "Nile >> in", "answer": "Egypt", "paragraph_support_idx": 0},
+                                {"id": 2, "question": "#1 >> capital", "answer": "Cairo", "paragraph_support_idx": 0}]},
+    {"id": 5, "subj": "Nile", "prop": "in", "obj": "Egypt", "question": "Where is it?", "possible_answers": '["Egypt"]'},
+    {"question": "Who?", "answer": "Ann", "formalization": [["V@X", "born in", "C@Cairo"], ["?", "knows", "V@X"]]},
+    {"question": "Plain?", "golden_answers": ["yes", "no"]},
+    {"question": "Trivia?", "answer": {"value": "x", "aliases": ["y", "z"]}},
+)  # fmt: skip
+DOCS = "Doc 1(Title: Nile) It is long.\nDoc 2(Title: Rhine) It is not."
+RESPONSE = (
+    f"<think>so</think> <search>Nile</search>\n\n<information>{DOCS}</information>\n\n"
+    f"Once more. <search>river Nile</search>\n\n<information>{DOCS}</information>\n\n<answer>The Nile</answer>"
+)
+RELEASED = {
+    "id": "base_7", "question": "Longest river?", "answers": ["Nile"], "model": "base", "response": RESPONSE,
+    "metric": {"em": 1}, "stop_reason": "stop",
+}  # fmt: skip
+
+
+def _read_corpus(name: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(data)
+        open_engine.cache_clear()
+        engine = open_engine(corpus=str(path))
+        hits = engine.search(["the nile", ""], 3)
+        engine.visit([hit.passage.page for hit in hits[0]] + ["nowhere"])
+
+    return read
+
+
+def _read_questions(name: str) -> Callable[[bytes, Path], None]:
+    """Opens an environment over the questions; a task's content must be the same task again."""
+
+    def read(data: bytes, folder: Path) -> None:
+        path, corpus = folder / name, folder / "passages.jsonl"
+        path.write_bytes(data)
+        corpus.write_bytes(CORPUS)
+        open_engine.cache_clear()
+        env = WikiSearchEnv(questions=str(path), corpus=str(corpus), answers="virtual")
+        env.reset(seed=1)
+        env.step("search: nile")
+        content, task_id = env.task.content, env.task.task_id
+        state = env.get_state()
+        if env.reset(options={"task": json.loads(json.dumps(dict(content)))})[1]["task_id"] != task_id:
+            raise MismatchError("a question and its own content are different tasks")
+        env.set_state(state)
+
+    return read
+
+
+def _read_released(data: bytes, folder: Path) -> None:
+    """Released trajectories survive being written as a log."""
+    path = folder / "released.jsonl"
+    path.write_bytes(data)
+    report = read_search_r1(path)
+    write_jsonl(folder / "log.jsonl", report.groups)
+    if [len(g.turns) for g in read_groups(folder / "log.jsonl")] != [len(g.turns) for g in report.groups]:
+        raise MismatchError("a log of released trajectories has other turns than they")
+
+
+def _read_response(data: bytes, _: Path) -> None:
+    text = data.decode("utf-8", "replace")
+    read_transcript(text)
+    passages_of(text)
+
+
+def _lines(*rows: object) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+_HOSTILE = (
+    b"[" * 200_000,
+    b"9" * 5000,
+    b"\xff\xfe\n",
+    b"",
+    b"{}",
+    b"null\n",
+    b'{"id":' * 50_000,
+    b'{"question":"a","answers":["x"],"id":' + b"9" * 5000 + b"}",
+)
+
+
+def _packed_traps() -> Sequence[bytes]:
+    whole = gzip.compress(CORPUS)
+    return [
+        bomb(b"", b"\n" * 1000, 1500),
+        bomb(b'{"id":"', b"a" * 1000, 1000),
+        whole[:-6],
+        whole[:30] + b"\xff" * 20 + whole[50:],
+        b"",
+    ]
+
+
+TARGETS = (
+    Target(
+        name="wiki/corpus", read=_read_corpus("corpus.jsonl"), seeds=lambda _: [CORPUS], mutate=mutate_lines, cases=120,
+        place="corpus.jsonl", traps=lambda: _HOSTILE,
+    ),
+    Target(
+        name="wiki/corpus-gz", read=_read_corpus("corpus.jsonl.gz"), seeds=lambda _: [gzip.compress(CORPUS)],
+        mutate=mutate_bytes, cases=60, place="corpus.jsonl.gz", traps=_packed_traps, seconds=10.0, megabytes=512,
+    ),
+    Target(
+        name="wiki/questions", read=_read_questions("questions.jsonl"), seeds=lambda _: [_lines(row) for row in ROWS],
+        mutate=mutate_lines, cases=200, place="questions.jsonl", traps=lambda: _HOSTILE,
+    ),
+    Target(
+        name="wiki/questions-gz", read=_read_questions("questions.jsonl.gz"), mutate=mutate_bytes, cases=50,
+        seeds=lambda _: [gzip.compress(_lines(*ROWS))], place="questions.jsonl.gz", traps=_packed_traps, seconds=10.0,
+        megabytes=512,
+    ),
+    Target(
+        name="wiki/search-r1", read=_read_released, seeds=lambda _: [_lines(RELEASED, RELEASED)], mutate=mutate_lines,
+        cases=150, place="released.jsonl", traps=lambda: _HOSTILE,
+    ),
+    Target(
+        name="wiki/transcripts", read=_read_response, seeds=lambda _: [RESPONSE.encode()], mutate=mutate_bytes, cases=150,
+        traps=lambda: [b"<search>" * 30_000, b"<information>" * 30_000, b"Doc 1(Title: " * 30_000, b"<think>" * 30_000,
+                       (RESPONSE * 200).encode()],
+    ),
+)  # fmt: skip
