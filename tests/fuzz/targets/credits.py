@@ -19,7 +19,7 @@ from fuzz.mutate_data import freeze, mutate_lines, mutate_recipe, thaw
 from fuzz.samples import groups, log_text
 from fuzz.target import MismatchError, Target
 
-LENGTH = 20_000  # turns of a long episode
+LENGTH = 10_000  # turns of a long episode
 
 
 def _score(scheme: str, whole: Sequence[Group]) -> None:
@@ -138,9 +138,9 @@ TARGETS = (
         seeds=lambda _: [],
         mutate=lambda _, samples: samples[0],
         cases=0,
-        seconds=6.0,
+        seconds=5.0,
         traps=lambda: [f"{scheme} {shape}".encode() for scheme in credit.names() for shape in ("chain", "loop")],
-        megabytes=1536,
+        megabytes=1024,
     ),
     Target(
         name="credits/branches",
