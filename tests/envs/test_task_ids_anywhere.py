@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from creditflow.wrappers import GroupEnv, Recorder
 from creditflow.wrappers.group_env import member_seed
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
 
-JUNK = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, object(), set(), 10**400,
+JUNK: list[Any] = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, object(), set(), 10**400,
         ("a",), "x:y", "\ud800", "\0"]  # fmt: skip
 
 
