@@ -132,7 +132,8 @@ def test_wrong_types_of_reset_options_and_payloads_are_named_errors(source):
                 env.reset(options=options)
             except CreditflowError as error:
                 assert str(error)
-    for junk in (True, 3, "x", [["task_id"]], b"x", object()):
+    no_options: list[Any] = [True, 3, "x", [["task_id"]], b"x", object()]
+    for junk in no_options:
         with pytest.raises(ConfigError, match="mapping"):
             env.reset(options=junk)
 
