@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_env import GENERATED, SOURCES, made
+from any_env import GENERATED, SOURCES, bare, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import creditflow
 from creditflow.agents import RandomAgent
 from creditflow.envs import CreditflowError
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
 from creditflow.train.bench.forks import fork_values
 from creditflow.train.rollout import play_group
-from creditflow.wrappers import GroupEnv, Recorder
+from creditflow.wrappers import GroupEnv, InvalidActions, Recorder
 from creditflow.wrappers.group_env import member_seed
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
 
@@ -188,7 +188,22 @@ def test_a_record_is_not_taken_where_the_environment_was_moved_without_it():
     env.reset(seed=0)
     env.step("up")
     snapshot = env.base.get_state()
-    fresh = Recorder(creditflow.make("sokoban"))
-    fresh.base.set_state(snapshot)
-    with pytest.raises(creditflow.envs.errors.EpisodeError, match="branch"):
-        fresh.step("up")
+    fresh, again = Recorder(creditflow.make("sokoban")), Recorder(creditflow.make("sokoban"))
+    again.reset(seed=1)
+    again.step("up")  # as many steps as the snapshot's, and yet another state
+    for moved in (env, fresh, again):
+        moved.base.set_state(snapshot)
+        with pytest.raises(EpisodeError, match="branch"):
+            moved.step("up")
+
+
+def test_a_snapshot_goes_on_after_the_invalid_action_policy_ended_an_episode():
+    env = InvalidActions(creditflow.make("sokoban"), "terminate")
+    env.reset(seed=0)
+    base = bare(env)
+    snapshot = base.get_state()
+    assert env.step("nonsense")[2]
+    with pytest.raises(EpisodeError, match="policy ended"):
+        env.step("up")
+    base.set_state(snapshot)
+    assert env.step("up")[4]["elapsed_steps"] == 1
