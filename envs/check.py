@@ -121,18 +121,17 @@ def _check_elsewhere(base: AgentEnv[Any, Any, Any], seed: int) -> None:
     """A snapshot goes on in an environment that was never reset, whatever either has played."""
     if base.spec is None:
         return
+    fresh = gym.make(base.spec).unwrapped
+    assert isinstance(fresh, AgentEnv)  # noqa: S101 - made from an AgentEnv's own spec
     base.reset(seed=seed)
     for steps in range(3):
         snapshot = base.get_state()
-        other = gym.make(base.spec)
-        fresh = other.unwrapped
-        assert isinstance(fresh, AgentEnv)  # noqa: S101 - made from an AgentEnv's own spec
         _, told = fresh.set_state(snapshot)
         _require(fresh.get_state() == snapshot, "a fresh environment must restore any snapshot, before its first reset")
         if not told["admissible_actions"]:
             return
         action = base.action_from_text(told["admissible_actions"][-1 - steps % len(told["admissible_actions"])])
-        here, there = base.step(action), other.step(action)
+        here, there = base.step(action), fresh.step(action)
         same = all(np.array_equal(a, b) for a, b in zip(here[:4], there[:4], strict=True)) and here[4] == there[4]
         _require(same, f"a snapshot must go on alike in a fresh environment; action {action!r} differed")
         if here[2] or here[3]:

@@ -164,6 +164,9 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         self.tasks = tasks
         self.max_steps = max_steps
         self.elapsed_steps = 0
+        self.beginnings = (
+            0  # resets and restored snapshots so far: how wrappers see that the state was changed beneath them
+        )
         self._task: Task | None = None
         self._over = True
 
@@ -321,6 +324,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """Start ``task``; with a restored snapshot ``elapsed`` is its step count."""
         self._start(task)
         self._task, self.elapsed_steps = task, elapsed
+        self.beginnings += 1
         self._over = self._progress()[0] or elapsed >= self.max_steps
 
     def _info(self, parsed: bool, admissible: bool, effective: bool, reason: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 import creditflow
@@ -26,9 +27,14 @@ GENERATED = ("sokoban-generated", "alfworld-generated")
 def made(source: str) -> AgentEnv[Any, Any, Any]:
     """A bare environment over a source of ``SOURCES``."""
     name, options = SOURCES[source]
-    env = creditflow.make(name, **options).unwrapped
-    assert isinstance(env, AgentEnv)
-    return env
+    return bare(creditflow.make(name, **options))
+
+
+def bare(env: gym.Env[Any, Any]) -> AgentEnv[Any, Any, Any]:
+    """The environment inside all wrappers."""
+    inside = env.unwrapped
+    assert isinstance(inside, AgentEnv)
+    return inside
 
 
 def walk(env: AgentEnv[Any, Any, Any], seed: int, steps: int) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:

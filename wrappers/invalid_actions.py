@@ -47,15 +47,18 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise unknown_name("invalid-action policy", str(policy), get_args(Policy))
         if not penalty >= 0.0 or retries < 1:
             raise ConfigError(f"penalty must be ≥ 0 and retries ≥ 1, got {penalty!r} and {retries!r}")
-        if not isinstance(env.unwrapped, AgentEnv):
-            raise ConfigError(f"InvalidActions wraps creditflow environments, got {type(env.unwrapped).__name__}")
+        base = env.unwrapped
+        if not isinstance(base, AgentEnv):
+            raise ConfigError(f"InvalidActions wraps creditflow environments, got {type(base).__name__}")
+        self._base: AgentEnv[Any, Any, Any] = base
+        self._beginning = 0  # the environment's beginning that the next two belong to
         self.policy, self.penalty, self.retries = policy, penalty, retries
         self._left, self._ended = retries, False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
-        self._left, self._ended = self.retries, False
+        self._left, self._ended, self._beginning = self.retries, False, self._base.beginnings
         return obs, self._told(info, 0.0, "")
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -64,6 +67,8 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             EpisodeError: the policy has ended this episode.
         """
+        if self._beginning != self._base.beginnings:  # a snapshot was restored
+            self._left, self._ended, self._beginning = self.retries, False, self._base.beginnings
         if self._ended:
             raise EpisodeError("the invalid-action policy ended this episode: call reset() before step()")
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -78,9 +83,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return obs, reward, True, False, self._told({**info, "admissible_actions": ()}, raw, "format")
         elif self.policy == "retry" and self._left > 0:
             self._left -= 1
-            base = self.env.unwrapped
-            assert isinstance(base, AgentEnv)  # noqa: S101 - checked at construction
-            obs, fresh = base.forgive()
+            obs, fresh = self._base.forgive()
             kept = {k: info[k] for k in ("action_parsed", "action_admissible", "action_valid", "invalid_reason")}
             return obs, 0.0, False, False, self._told({**fresh, **kept}, 0.0, "")
         return obs, reward, terminated, truncated, self._told(info, raw, "")

@@ -52,7 +52,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._oracle, self._texts, self._policy = oracle, texts, policy
         self._names: dict[str, Any] = {}
         self._episodes = 0
-        self._elapsed = 0  # steps of the environment when it was last seen here
+        self._beginning = 0  # of the environment, when it was last begun from here
         self._turns: list[Turn] = []
         self._info: dict[str, Any] = {}
         self._observation: Any = ""
@@ -96,7 +96,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._episodes += 1
         self._names = {}
         self._turns, self._stop = [], None
-        self._observation, self._info, self._elapsed = obs, info, self._base.elapsed_steps
+        self._observation, self._info, self._beginning = obs, info, self._base.beginnings
         self._known = self._ask()
         return obs, info
 
@@ -114,7 +114,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._observation, info = self._base.set_state(snapshot)
         if not info["admissible_actions"]:
             raise EpisodeError("a branch begins in the middle of an episode, this snapshot is of its end")
-        self._info, self._elapsed = {**fresh, **info}, self._base.elapsed_steps
+        self._info, self._beginning = {**fresh, **info}, self._base.beginnings
         self._known = self._ask()
         return self._observation, self._info
 
@@ -124,13 +124,12 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             EpisodeError: no episode has begun here, or the environment was restored behind this wrapper's back.
         """
-        if not self._info or self._elapsed != self._base.elapsed_steps:
+        if self._beginning != self._base.beginnings or not self._info:
             raise EpisodeError(
                 "the record does not know the environment's state: call reset() before step(), and branch(snapshot) to go on "
                 "from a snapshot"
             )
         outcome = self.env.step(action)
-        self._elapsed = self._base.elapsed_steps
         obs, reward, terminated, truncated, info = outcome
         before, known = self._info, self._known
         self._known = self._ask()

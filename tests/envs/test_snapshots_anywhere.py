@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from any_env import SOURCES, made, walk
+from any_env import SOURCES, bare, made, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from creditflow.envs import env_id
 from creditflow.envs.alfworld.content import validate_content
 from creditflow.envs.errors import EpisodeError
 
+JUNK: list[Any] = [None, 3, b"x", [], {}, [[]], set(), "", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ud800"]
 USED = {source: made(source) for source in SOURCES}  # instances that have played all that earlier examples played
 
 
@@ -40,13 +42,13 @@ def test_a_fresh_environment_restores_before_its_first_reset_with_all_wrappers_o
     for fresh in (creditflow.make(name, **options), gym.make(f"creditflow:{env_id(name)}", **options)):
         with pytest.raises(EpisodeError, match="reset"):
             fresh.step(action)
-        fresh.unwrapped.set_state(snapshot)
+        bare(fresh).set_state(snapshot)
         assert fresh.step(action) == outcome
 
 
 def test_a_snapshot_restores_after_hundreds_of_other_houses():
     """More tasks than any cache keeps, met in every order, by id and by snapshots of before."""
-    env = creditflow.make("alfworld", panel="standard-v1:all").unwrapped
+    env = bare(creditflow.make("alfworld", panel="standard-v1:all"))
     ids, rng, kept = env.tasks.task_ids(), np.random.default_rng(0), []
     for _ in range(900):
         env.reset(options={"task_id": ids[int(rng.integers(len(ids)))]})
@@ -98,7 +100,7 @@ def test_snapshots_go_on_in_another_process():
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_is_no_snapshot_is_refused_by_name(source):
     env = USED[source]
-    for junk in (None, 3, b"x", [], {}, [[]], set(), "", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ud800"):
+    for junk in JUNK:
         with pytest.raises(creditflow.envs.CreditflowError):
             env.set_state(junk)
         with pytest.raises(creditflow.envs.CreditflowError):

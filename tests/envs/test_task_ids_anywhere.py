@@ -6,24 +6,25 @@ import io
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
-from any_env import GENERATED, SOURCES, made
+from any_env import GENERATED, SOURCES, bare, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import creditflow
 from creditflow.agents import RandomAgent
 from creditflow.envs import CreditflowError
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
 from creditflow.train.bench.forks import fork_values
 from creditflow.train.rollout import play_group
-from creditflow.wrappers import GroupEnv, Recorder
+from creditflow.wrappers import GroupEnv, InvalidActions, Recorder
 from creditflow.wrappers.group_env import member_seed
 from creditflow.wrappers.jsonl import read_groups, write_jsonl
 
-JUNK = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, object(), set(), 10**400,
+JUNK: list[Any] = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, object(), set(), 10**400,
         ("a",), "x:y", "\ud800", "\0"]  # fmt: skip
 
 
@@ -131,7 +132,8 @@ def test_wrong_types_of_reset_options_and_payloads_are_named_errors(source):
                 env.reset(options=options)
             except CreditflowError as error:
                 assert str(error)
-    for junk in (True, 3, "x", [["task_id"]], b"x", object()):
+    no_options: list[Any] = [True, 3, "x", [["task_id"]], b"x", object()]
+    for junk in no_options:
         with pytest.raises(ConfigError, match="mapping"):
             env.reset(options=junk)
 
@@ -186,7 +188,22 @@ def test_a_record_is_not_taken_where_the_environment_was_moved_without_it():
     env.reset(seed=0)
     env.step("up")
     snapshot = env.base.get_state()
-    fresh = Recorder(creditflow.make("sokoban"))
-    fresh.base.set_state(snapshot)
-    with pytest.raises(creditflow.envs.errors.EpisodeError, match="branch"):
-        fresh.step("up")
+    fresh, again = Recorder(creditflow.make("sokoban")), Recorder(creditflow.make("sokoban"))
+    again.reset(seed=1)
+    again.step("up")  # as many steps as the snapshot's, and yet another state
+    for moved in (env, fresh, again):
+        moved.base.set_state(snapshot)
+        with pytest.raises(EpisodeError, match="branch"):
+            moved.step("up")
+
+
+def test_a_snapshot_goes_on_after_the_invalid_action_policy_ended_an_episode():
+    env = InvalidActions(creditflow.make("sokoban"), "terminate")
+    env.reset(seed=0)
+    base = bare(env)
+    snapshot = base.get_state()
+    assert env.step("nonsense")[2]
+    with pytest.raises(EpisodeError, match="policy ended"):
+        env.step("up")
+    base.set_state(snapshot)
+    assert env.step("up")[4]["elapsed_steps"] == 1

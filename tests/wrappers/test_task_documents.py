@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.groups import Group
 
-JUNK = [
+JUNK: list[Any] = [
     None, True, 3, -1, 2.5, float("nan"), "x", "", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, [{}], [{"name": 3}], [None], 10**400,
     {"a": {"title": 1, "text": 2}}, {"d0": []}, [["a", "b"]], [["a", "b", 3]], [{"question": 3}], [{"title": "t", "text": "x"}],
 ]  # fmt: skip
