@@ -72,6 +72,7 @@ class ForksAnnotator:
                 continuations=self._k,
                 turns=range(first, len(turns)),
                 seed=member_chance(own),
+                task=group.task,
             )
         except DataError as error:
             raise AnnotationError(f"trajectory {own.trajectory_id!r}: {error}") from error

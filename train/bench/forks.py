@@ -7,7 +7,7 @@ rollout's own seed, so that a stochastic environment reaches the same state agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent, View
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError
+from creditflow.train.replay import replay
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records import Trajectory, Turn
 
@@ -48,6 +49,7 @@ def fork_values(
     continuations: int = 32,
     turns: Sequence[int] | None = None,
     seed: int | None = None,
+    task: Mapping[str, Any] | None = None,
 ) -> Forks:
     """Continue a recorded rollout from each of its turns.
 
@@ -60,15 +62,23 @@ def fork_values(
         turns: which turns (default all); other rows are nan.
         seed: of the recorded environment's chance; default the trajectory's own, for a member of a ``GroupEnv``
             ``member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)``. Without chance it is idle.
+        task: its payload, where the environment's source may not hold the task's id.
 
     Raises:
-        DataError: the replay does not come through the recorded states.
+        DataError: the replay does not come through the recorded states, or the environment has other limits.
         ConfigError: K < 2.
     """
     if continuations < 2:
         raise ConfigError(f"forks need at least two continuations, got {continuations!r}")
     member = Recorder(make_env())
-    snapshots = _replay(member, trajectory, trajectory.seed if seed is None else seed)
+    snapshots = replay(
+        member,
+        trajectory.turns,
+        task_id=trajectory.task_id,
+        task=task or {},
+        seed=trajectory.seed if seed is None else seed,
+        stop_reason=trajectory.stop_reason,
+    )
     wanted = set(range(len(trajectory.turns)) if turns is None else turns)
     ends = np.full((len(snapshots), continuations), np.nan)
     last = len(trajectory.turns)
@@ -83,23 +93,6 @@ def fork_values(
     before[unwanted], after = np.nan, after.copy()
     after[unwanted] = np.nan
     return Forks(before.copy(), after)
-
-
-def _replay(member: Recorder, trajectory: Trajectory, seed: int) -> list[str]:
-    """Snapshots before every turn and after the last."""
-    base = member.base
-    _, info = member.reset(seed=seed, options={"task_id": trajectory.task_id})
-    snapshots = [base.get_state()]
-    for t, turn in enumerate(trajectory.turns):
-        if info["state_key"] != turn.state_key:
-            raise DataError(
-                f"trajectory {trajectory.trajectory_id!r}: turn {t} was recorded in state {turn.state_key!r}, its replay "
-                f"comes to {info['state_key']!r}; is it the same environment, task and seed?"
-            )
-        action = base.action_from_text(turn.action) if turn.valid else turn.action
-        _, _, _, _, info = base.step(action)
-        snapshots.append(base.get_state())
-    return snapshots
 
 
 def _play_on(
