@@ -22,6 +22,7 @@ from creditflow.wrappers.credit.information_gain import (
     redundancies,
     search_key_score,
 )
+from creditflow.wrappers.credit.malformed import malformed_search, malformed_turns
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.groups import Group
@@ -194,6 +195,8 @@ def _golden(task: Mapping[str, Any]) -> list[str]:
 
 def _missing(group: Group) -> str:
     """What the payload should hold and does not; "" if nothing."""
+    if reason := malformed_search(group.task) or malformed_turns(group, ("queries", "doc_ids")):
+        return reason
     documents = group.task["documents"]
     if not group.task["supporting"]:
         return "the task has no golden passages ('supporting' is empty)"
