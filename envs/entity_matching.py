@@ -37,6 +37,7 @@ _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
 _SPACE: Final = 0x20
 # UTF-8 in one table: ASCII letters to lower case, what is no letter or digit to a space, bytes beyond ASCII as they are
 _TABLE: Final = bytes(i if i > 127 else ord(chr(i).lower()) if chr(i).isalnum() else _SPACE for i in range(256))
+_SHORT: Final = 256  # bytes up to which splitting is faster than arrays
 _MANY: Final = 64  # kinds of gaps beyond ASCII; more of them are left to the slow way
 
 
@@ -69,6 +70,9 @@ def _spaced(text: str) -> bytes:
             return " ".join(["", *_TOKEN.findall(text), ""]).encode()
         for gap in gaps:
             data = data.replace(gap.encode("utf-8", "surrogatepass"), b" ")
+    if len(data) < _SHORT:
+        words = data.translate(_TABLE).split()
+        return b" ".join([b"", *words, b""]) if words else b" "
     units = np.frombuffer(data.translate(_TABLE), np.uint8)
     keep = units != _SPACE
     keep[1:] |= keep[:-1].copy()  # one gap after each word

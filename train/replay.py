@@ -12,12 +12,19 @@ from creditflow.envs.errors import DataError
 from creditflow.wrappers.group_env import member_seed
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.stop_reasons import StopReason
 
 __all__ = ["member_chance", "replay", "whole"]
 
 
 def replay(
-    env: gym.Env[Any, Any], turns: Sequence[Turn], *, task_id: str, task: Mapping[str, Any], seed: int
+    env: gym.Env[Any, Any],
+    turns: Sequence[Turn],
+    *,
+    task_id: str,
+    task: Mapping[str, Any],
+    seed: int,
+    stop_reason: StopReason,
 ) -> list[str]:
     """Snapshots before every turn and after the last, T + 1 of them.
 
@@ -26,9 +33,10 @@ def replay(
         turns: the whole episode, from its first turn.
         task_id, task: what was played; the payload is enough where the environment's source does not hold the id.
         seed: of the environment's own chance.
+        stop_reason: why the recorded episode ended.
 
     Raises:
-        DataError: the replay does not come through the recorded states.
+        DataError: the replay does not come through the recorded states, or the environment has other limits.
     """
     base = cast("AgentEnv[Any, Any, Any]", env.unwrapped)
     options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": task_id}
@@ -41,11 +49,33 @@ def replay(
                 "the same environment, task and seed?"
             )
         action = base.action_from_text(turn.action) if turn.valid else turn.action
-        _, _, _, _, info = base.step(action)
+        _, _, terminated, truncated, info = base.step(action)
         snapshots.append(base.get_state())
+        if (terminated or truncated) and t + 1 < len(turns):
+            raise _ended_early(base, t + 1, len(turns), truncated)
     if turns and info["state_key"] != turns[-1].next_state_key:
         raise DataError(f"the replay ends in state {info['state_key']!r}, the record in {turns[-1].next_state_key!r}")
+    if turns and stop_reason == "env_limit" and base.elapsed_steps < base.max_steps and not truncated:
+        raise DataError(
+            f"the log's episode was ended by a limit after {len(turns)} turns, but here max_steps={base.max_steps}: it was "
+            f"recorded under a shorter limit, and numbers under another one mean something else; add "
+            f"--env-set max_steps={len(turns)}"
+        )
     return snapshots
+
+
+def _ended_early(base: AgentEnv[Any, Any, Any], place: int, recorded: int, truncated: bool) -> DataError:
+    """The error of an episode that is over before the recorded one was."""
+    here = f"the log's episode goes on for {recorded} turns, but this environment ends it after {place}"
+    if truncated and base.elapsed_steps >= base.max_steps:
+        return DataError(
+            f"{here}, its step limit: it was recorded under a longer one; give that of the recording, at least: "
+            f"--env-set max_steps={recorded}"
+        )
+    how = "at another of its limits" if truncated else "as a success or failure"
+    return DataError(
+        f"{here}, {how}: it was recorded with other options; give those of the recording (--env-set KEY=VALUE)"
+    )
 
 
 def member_chance(trajectory: Trajectory) -> int:

@@ -78,7 +78,9 @@ class EntityGraph:
             raise DataError(f"entity graph: answer_node {shown(answer)} is not among the {len(names)} entities")
         aliases = [forms for _, forms in rows]
         if virtual and not answer:
-            answers = [str(given) for given in _listed(task, "answers")]
+            answers = _listed(task, "answers")
+            if not all(isinstance(given, str) for given in answers):
+                raise DataError(f"entity graph: answers must be texts, got {answers!r:.60}")
             answer, leaves = virtual_answer(number, ((names[s], names[o]) for s, o in pairs), answers)
             pairs += [(number[leaf], len(names)) for leaf in leaves]
             number[answer] = len(names)
@@ -174,6 +176,7 @@ def _entity(row: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _edge(row: Any, number: Mapping[str, int]) -> tuple[int, int]:
-    if not isinstance(row, list | tuple) or len(row) != 3 or row[0] not in number or row[2] not in number:
+    fits = isinstance(row, list | tuple) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
+    if not fits or row[0] not in number or row[2] not in number:
         raise DataError(f"entity graph: an edge is (subject, relation, object) between entities, got {row!r:.80}")
     return number[row[0]], number[row[2]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import TrajectoryError, unknown_name
 from creditflow.wrappers.branches import EpisodeIndex, episode_index, prefix
 from creditflow.wrappers.group_arrays import GroupArrays, StateIndex, frozen, number_keys
-from creditflow.wrappers.records import Trajectory, Turn, exact_sum
+from creditflow.wrappers.records import Trajectory, Turn, exact_sum, is_number
 
 __all__ = ["Group", "bucket_trajectories", "group_trajectories"]
 
@@ -129,8 +129,19 @@ class Group:
         )
 
     def annotation(self, name: str) -> NDArray[np.float64]:
-        """float64 (N,): a number that an annotator wrote into every turn; nan where it did not."""
-        return np.array([turn.values.get(name, np.nan) for turn in self.turns], np.float64)
+        """float64 (N,): a number that an annotator wrote into every turn; nan where it did not.
+
+        Raises:
+            TrajectoryError: it wrote something else.
+        """
+        numbers = [turn.values.get(name, np.nan) for turn in self.turns]
+        try:
+            if not any(isinstance(number, str) for number in numbers):  # NumPy reads numbers in texts
+                return np.array(numbers, np.float64)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        wrong = next(number for number in numbers if not is_number(number))
+        raise TrajectoryError(f"group {self.group_id!r}: the annotation {name!r} must be numbers, got {wrong!r:.60}")
 
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:

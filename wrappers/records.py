@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.stop_reasons import STOP_REASONS, StopReason
 from creditflow.wrappers.tokens import Tokens
 
-__all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "exact_sum"]
+__all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "exact_sum", "is_number"]
 
 NO_VALUES: Mapping[str, float] = MappingProxyType({})
 NO_PROVENANCE: Mapping[str, str] = MappingProxyType({})
@@ -128,7 +129,7 @@ class Trajectory:
             raise TrajectoryError(
                 f"{name}: success is {self.success} but stop_reason is {self.stop_reason!r}; one implies the other"
             )
-        if not 0.0 <= self.score <= 1.0:
+        if not is_number(self.score) or not 0.0 <= self.score <= 1.0:
             raise TrajectoryError(f"{name}: score must lie in [0, 1], got {self.score!r}")
         expected = self.turns[0].state_key if self.turns else self.final_state_key
         for t, turn in enumerate(self.turns):
@@ -136,9 +137,9 @@ class Trajectory:
                 raise TrajectoryError(
                     f"{name}: turn {t} begins in state {turn.state_key!r} but the turn before ended in {expected!r}"
                 )
-            if not _finite(turn.cost) or turn.cost <= 0.0:
+            if not is_number(turn.cost) or turn.cost <= 0.0:
                 raise TrajectoryError(f"{name}: turn {t}: cost must be positive and finite, got {turn.cost!r}")
-            if not _finite(turn.reward):
+            if not is_number(turn.reward):
                 raise TrajectoryError(f"{name}: turn {t}: reward must be finite, got {turn.reward!r}")
             expected = turn.next_state_key
         if self.final_state_key != expected:
@@ -169,11 +170,11 @@ class Trajectory:
         return STOP_REASONS[self.stop_reason]
 
 
-def _finite(value: float) -> bool:
-    """Whether a value is a number that float64 holds; Python's integers have no limit."""
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number that float64 holds; Python's integers have no limit."""
     try:
         return math.isfinite(value)
-    except (OverflowError, TypeError):
+    except (OverflowError, TypeError, ValueError):
         return False
 
 

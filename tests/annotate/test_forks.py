@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -47,6 +48,25 @@ def test_equal_seeds_give_equal_numbers_whatever_else_is_annotated(log: Path, tm
     assert alone.trajectories == whole[1].trajectories
     other = forked(log, "c.jsonl", "--set", "seed=1")
     assert [t.turns for t in other[0].trajectories] != [t.turns for t in whole[0].trajectories]
+
+
+@pytest.mark.parametrize("annotator", ["forks:2", "oracle"])
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        (3, "recorded under a longer one; give that of the recording, at least: --env-set max_steps="),
+        (40, "recorded under a shorter limit, .* --env-set max_steps=14"),
+    ],
+)
+def test_another_step_limit_than_the_recordings_is_named_with_the_option_that_mends_it(
+    annotator: str, limit: int, message: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert any(len(m.turns) > 3 for group in read_groups(log) for m in group.trajectories)
+    assert any(m.stop_reason == "env_limit" for group in read_groups(log) for m in group.trajectories)
+    place = [*PLACE[:-1], f"max_steps={limit}"]
+    command = ["annotate", "--with", annotator, *place, str(log), "--out", str(log.with_name("x.jsonl"))]
+    assert main(command) == 3
+    assert re.search(message, capsys.readouterr().err.replace("\n", " "))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 Run: ``python tests/benchmarks/bench_credit.py [--quick]``. Prints, for 16 groups of 8 rollouts of 50 turns, the best of
 several runs with the groups' arrays built anew ("whole") and already there ("scheme"); then the growth to a million
-turns in one process.
+turns in one process, and the growth with the length of one chain.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from creditflow import credit
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.tokens import Tokens
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 # measured by others on other machines: shown beside ours, never compared by a test
@@ -26,6 +28,7 @@ QUOTED = {
     "graphgpo": (0.75, 4610, "released GraphGPO recipe: graph .03 + Dijkstra .006 + step returns .57 + groups .14 s"),
     "rewardflow": (3.74, 16 * 8 * 25, "released RewardFlow: 16 groups x 8 x 25 turns, 3.7 s of it 1000 sweeps"),
 }
+ANNOTATIONS = {"value.pica": 1, "value.critic": 1, "judge.score": 1, "logp.answer": -1, "logp.answer.mean": -1}
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
 NEEDS_KEY = ("gigpo", "graphgpo", "rewardflow")
 
@@ -109,6 +112,65 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
     ]
 
 
+def make_chain(turns: int, size: int = 2, *, entities: int = 1000) -> Group:
+    """Long rollouts that share half of their way, with all that any scheme reads."""
+    rng = np.random.default_rng(0)
+    members = []
+    for i in range(size):
+        keys = [f"{t}" if 2 * t < turns else f"{t}.{i}" for t in range(turns + 1)]
+        named = rng.integers(0, entities, turns + 1).tolist()
+        chance = rng.uniform(0.1, 0.9, turns + 1).tolist()
+        history = tuple(
+            Turn(
+                keys[t], "search", keys[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
+                queries=(f"word{t}",), doc_ids=(f"d{named[t]}",),
+                values={f"{name}{after}": sign * chance[t + bool(after)] for name, sign in ANNOTATIONS.items() for after in ("", ".next")},
+            )
+            for t in range(turns)
+        )  # fmt: skip
+        tokens = Tokens(
+            ids=np.zeros(2 * turns, np.int32),
+            mask=np.tile([False, True], turns),
+            logprobs=np.zeros(2 * turns, np.float32),
+            turn_offsets=np.arange(0, 2 * turns + 1, 2, dtype=np.int32),
+            values={"value.critic": np.zeros(2 * turns + 1, np.float32)},
+        )
+        won = i == 0
+        members.append(
+            Trajectory(
+                f"{i}", "g", "g", history, won, float(won), "success" if won else "failed", keys[-1], tokens=tokens
+            )
+        )
+    names = [f"entity {n}" for n in range(entities)]
+    task = {
+        "entities": names,
+        "edges": [[one, "to", other] for one, other in pairwise(names)],
+        "answer_node": names[0],
+        "search_keys": [["word1 word2"]],
+        "supporting": ["d0"],
+        "documents": {f"d{n}": {"title": f"{n}", "text": f"word{n} of many"} for n in range(entities)},
+    }
+    return Group(tuple(members), task)
+
+
+def growth(lengths: Sequence[int]) -> None:
+    """Print seconds of every scheme on ever longer chains."""
+    print("\nseconds for 2 rollouts in one chain of states, turns in all")
+    print(f"{'scheme':24}" + "".join(f"{n:>12,}" for n in lengths))
+    groups = [make_chain(n // 2) for n in lengths]
+    for group in groups:
+        _ = group.arrays, group.episodes
+    for name in credit.names():
+        for semantics in SEMANTICS:
+            if semantics not in lookup(name).presets:
+                continue
+            # long episodes are beyond what PiCA's penalty was made for
+            options = {"key": "state"} if name in NEEDS_KEY else {"penalty": 0.0} if name == "pica" else {}
+            scheme = credit.make(name, semantics=semantics, **options)
+            took = [seconds(lambda g=g, s=scheme: s.assign(g), 1) for g in groups]  # type: ignore[misc]  # the same
+            print(f"{name + ' ' + semantics:24}" + "".join(f"{x:12.3f}" for x in took), flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -150,6 +212,7 @@ def main() -> None:
     for name, semantics, scheme in schemes():
         took = seconds(lambda s=scheme: s.assign_batch(many), 1)  # type: ignore[misc]  # the same
         print(f"{name + ' ' + semantics:24}{took:8.2f} s")
+    growth((1_000, 10_000) if args.quick else (1_000, 10_000, 100_000))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     print(f"peak memory {peak / 2**20:.0f} MB")
 

@@ -48,7 +48,12 @@ class OracleAnnotator:
         trajectory = group.trajectories[index]
         try:
             states = replay(
-                self._env, whole(group, index), task_id=group.task_id, task=group.task, seed=member_chance(trajectory)
+                self._env,
+                whole(group, index),
+                task_id=group.task_id,
+                task=group.task,
+                seed=member_chance(trajectory),
+                stop_reason=trajectory.stop_reason,
             )
         except DataError as error:
             raise AnnotationError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error

@@ -66,7 +66,7 @@ def fork_values(
         task: the group's payload; needed where the environment's source does not list the task, as a generator.
 
     Raises:
-        DataError: the replay does not come through the recorded states.
+        DataError: the replay does not come through the recorded states, or the environment has other limits.
         ConfigError: K < 2.
     """
     if continuations < 2:
@@ -75,7 +75,7 @@ def fork_values(
     try:
         snapshots = replay(
             member.base, trajectory.turns, task_id=trajectory.task_id, task=task,
-            seed=trajectory.seed if seed is None else seed,
+            seed=trajectory.seed if seed is None else seed, stop_reason=trajectory.stop_reason,
         )  # fmt: skip
     except DataError as error:
         raise DataError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DRAWS", "Estimate", "TaskBootstrap", "bootstrap", "paired"]
+__all__ = ["DRAWS", "Estimate", "TaskBootstrap", "bootstrap", "paired", "t_quantile"]
 
 DRAWS = 2000
 
@@ -105,3 +105,20 @@ def bootstrap(values: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0)
     means = values[rows, columns[:, None, :]].mean(axis=(1, 2))
     low, high = np.quantile(means, [0.025, 0.975])
     return Estimate(float(values.mean()), float(low), float(high))
+
+
+def t_quantile(freedom: float, probability: float = 0.975) -> float:
+    """Student's t: the quantile above which 1 − ``probability`` lies.
+
+    >>> round(t_quantile(5), 3), round(t_quantile(1e6), 2)
+    (2.571, 1.96)
+
+    Args:
+        freedom: degrees of freedom, at least 1.
+        probability: in [.5, .9995).
+    """
+    # by t = √n tan θ the density is proportional to cos^(n − 1) θ on (−π/2, π/2)
+    angle = np.linspace(0.0, np.pi / 2, 200_001)
+    density = np.cos(angle) ** (freedom - 1.0)
+    below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return float(np.sqrt(freedom) * np.tan(np.interp(2.0 * probability - 1.0, below / below[-1], angle)))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from creditflow.envs.entity_matching import MatchRule
 from creditflow.envs.errors import DataError
 from creditflow.wrappers.credit.base import CreditError
+from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalise import Spread
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.entity_graph import EntityGraph
@@ -43,6 +44,8 @@ class EntityScheme(OutcomeScheme):
 
     def undefined_on(self, group: Group) -> str:
         """Why the scheme cannot score a group; "" if it can."""
+        if reason := malformed_turns(group, ("action", "observation", "thought", "response", "queries", "entities")):
+            return reason
         shown = [turn.observation for turns in group.episodes for turn in turns[1:]]
         if self.observations == "text" and self.reads_observations and shown and not any(shown):
             return self.lacks(group.task) or (

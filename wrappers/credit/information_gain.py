@@ -108,11 +108,11 @@ def redundancies(
     seen: set[str] = set()
     shares = np.zeros(len(steps))
     for t, names in enumerate(steps):
-        again = 0
-        before = set(seen)
-        for name in names:
-            again += name in (before if repeats == "earlier" else seen)
-            seen.add(name)
+        again = sum(name in seen for name in names)
+        if repeats == "anywhere":
+            fresh = [name for name in names if name not in seen]
+            again += len(fresh) - len(set(fresh))
+        seen.update(names)
         shares[t] = again / len(names) if names else 0.0
     return shares
 

@@ -181,8 +181,11 @@ class PiCA(Scheme):
         index = group.episode_index
         count = np.cumsum(paid) if self.paid_turns == "searches" else np.arange(1, len(paid) + 1)
         number = count - np.concatenate([[0], count])[index.offsets[:-1]][index.episode]
-        price: Floats = self.penalty * np.power(self.penalty_growth, number - 3.0)
-        return np.where(number >= self.penalty_from, price, 0.0)
+        price = np.zeros(len(paid))
+        if self.penalty > 0.0:  # what grows beyond float64 is infinite, and no price at all is none
+            due = number >= self.penalty_from
+            price[due] = self.penalty * np.power(self.penalty_growth, number[due] - 3.0)
+        return price
 
     def _outcomes(self, group: Group) -> Floats:
         """float64 (G,): the weighted outcome reward."""

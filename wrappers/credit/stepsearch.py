@@ -23,6 +23,7 @@ from creditflow.wrappers.credit.information_gain import (
     redundancies,
     search_key_score,
 )
+from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.groups import Group
@@ -196,8 +197,8 @@ def _golden(task: Mapping[str, Any]) -> list[str]:
 
 def _missing(group: Group) -> str:
     """What the payload should hold and does not; "" if nothing."""
-    if problem := search_payload_problem(group.task):
-        return problem
+    if reason := search_payload_problem(group.task) or malformed_turns(group, ("queries", "doc_ids")):
+        return reason
     documents = group.task["documents"]
     if not group.task["supporting"]:
         return "the task has no golden passages ('supporting' is empty)"

@@ -1,0 +1,123 @@
+"""Whatever a group holds, a scheme scores it or raises one of our errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import CreditflowError, TrajectoryError
+from creditflow.wrappers.credit import CreditError
+from creditflow.wrappers.credit.random_group import random_group
+from creditflow.wrappers.trajectory import Group
+
+FIELDS = ["entities", "edges", "answer_node", "answers", "text", "documents", "supporting", "search_keys", "steps"]
+READERS = [
+    ("gdcr", {}),
+    ("gdcr", {"answer": "virtual"}),
+    ("sapo", {}),
+    ("egrpo", {"aliases": True}),
+    ("stepsearch", {}),
+]
+ATOMS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.binary(max_size=2))
+JUNK = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.tuples(inner, inner, inner), st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def broken(data: Any, value: Any) -> Any:
+    """The value, or a part of it, replaced by junk."""
+    if not data.draw(st.booleans()):
+        return data.draw(JUNK)
+    if isinstance(value, dict) and value:
+        key = data.draw(st.sampled_from(sorted(value)))
+        return {**value, key: broken(data, value[key])}
+    if isinstance(value, list) and value:
+        at = data.draw(st.integers(0, len(value) - 1))
+        return [*value[:at], broken(data, value[at]), *value[at + 1 :]]
+    return data.draw(JUNK)
+
+
+def only_named_errors(scheme: credit.Scheme, group: Group) -> None:
+    try:
+        assert np.isfinite(scheme.assign(group).flat_advantages).all()
+    except CreditflowError as error:
+        assert str(error)
+
+
+@pytest.mark.parametrize(("name", "options"), READERS)
+@settings(max_examples=150)
+@given(seed=st.integers(0, 100), field=st.sampled_from(FIELDS), data=st.data())
+def test_a_field_of_the_task_of_any_type_is_read_or_named(name, options, seed, field, data):
+    group = random_group(np.random.default_rng(seed))
+    task = {**group.task, field: broken(data, group.task.get(field, [["entity 0"]]))}
+    only_named_errors(credit.make(name, **options), Group(group.trajectories, task))
+
+
+@pytest.mark.parametrize(("name", "options"), READERS)
+@settings(max_examples=50)
+@given(
+    seed=st.integers(0, 100),
+    field=st.sampled_from(["action", "observation", "thought", "response", "queries", "entities", "doc_ids"]),
+    data=st.data(),
+)
+def test_a_text_of_any_type_is_read_or_named(name, options, seed, field, data):
+    group = random_group(np.random.default_rng(seed))
+    first = group.trajectories[0]
+    turn = replace(first.turns[0], **{field: data.draw(JUNK)})
+    if not isinstance(turn.action, str):
+        return  # what an agent did is a name wherever it is counted; see the next test
+    member = replace(first, turns=(turn, *first.turns[1:]))
+    only_named_errors(credit.make(name, **options), Group((member, *group.trajectories[1:]), group.task))
+
+
+@pytest.mark.parametrize("name", ["gdcr", "egrpo", "stepsearch"])
+def test_what_has_the_wrong_type_is_told_with_its_place(name):
+    group = random_group(np.random.default_rng(0))
+    first = group.trajectories[0]
+    member = replace(first, turns=(replace(first.turns[0], queries=(None,)), *first.turns[1:]))  # type: ignore[arg-type]  # the mistake under test
+    wrong = Group((member, *group.trajectories[1:]), group.task)
+    with pytest.raises(CreditError, match=r"trajectory 't0', turn 0: queries must be texts, got \(None,\)"):
+        credit.make(name).assign(wrong)
+
+
+@pytest.mark.parametrize("name", [name for name in credit.names() if credit.make(name).needs])
+@settings(max_examples=30)
+@given(data=st.data())
+def test_an_annotation_of_any_type_is_read_or_named(name, data):
+    scheme = credit.make(name)
+    group = random_group(np.random.default_rng(1), values=scheme.needs, token_values=scheme.requires_tokens)
+    first = group.trajectories[0]
+    turn = first.turns[0]
+    key = data.draw(st.sampled_from(sorted(turn.values)))
+    values = {**turn.values, key: data.draw(JUNK)}
+    member = replace(first, turns=(replace(turn, values=values), *first.turns[1:]))
+    only_named_errors(scheme, Group((member, *group.trajectories[1:]), group.task))
+
+
+@given(JUNK)
+def test_a_reward_cost_or_score_is_a_finite_number_or_refused(junk):
+    group = random_group(np.random.default_rng(2))
+    first = group.trajectories[0]
+    good = isinstance(junk, int | float) and abs(junk) < 1e300 and math.isfinite(junk)
+    for name in ("reward", "cost"):
+        try:
+            replace(first, turns=(replace(first.turns[0], **{name: junk}), *first.turns[1:]))
+            assert good
+        except TrajectoryError:
+            pass
+    try:
+        replace(first, score=junk)
+        assert good
+    except TrajectoryError:
+        pass

@@ -1,0 +1,72 @@
+"""Is one column ahead of another? Paired differences of a recorded run, with intervals fit for a handful of tasks.
+
+Run: ``python -m creditflow.train.bench.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with KINDS such
+as ``alias`` or ``open,pits``. A difference is claimed where its interval leaves out 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.train.bench.run import read_results
+from creditflow.train.bench.statistics import Estimate, t_quantile
+
+__all__ = ["difference", "main"]
+
+TABLES = {"area": ("curves", "area_by_task"), "gain": ("offline", "gain_by_task")}
+
+
+def difference(cells: Sequence[Mapping[str, Any]], a: str, b: str, *, value: str = "area") -> Estimate:
+    """Mean of a − b with its 95 % t-interval.
+
+    A task's starts and group sizes are averaged first: tasks are the samples. Kinds are strata of equal weight, each with
+    a variance of its own (Welch and Satterthwaite).
+
+    Args:
+        cells: of one suite, those that count.
+        a, b: names of columns.
+        value: "area" under the learning curve, or "gain" of one step (M2).
+    """
+    table, column = TABLES[value]
+    tasks: dict[str, dict[str, list[float]]] = {}
+    for cell in cells:
+        if cell[table]:
+            rows = zip(cell["task_names"], cell[table][a][column], cell[table][b][column], strict=False)
+            for name, one, other in rows:
+                tasks.setdefault(cell["kind"], {}).setdefault(name, []).append(one - other)
+    means = [np.array([np.mean(found) for found in kind.values()]) for kind in tasks.values()]
+    mean = float(np.mean([kind.mean() for kind in means]))
+    parts = np.array([kind.var(ddof=1) / len(kind) / len(means) ** 2 if len(kind) > 1 else np.nan for kind in means])
+    freedom = np.array([len(kind) - 1.0 for kind in means])
+    error = float(np.sqrt(parts.sum()))
+    if not error > 0.0:
+        return Estimate(mean, mean if error == 0.0 else error, mean if error == 0.0 else error)
+    half = t_quantile(float(parts.sum() ** 2 / (parts**2 / freedom).sum())) * error
+    return Estimate(mean, mean - half, mean + half)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print one difference."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("suite")
+    parser.add_argument("kinds")
+    parser.add_argument("a")
+    parser.add_argument("b")
+    parser.add_argument("--value", choices=sorted(TABLES), default="area")
+    parser.add_argument("--size", type=int, default=0, help="of the groups; default all")
+    args = parser.parse_args(arguments)
+    suites = {suite["name"]: suite["cells"] for suite in read_results(args.results)["suites"]}
+    kinds = args.kinds.split(",")
+    cells = [c for c in suites[args.suite] if c["kind"] in kinds and args.size in (0, c["size"])]
+    found = difference(cells, args.a, args.b, value=args.value)
+    print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {found.text(3, '+')}")
+
+
+if __name__ == "__main__":
+    main()
