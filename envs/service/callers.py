@@ -7,15 +7,14 @@ own that it lets point there ("DNS rebinding") it can read the answers too. Both
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 __all__ = ["CallerCheck", "host_is_ours", "refusal"]
-
-Headers = Iterable[tuple[bytes, bytes]]
 
 
 class CallerCheck:
@@ -50,30 +49,32 @@ def refusal(scope: Scope, hosts: frozenset[str] = frozenset(), pages: bool = Fal
         scope: of the request, as ASGI has it.
         hosts, pages: as ``CallerCheck`` takes them.
     """
-    headers = scope["headers"]
-    if _values(headers, b"content-length") and _values(headers, b"transfer-encoding"):
+    told: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        told.setdefault(name, []).append(value)
+    if b"content-length" in told and b"transfer-encoding" in told:
         return 400, "Content-Length together with Transfer-Encoding: which of them is meant is not guessed"
     if scope["http_version"] not in ("1.0", "1.1"):
         return 400, "this server speaks HTTP/1.0 and 1.1"
     if not scope.get("raw_path", b"/").startswith(b"/"):
         return 400, "a request's target must be a path"
-    named = _values(headers, b"host")
-    host = named[0].lower() if len(named) == 1 else ""
+    named = told.get(b"host", [])
+    host = named[0].decode("latin-1").lower() if len(named) == 1 else ""
     address, port = scope.get("server") or ("", 0)
     if not host_is_ours(host, str(address), port, hosts):
         return 421, "this server does not answer to that Host; --allow-host NAME adds a name"
-    origins, site = _values(headers, b"origin"), _values(headers, b"sec-fetch-site")
-    if origins:
-        foreign = origins != [f"http://{host}"]
+    if b"origin" in told:
+        foreign = told[b"origin"] != [f"http://{host}".encode("latin-1")]
     elif pages:
         foreign = scope["method"] not in ("GET", "HEAD")
     else:
-        foreign = bool(site) and site not in (["same-origin"], ["none"])
+        foreign = told.get(b"sec-fetch-site", [b"none"]) not in ([b"same-origin"], [b"none"])
     if foreign:
         return 403, "requests from pages of other sites are refused"
     return None
 
 
+@lru_cache(maxsize=256)
 def host_is_ours(host: str, address: str, port: int | None, hosts: frozenset[str] = frozenset()) -> bool:
     """Whether a ``Host`` header names this server.
 
@@ -94,10 +95,6 @@ def host_is_ours(host: str, address: str, port: int | None, hosts: frozenset[str
         mine = {"127.0.0.1", "localhost", "[::1]", f"[{address}]" if ":" in address else address}
         return host in {f"{one}:{port}" for one in mine} | (mine if port == 80 else set())
     return (name == "localhost" or _address(name) is not None) and (not number or number.isdecimal())
-
-
-def _values(headers: Headers, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key == name]
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

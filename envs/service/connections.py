@@ -39,14 +39,16 @@ class GuardedConnection(H11Protocol):
         config, server_state, app_state, _loop: as uvicorn gives them.
 
     Attributes:
-        phase: "header", "body", "answer", "idle", "closing", or "gone".
+        phase: "header", "body", "answer", "idle", "closing", or "gone"; "" between two of them.
     """
 
     def __init__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None, *, limits: ConnectionLimits):
         super().__init__(config, server_state, app_state, _loop)
-        self.limits, self.phase, self._seconds = limits, "header", limits.seconds
+        self.limits, self.phase, self._seconds = limits, "", limits.seconds
         self.conn = _Parser(h11.SERVER, limits.header_bytes, limits.chunks)
         self._since = self._stalled = 0.0  # when the phase began; when the client ceased to read, 0.0 if it reads
+        self._deadline = 0.0
+        self._tick = min(self._seconds.values())  # one timer looks that often: setting one for each phase costs more
         self._timer: asyncio.TimerHandle | None = None
         self._discarded = 0
 
@@ -56,6 +58,7 @@ class GuardedConnection(H11Protocol):
         self._link = transport
         super().connection_made(cast("asyncio.Transport", _Lingering(transport, lambda: self._enter("closing"))))
         self._enter("header")
+        self._watch()
         if full:
             self._end(FULL)
 
@@ -114,13 +117,22 @@ class GuardedConnection(H11Protocol):
             self._enter("body" if state is h11.SEND_BODY else "answer")
 
     def _enter(self, phase: str) -> None:
-        if self.phase == "gone" or (phase == self.phase and self._timer is not None):
+        if phase == self.phase or self.phase == "gone":
             return
         self.phase, self._since = phase, self.loop.time()
-        if self._timer is not None:
+        self._deadline = self._since + self._seconds.get(phase, 0.0)
+        if phase == "gone" and self._timer is not None:
             self._timer.cancel()
-        late = self._seconds.get(phase)
-        self._timer = None if late is None else self.loop.call_later(late, self._expired)
+            self._timer = None
+
+    def _watch(self) -> None:
+        left = self._deadline - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(min(left, self._tick), self._watch)
+            return
+        self._expired()
+        if self.phase == "closing":  # given time to read the last answer
+            self._timer = self.loop.call_later(self._tick, self._watch)
 
     def _expired(self) -> None:
         if self.phase == "header":
