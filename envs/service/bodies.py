@@ -38,12 +38,12 @@ class BodyRoom:
 
     Clients that send most of a body and then stall would otherwise hold a body's size for every connection.
 
-    Args:
-        most: bytes.
+    Attributes:
+        most, held: bytes.
     """
 
-    def __init__(self, most: int = ROOM) -> None:
-        self.most, self.held = most, 0
+    def __init__(self) -> None:
+        self.most, self.held = ROOM, 0
         self._coming: dict[asyncio.Timeout, int] = {}  # in order of arrival
 
     @contextmanager

@@ -17,7 +17,8 @@ from http_server import served
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from creditflow.envs.service import ConnectionLimits
+from creditflow.envs.service import ConnectionLimits, bodies
+from creditflow.envs.service.callers import host_is_ours
 from creditflow.envs.wikisearch.retrieval import Hit, Passage
 
 CONNECTIONS = 30
@@ -284,3 +285,48 @@ def test_clients_that_do_not_read_are_dropped_when_room_is_needed() -> None:
         assert ask(target.url, target.good("Connection: close")) == 200
         for sock in held:
             sock.close()
+
+
+def test_bodies_that_stall_leave_memory_for_those_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "ROOMY", 1)  # room for one body
+    monkeypatch.setattr(bodies, "ROOM", 1)
+    with attacked("search") as target:
+        start = target.head("Content-Length: 999000") + b"\r\n" + b" " * 600_000
+        with holding(target.url, 4, start) as held:
+            said = [ended(sock, PATIENCE) for sock in held[:-1]]
+            assert [answer[:12] if answer else answer for answer in said] == [b"HTTP/1.1 408"] * 3
+            assert ask(target.url, target.good()) == 200
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("host", "address", "allowed", "ours"),
+    [
+        ("127.0.0.1:80", "127.0.0.1", (), True),
+        ("localhost", "127.0.0.1", (), True),  # port 80 goes without saying
+        ("[::1]:80", "::1", (), True),
+        ("127.0.0.1:80", "::ffff:127.0.0.1", (), True),
+        ("127.0.0.5:80", "127.0.0.5", (), True),
+        ("node7:80", "127.0.0.1", (), False),
+        ("node7:80", "127.0.0.1", ("node7",), True),
+        ("node7:9", "127.0.0.1", ("node7:80",), False),
+        ("evil.example", "127.0.0.1", ("*",), True),
+        ("10.0.0.5:80", "10.0.0.5", (), True),
+        ("192.168.0.1:9000", "10.0.0.5", (), True),  # a forwarded port; no site has an address for a name
+        ("[fe80::1]", "10.0.0.5", (), True),
+        ("node7:80", "10.0.0.5", (), False),
+        ("node7:80", "10.0.0.5", ("node7",), True),
+        ("10.0.0.5.evil.example", "10.0.0.5", (), False),
+        ("10.0.0.5:80x", "10.0.0.5", (), False),
+        ("", "10.0.0.5", (), False),
+        ("", "127.0.0.1", (), False),
+        (":80", "127.0.0.1", (), False),
+    ],
+)
+def test_which_hosts_are_ours(host: str, address: str, allowed: tuple[str, ...], ours: bool) -> None:
+    assert host_is_ours(host, address, 80, frozenset(allowed)) is ours
+
+
+@given(st.text(max_size=20), st.sampled_from(["127.0.0.1", "10.0.0.5", "::1", "", "t"]))
+def test_any_host_is_told_apart(host: str, address: str) -> None:
+    assert host_is_ours(host, address, 80) in (True, False)
