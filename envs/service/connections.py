@@ -63,12 +63,12 @@ class GuardedConnection(H11Protocol):
             self._end(FULL)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of requests; behind the last answer they are thrown away."""
+        """Bytes of requests; behind the last one they are thrown away."""
         if self.phase == "closing":
             self._discarded += len(data)
             if self._discarded > DISCARDED:
                 self._link.abort()
-        elif self.phase != "gone":
+        elif self.phase != "gone" and self.conn.their_state is not h11.MUST_CLOSE:
             super().data_received(data)
             self._look()
 
@@ -175,6 +175,8 @@ class _Parser(h11.Connection):
         Raises:
             h11.RemoteProtocolError: what came is no HTTP, has too long a header, or comes in too many chunks.
         """
+        if self.their_state is h11.MUST_CLOSE:  # what comes behind the last request is none of it
+            return h11.NEED_DATA
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._chunks = 0

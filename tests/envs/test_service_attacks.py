@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import threading
 import time
@@ -32,8 +33,10 @@ class Engine:
     """Finds the same passage for everything."""
 
     digest = "stub"
+    before: Callable[[], object] = staticmethod(lambda: None)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        self.before()
         return [[Hit(Passage("0", "Title", LARGE, "Title"), 1.0)] * k for _ in queries]
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:
@@ -61,10 +64,10 @@ class Rater:
         return [np.zeros(1) for _ in read]
 
 
-def search() -> Any:
+def search(engine: Engine | None = None) -> Any:
     from creditflow.envs.wikisearch.server import create_app
 
-    return create_app(Engine())
+    return create_app(engine or Engine())
 
 
 def reward() -> Any:
@@ -82,7 +85,7 @@ def shop() -> Any:
     return create_shop_app(WebShopEnv(data=small_stock()), seed=3)
 
 
-SERVERS: dict[str, tuple[Callable[[], Any], str, bytes, int]] = {
+SERVERS: dict[str, tuple[Callable[..., Any], str, bytes, int]] = {
     "search": (search, "/retrieve", b'{"queries": ["a"]}', 200),
     "reward": (reward, "/get_reward", b'{"query": ["a"]}', 200),
     "shop": (shop, "/act", b"words=tent", 303),
@@ -90,10 +93,10 @@ SERVERS: dict[str, tuple[Callable[[], Any], str, bytes, int]] = {
 
 
 @contextlib.contextmanager
-def attacked(name: str, limits: ConnectionLimits | None = None) -> Iterator[Target]:
+def attacked(name: str, limits: ConnectionLimits | None = None, **options: Any) -> Iterator[Target]:
     pytest.importorskip("starlette", reason="the servers need the extra [serve]")
     make, path, body, wanted = SERVERS[name]
-    with served(make(), limits) as url:
+    with served(make(**options), limits) as url:
         yield Target(url, path, body, wanted, origin=url if name == "shop" else "")
 
 
@@ -163,6 +166,21 @@ def test_requests_that_are_sent_at_once_are_answered_in_order(target: Target) ->
         sock.sendall(target.good() + missing + target.good() + target.good("Connection: close") + target.good())
         found = answers(sock, most=9)
     assert [status for status, _ in found] == [target.wanted, 404, target.wanted, target.wanted]
+
+
+def test_what_follows_the_last_request_is_not_kept() -> None:
+    gate = threading.Event()
+    engine = Engine()
+    engine.before = lambda: gate.wait(PATIENCE)
+    with attacked("search", engine=engine) as target, connect(target.url) as sock:
+        sock.sendall(target.good("Connection: close"))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(200):
+            sock.sendall(b"x" * 1_000_000)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        gate.set()
+        assert [status for status, _ in answers(sock, most=3)] == [200]
+    assert grown < 100_000  # KiB
 
 
 def test_a_body_may_come_in_chunks_and_byte_by_byte(target: Target) -> None:

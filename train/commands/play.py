@@ -1,6 +1,7 @@
 """Play an environment yourself: in the terminal; webshop on a web page of this machine only.
 
-The page needs the extra [serve]; --terminal does without. Besides the environment's actions: ? (actions), hint (an optimal action), undo, restart, quit.
+The page needs the extra [serve]; --terminal does without. In the terminal, besides the environment's actions:
+? (actions), hint (an optimal action), undo, restart, quit.
 """
 
 from __future__ import annotations
