@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.service.batcher import Batcher, OverloadedError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["application", "json_answer"]
 
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
 
 def json_answer(content: Any) -> Response:
     """Plain values as JSON in ASCII: texts may hold lone surrogates, which UTF-8 cannot.
@@ -29,8 +31,7 @@ def json_answer(content: Any) -> Response:
     """
     from starlette.responses import Response
 
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode("ascii"), media_type="application/json")
+    return Response(_ENCODER.encode(content).encode("ascii"), media_type="application/json")
 
 
 def application(

@@ -101,7 +101,7 @@ async def read_json(request: Request, most: int) -> Any:
     """
     body = await read_body(request, most)
     try:
-        return json.loads(body, object_pairs_hook=_object, parse_constant=_no_number)
+        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise BadRequestError("json_invalid", ("body",), f"the body must be JSON: {str(error)[:80]}") from error
 
@@ -115,3 +115,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
