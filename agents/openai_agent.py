@@ -7,11 +7,9 @@ the environment variable CREDITFLOW_API_KEY and from nowhere else.
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
@@ -19,6 +17,7 @@ from creditflow.agents.language_model import LanguageModelAgent
 from creditflow.agents.model_folder import folder_ends, folder_speech
 from creditflow.agents.pretrained import Speech, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
+from creditflow.envs.wikisearch.credentials import ApiKey, check_url, shown
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 from creditflow.envs.wikisearch.transport import JsonClient
 
@@ -44,18 +43,19 @@ def parse_served(argument: str) -> tuple[str, str, str]:
     ('http://127.0.0.1:8000/v1', 'qwen', 'models/qwen')
 
     Raises:
-        ConfigError: written otherwise, or with a password in it.
+        ConfigError: written otherwise, or with anything in the URL that could be a password or key.
     """
     url, _, rest = argument.partition("#")
     model, sign, folder = rest.rpartition("@") if "@" in rest else (rest, "", "")
     if not url or not model or (sign and not folder):
         raise ConfigError(
             "a served model is written openai:URL#MODEL or openai:URL#MODEL@FOLDER, as in "
-            f"openai:http://127.0.0.1:8000/v1#qwen@models/qwen; got {argument!r}"
+            f"openai:http://127.0.0.1:8000/v1#qwen@models/qwen; got {shown(argument)}"
         )
-    if "@" in urlsplit(url).netloc:
-        raise ConfigError(f"no names or passwords in a URL: it is written into logs; set {KEY_VARIABLE} instead")
-    return url, model, folder
+    try:
+        return check_url(url), model, folder
+    except ConfigError as error:
+        raise ConfigError(f"openai: {error} ({KEY_VARIABLE})") from None
 
 
 def make_openai_agent(
@@ -85,7 +85,9 @@ def make_openai_agent(
     if find_spec("transformers") is None:
         raise MissingExtraError("transformers", "train")
     if client is None:
-        client = JsonClient([url], timeout=TIMEOUT, tries=5, max_bytes=LARGEST, headers=_headers())
+        client = JsonClient(
+            [url], timeout=TIMEOUT, tries=5, max_bytes=LARGEST, key=ApiKey.from_environment(KEY_VARIABLE)
+        )
     served = _served(client, url, model)
     folder = given or next((name for name in (model, str(served.get("root"))) if Path(name).is_dir()), "")
     if not folder:
@@ -106,13 +108,6 @@ def make_openai_agent(
         context=context if isinstance(context, int) else 0,
     )
     return speech.agent(backend, tokenizer, sampling, name=f"openai:{model}", end_ids=ends)
-
-
-def _headers() -> dict[str, str]:
-    key = os.environ.get(KEY_VARIABLE, "").strip()
-    if not key.isascii() or not key.isprintable():
-        raise ConfigError(f"{KEY_VARIABLE} holds characters that no key has")
-    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _served(client: Client, url: str, model: str) -> dict[str, Any]:

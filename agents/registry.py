@@ -48,10 +48,10 @@ PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
 
 
 def check_agent(spec: str) -> None:
-    """Check the names in a spec; nothing is made.
+    """Check the names in a spec, and a URL; nothing is made.
 
     Raises:
-        ConfigError: an unknown name, or a way to prompt what is no language model.
+        ConfigError: an unknown name, a way to prompt what is no language model, or a malformed URL.
     """
     name, _, argument = spec.partition(":")
     if name not in AGENTS and name not in PROMPTED:
@@ -61,6 +61,8 @@ def check_agent(spec: str) -> None:
         if inner in PROMPTED or not inner:
             raise ConfigError(f"agent {name!r} prompts a language model: write {name}:hf:PATH")
         check_agent(argument)
+    elif name == "openai":
+        import_module("creditflow.agents.openai_agent").parse_served(argument)  # before a key in it is written anywhere
 
 
 def make_agent(spec: str, *, device: str = "auto") -> Agent:

@@ -1,4 +1,4 @@
-"""An ASGI application on a free loopback port, for as long as a test needs it."""
+"""An ASGI application on a free loopback port, behind our own guard, for as long as a test needs it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from typing import Any
 
 import pytest
 
+from creditflow.envs.service import ConnectionLimits, bound, make_server, url_of
+
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
+def served(app: Any, limits: ConnectionLimits | None = None) -> Iterator[str]:
     """The base URL under which the application is served; skips where uvicorn is missing."""
-    uvicorn = pytest.importorskip("uvicorn", reason="a server needs the extra [serve]")
-    # lifespan "on": a failing start is an error, not a server that hangs
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    pytest.importorskip("uvicorn", reason="a server needs the extra [serve]")
+    sock = bound("127.0.0.1", 0)
+    server = make_server(app, limits)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     try:
-        while not (server.started and server.servers):
+        while not server.started:
             assert thread.is_alive()
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+            thread.join(0.01)
+        yield url_of(sock).rstrip("/")
     finally:
         server.should_exit = True
         thread.join()
+        sock.close()

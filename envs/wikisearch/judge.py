@@ -6,7 +6,6 @@ Anything callable as (question, golden answers, answer) → score in [0, 1] is a
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from creditflow.envs.appended import read_appended
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.credentials import ApiKey
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 from creditflow.envs.wikisearch.transport import JsonClient
 
@@ -36,7 +36,7 @@ class ModelJudge:
     Args:
         url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
         model: its name there.
-        key_variable: environment variable that holds the API key; read at each request, stored nowhere.
+        key_variable: environment variable that holds the API key; it is stored and shown nowhere.
         cache: path of a JSON lines file of verdicts that is read at the start and appended to; None for memory only.
         timeout, tries: see ``JsonClient``.
         client: replaces the client, in tests.
@@ -57,9 +57,8 @@ class ModelJudge:
         client: JsonClient | None = None,
     ) -> None:
         self._model, self._path = model, None if cache is None else Path(cache)
-        key = os.environ.get(key_variable, "") if key_variable else ""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = client or JsonClient([url], timeout=timeout, tries=tries, headers=headers)
+        key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+        self._client = client or JsonClient([url], timeout=timeout, tries=tries, key=key)
         self._verdicts: dict[str, float] = {}
         self._lock = threading.Lock()
         if self._path is not None and self._path.exists():

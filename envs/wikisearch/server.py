@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.envs.service import BadRequestError, Batcher, application, read_json
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.service import BadRequestError, Batcher, application, json_answer, read_json
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.request_bodies import ServerLimits, access_request, search_request
 from creditflow.envs.wikisearch.retrieval import Hit, Retriever
@@ -23,7 +23,7 @@ from creditflow.envs.wikisearch.retrieval import Hit, Retriever
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
+    from starlette.responses import Response
 
 __all__ = ["DIALECTS", "create_app"]
 
@@ -32,7 +32,12 @@ Asked = tuple[Sequence[str], int]  # queries, and passages for each
 
 
 def create_app(
-    retriever: Retriever, *, topk: int = 3, dialect: str = "both", limits: ServerLimits | None = None
+    retriever: Retriever,
+    *,
+    topk: int = 3,
+    dialect: str = "both",
+    limits: ServerLimits | None = None,
+    hosts: Sequence[str] = (),
 ) -> Starlette:
     """The server as an ASGI application.
 
@@ -41,15 +46,12 @@ def create_app(
         topk: passages a query when a request names no number (or 0).
         dialect: "both", or only "search_r1" or "rewardflow".
         limits: what it takes.
+        hosts: names that it answers to besides this machine's own.
 
     Raises:
         ConfigError: a wrong argument.
         MissingExtraError: starlette is not installed.
     """
-    try:
-        from starlette.responses import JSONResponse
-    except ImportError as error:
-        raise MissingExtraError("starlette, which the search server runs on,", "serve") from error
     limits = limits or ServerLimits()
     if dialect not in DIALECTS or not 1 <= topk <= limits.topk:
         raise ConfigError(f"dialect is one of {', '.join(DIALECTS)} and topk 1 to {limits.topk}: {dialect!r}, {topk!r}")
@@ -61,27 +63,27 @@ def create_app(
 
     engine: Batcher[Asked, list[list[Hit]]] = Batcher(search, limits)
 
-    async def retrieve(request: Request) -> JSONResponse:
+    async def retrieve(request: Request) -> Response:
         asked = search_request(await read_json(request, limits.body), dialect)
         limits.check(asked.queries, "queries")
         if asked.topk > limits.topk:
             raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
         k = asked.topk or topk
         found = await engine.ask((asked.queries, k), len(asked.queries)) if asked.queries else []
-        return JSONResponse({"result": [[_row(hit, asked.scores) for hit in hits] for hits in found]})
+        return json_answer({"result": [[_row(hit, asked.scores) for hit in hits] for hits in found]})
 
-    async def access(request: Request) -> JSONResponse:
+    async def access(request: Request) -> Response:
         urls = access_request(await read_json(request, limits.body))
         limits.check(urls, "urls")
         pages = await engine.call(lambda: [_page(retriever, url) for url in urls], len(urls))
-        return JSONResponse({"result": pages})
+        return json_answer({"result": pages})
 
-    async def health(_: Request) -> JSONResponse:
+    async def health(_: Request) -> Response:
         state = {"pending": engine.pending, "served": engine.served, "refused": engine.refused}
-        return JSONResponse({"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **state})
+        return json_answer({"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **state})
 
     endpoints = [("POST", "/retrieve", retrieve), ("POST", "/access", access), ("GET", "/health", health)]
-    return application(endpoints, engine, "search")
+    return application(endpoints, engine, "search", hosts=hosts)
 
 
 def _row(hit: Hit, scores: bool) -> dict[str, Any]:
@@ -91,7 +93,10 @@ def _row(hit: Hit, scores: bool) -> dict[str, Any]:
 
 def _page(retriever: Retriever, url: str) -> dict[str, str] | None:
     """A page by id, title or URL: the last part of its path, or its ``title`` parameter."""
-    parts = urlsplit(url) if "://" in url else None
+    try:
+        parts = urlsplit(url) if "://" in url else None
+    except ValueError:  # no URL after all
+        parts = None
     name = url
     if parts is not None:
         titled = [value for key, _, value in (pair.partition("=") for pair in parts.query.split("&")) if key == "title"]

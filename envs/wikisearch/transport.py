@@ -2,6 +2,11 @@
 
 The standard library's client has a timeout per read, so a server that sends a byte now and then would hold a caller
 for ever. Here a timer shuts the socket at the deadline.
+
+It is used nevertheless. httpx and urllib3 have timeouts per read too, no cap on an answer's size, and would be the first
+HTTP packages in the core install (httpx brings five more); they follow redirections, read proxies and ``.netrc`` from the
+environment and log URLs, all of which would have to be switched off to know where a key goes. This client does none of
+it: a redirection is an error, so a key is sent to the given host and to nobody else.
 """
 
 from __future__ import annotations
@@ -11,16 +16,19 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.credentials import ApiKey, check_url
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 
 __all__ = ["JsonClient"]
 
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_READ: Final = 4_096  # bytes of a failure's text that are looked at
+_SAID: Final = 160  # characters of it that are told
 
 
 class _ExchangeError(Exception):
@@ -40,7 +48,7 @@ class JsonClient:
         tries: exchanges before giving up, over all URLs.
         backoff: seconds before the second try; doubles each time, up to 10.
         max_bytes: of one answer.
-        headers: sent with every request.
+        key: sent with every request; no error, answer or log repeats it.
         sleep: waits; replaced in tests.
 
     Raises:
@@ -55,17 +63,14 @@ class JsonClient:
         tries: int = 4,
         backoff: float = 0.2,
         max_bytes: int = 64 * 2**20,
-        headers: Mapping[str, str] | None = None,
+        key: ApiKey | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not urls or timeout <= 0 or tries < 1 or backoff < 0 or max_bytes < 1:
             raise ConfigError("a client needs at least one URL, timeout > 0, tries ≥ 1, backoff ≥ 0 and max_bytes ≥ 1")
-        for url in urls:
-            if not _is_url(url):
-                raise ConfigError(f"a server's URL looks like http://127.0.0.1:8000, got {str(url)[:80]!r}")
-        self.urls = tuple(url.rstrip("/") for url in urls)
+        self.urls = tuple(check_url(url) for url in urls)
         self._timeout, self._tries, self._backoff, self._max_bytes = timeout, tries, backoff, max_bytes
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
+        self._key = key
         self._sleep = sleep
         self._next = 0
 
@@ -123,13 +128,15 @@ class JsonClient:
             held.append(connection.sock)
             if expired.is_set():  # while it connected, and there was nothing to shut yet
                 raise TimeoutError
-            connection.request("GET" if data is None else "POST", parts.path or "/", data, self._headers)
+            headers = {"Content-Type": "application/json", "Accept": "application/json"}
+            headers |= self._key.headers() if self._key else {}
+            connection.request("GET" if data is None else "POST", parts.path or "/", data, headers)
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)
         except (OSError, http.client.HTTPException) as error:
             late = expired.is_set() or isinstance(error, TimeoutError)  # whichever clock strikes first
             reason = f"no answer within {self._timeout:g} s" if late else f"{type(error).__name__}: {error}"
-            raise _ExchangeError(reason) from error
+            raise _ExchangeError(self._told(reason)) from None  # the cause may quote what the server repeated
         finally:
             timer.cancel()
             connection.close()
@@ -137,18 +144,21 @@ class JsonClient:
             raise _ExchangeError(f"no answer within {self._timeout:g} s")
         if len(text) > self._max_bytes:
             raise _ExchangeError(f"the answer is larger than {self._max_bytes} bytes", final=True)
+        if 300 <= response.status < 400:
+            raise _ExchangeError(
+                f"status {response.status}: it redirects, which is not followed: give the URL itself", final=True
+            )
         if response.status != 200:
-            raise _ExchangeError(f"status {response.status}: {text[:120]!r}", final=response.status not in _AGAIN)
+            said = self._told(text[:_READ].decode("latin-1")).encode("latin-1")
+            raise _ExchangeError(f"status {response.status}: {said!r}", final=response.status not in _AGAIN)
         try:
-            return json.loads(text)
+            answer = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _ExchangeError(f"the answer is no JSON: {error!s:.80}") from error
+            raise _ExchangeError(f"the answer is no JSON: {self._told(str(error))}") from None
+        if self._key is not None and self._key.is_in(answer):
+            raise _ExchangeError("the answer repeats the key that it was sent, so it is not taken", final=True)
+        return answer
 
-
-def _is_url(url: Any) -> bool:
-    """Whether it names a host, and a port if any that there can be."""
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # a port that is no number, or too large a one
-        return False
+    def _told(self, text: str) -> str:
+        """A failure's text for people, without the key."""
+        return (self._key.hidden_in(text[:_READ]) if self._key else text)[:_SAID]

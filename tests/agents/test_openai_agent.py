@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 from openai_server import MODEL, openai_server
 
-from creditflow.agents.openai_agent import KEY_VARIABLE, _headers, parse_served
+from creditflow.agents.openai_agent import KEY_VARIABLE, parse_served
 from creditflow.agents.registry import check_agent, make_agent
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.wikisearch.credentials import ApiKey
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 from creditflow.envs.wikisearch.transport import JsonClient
 
@@ -33,20 +36,43 @@ def test_anything_else_is_told_how_it_is_written(text):
         parse_served(text)
 
 
-def test_no_password_in_the_url_which_goes_into_logs():
-    with pytest.raises(ConfigError, match=KEY_VARIABLE):
-        parse_served("http://me:secret@host/v1#qwen")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:hunter2@host/v1",
+        "http://hunter2@host/v1",
+        "http://me:se/hunter2@host/v1",
+        "http://me%3Ahunter2%40host/v1",
+        "https://host/v1?api_key=hunter2",
+        "https://host/v1?hunter2",
+        "https://host/v1;key=hunter2",
+        "https://host/v1&key=hunter2",
+        "http://host:80:hunter2@x/v1",
+        "http://[hunter2@host/v1",
+    ],
+)
+@pytest.mark.parametrize("rest", ["#qwen", "#qwen@models/x", "", "#"])
+def test_no_secret_in_the_url_which_goes_into_logs_and_none_in_the_refusal(url, rest):
+    for spec in (f"openai:{url}{rest}", f"react:openai:{url}{rest}"):
+        for ask in (check_agent, make_agent):
+            with pytest.raises(ConfigError) as caught:
+                ask(spec)
+            assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_the_key_comes_from_its_variable_and_may_not_break_the_header(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "of somebody else")
+    monkeypatch.setenv("OPENAI_API_KEY", "of-somebody-else")
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    assert _headers() == {}
+    assert ApiKey.from_environment(KEY_VARIABLE) is None
     monkeypatch.setenv(KEY_VARIABLE, "abc\n")
-    assert _headers() == {"Authorization": "Bearer abc"}
-    monkeypatch.setenv(KEY_VARIABLE, "abc\r\nX-Other: 1")
-    with pytest.raises(ConfigError, match=KEY_VARIABLE):
-        _headers()
+    key = ApiKey.from_environment(KEY_VARIABLE)
+    assert key is not None
+    assert key.headers() == {"Authorization": "Bearer abc"}
+    for wrong in ("abc\r\nX-Other: 1", "ab c", "ключ"):
+        monkeypatch.setenv(KEY_VARIABLE, wrong)
+        with pytest.raises(ConfigError, match=KEY_VARIABLE) as caught:
+            ApiKey.from_environment(KEY_VARIABLE)
+        assert wrong not in str(caught.value)
 
 
 def test_a_typo_is_told_the_near_name_and_nothing_is_opened():

@@ -203,6 +203,7 @@ def test_data_builds_an_encyclopedia(tmp_path, capsys):
 
 
 def test_play_serves_the_shop_until_interrupted():
+    pytest.importorskip("uvicorn", reason="the page needs the extra [serve]")
     # a shell's background jobs ignore SIGINT, and so would what they start
     heeds = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     plays = "from creditflow.train.cli import main; sys.exit(main(['play', '--env', 'webshop']))"

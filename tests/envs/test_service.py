@@ -88,7 +88,7 @@ def test_a_body_that_drips_in_is_given_up() -> None:
     with served(app(Limits(seconds=0.3))) as url:
         where = urlsplit(url)
         with socket.create_connection((where.hostname, where.port), timeout=10) as client:
-            client.sendall(b"POST /echo HTTP/1.1\r\nHost: toy\r\nContent-Length: 900\r\n\r\n")
+            client.sendall(f"POST /echo HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: 900\r\n\r\n".encode())
             answer = b""
             for _ in range(100):  # far longer than the limit; ends with the first byte of the answer
                 client.sendall(b" ")

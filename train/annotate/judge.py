@@ -7,7 +7,6 @@ JSON data; a reply that is not one mark is refused, never guessed at.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 from creditflow.envs.appended import read_appended
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.failures import loading
+from creditflow.envs.wikisearch.credentials import ApiKey, shown
 from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
@@ -80,9 +80,8 @@ class JudgeAnnotator:
     ) -> None:
         if workers < 1 or past < 0 or characters < 1:
             raise ConfigError("judge: workers and characters must be at least 1, past not negative")
-        key = os.environ.get(key_variable, "") if key_variable else ""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = client or JsonClient([url], timeout=timeout, tries=tries, headers=headers)
+        key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+        self._client = client or JsonClient([url], timeout=timeout, tries=tries, key=key)
         self._model, self._workers, self._past, self._characters = model, workers, past, characters
         self._path = Path(cache) if cache else None
         self._marks: dict[str, float] = {}
@@ -175,6 +174,6 @@ def make(argument: str, context: Context) -> JudgeAnnotator:
     url, sign, model = argument.rpartition("#")
     if not sign or not url or not model:
         raise ConfigError(
-            f"a judge is written judge:URL#MODEL, as in judge:http://127.0.0.1:8000/v1#qwen, got {argument!r}"
+            f"a judge is written judge:URL#MODEL, as in judge:http://127.0.0.1:8000/v1#qwen, got {shown(argument)}"
         )
     return JudgeAnnotator(url, model, **settings_of("judge", context, DEFAULTS))

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
-from creditflow.envs.service import BadRequestError, Batcher, application, read_json
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.service import BadRequestError, Batcher, application, json_answer, read_json
 from creditflow.train.annotate.base import AnnotationError
 from creditflow.wrappers.records import Turn
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
+    from starlette.responses import Response
 
 __all__ = ["Rater", "RewardLimits", "create_reward_app", "episodes_of", "texts_of"]
 
@@ -167,20 +167,17 @@ def _list(body: Mapping[str, Any], key: str, most: int) -> list[Any]:
     return list(body[key])
 
 
-def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None) -> Starlette:
+def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None, hosts: Sequence[str] = ()) -> Starlette:
     """The server as an ASGI application.
 
     Args:
         rater: the model.
         limits: what it takes.
+        hosts: names that it answers to besides this machine's own.
 
     Raises:
         MissingExtraError: starlette is not installed.
     """
-    try:
-        from starlette.responses import JSONResponse
-    except ImportError as error:
-        raise MissingExtraError("starlette, which the reward server runs on,", "serve") from error
     limits = limits or RewardLimits()
     about = dict(rater.about)
 
@@ -213,7 +210,7 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None) -> St
         found: tuple[ReadT, ...] = await engine.call(every, len(given))
         return found
 
-    async def get_reward(request: Request) -> JSONResponse:
+    async def get_reward(request: Request) -> Response:
         texts = texts_of(await read_json(request, limits.body), limits)
         if about["kind"] != "hazard":
             raise BadRequestError(
@@ -222,20 +219,20 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None) -> St
             )  # fmt: skip
         read = await prepared(rater.read_text, texts, "query")
         rewards = await engine.ask(_Asked("hazards", read), len(read))
-        return JSONResponse({"rewards": rewards, "scores": rewards, "extra_logs": {"dummy_scores": rewards}})
+        return json_answer({"rewards": rewards, "scores": rewards, "extra_logs": {"dummy_scores": rewards}})
 
-    async def get_success(request: Request) -> JSONResponse:
+    async def get_success(request: Request) -> Response:
         episodes = episodes_of(await read_json(request, limits.body), limits)
         read = await prepared(rater.read_turns, episodes, "episodes")
         found = await engine.ask(_Asked("success", read), len(read))
-        return JSONResponse({"success": found, "model": about["model"], "parameters": about["parameters"]})
+        return json_answer({"success": found, "model": about["model"], "parameters": about["parameters"]})
 
-    async def health(_: Request) -> JSONResponse:
+    async def health(_: Request) -> Response:
         state = {"pending": engine.pending, "served": engine.served, "refused": engine.refused}
-        return JSONResponse({"status": "ok", **about, **state})
+        return json_answer({"status": "ok", **about, **state})
 
     endpoints = [("POST", "/get_reward", get_reward), ("POST", "/success", get_success), ("GET", "/health", health)]
-    return application(endpoints, engine, "reward")
+    return application(endpoints, engine, "reward", hosts=hosts)
 
 
 def _plain(numbers: NDArray[np.float64]) -> list[float]:

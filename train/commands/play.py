@@ -1,6 +1,7 @@
 """Play an environment yourself: in the terminal; webshop on a web page of this machine only.
 
-Besides the environment's actions: ? (actions), hint (an optimal action), undo, restart, quit.
+The page needs the extra [serve]; --terminal does without. In the terminal, besides the environment's actions:
+? (actions), hint (an optimal action), undo, restart, quit.
 """
 
 from __future__ import annotations
@@ -71,16 +72,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
     """The shop as a web page, until interrupted."""
+    from creditflow.envs.service import bound, serve, url_of
     from creditflow.envs.webshop.env import WebShopEnv
-    from creditflow.envs.webshop.web import ShopServer
+    from creditflow.envs.webshop.web import PageLimits, create_shop_app
 
     assert isinstance(env, WebShopEnv)  # noqa: S101 - its name was asked for
-    server = ShopServer(env, port=args.port, seed=args.seed)
-    print(f"{server.url}  (Ctrl-C ends)", flush=True)
-    try:
-        server.serve_forever()
-    finally:
-        server.close()
+    limits = PageLimits()
+    with bound("127.0.0.1", args.port) as sock:
+        app = create_shop_app(env, seed=args.seed, limits=limits)
+        sock.listen()  # whoever reads the next line may ask at once
+        print(f"{url_of(sock)}  (Ctrl-C ends)", flush=True)
+        serve(app, sock, "shop", seconds=limits.seconds)
     return 0
 
 

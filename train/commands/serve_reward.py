@@ -36,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; other than loopback, anybody can ask"
     )
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="answer to this Host too; * to any (repeat)"
+    )
     parser.add_argument("--port", type=int, default=8001)
     parser.add_argument("--max-pending", type=positive, default=LIMITS.pending, help="texts that may wait; then 503")
     parser.add_argument("--max-seconds", type=float, default=LIMITS.seconds, help="seconds for one request; then 504")
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         rater = FolderRater(
             args.model, device=args.device, placeholder=args.placeholder, batch_tokens=args.batch_tokens
         )
-        return create_reward_app(rater, limits=limits)
+        return create_reward_app(rater, limits=limits, hosts=args.allow_host)
 
-    listen(app, args.host, args.port, "reward")
+    listen(app, args.host, args.port, "reward", seconds=limits.seconds)
     return 0

@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; other than loopback, anybody can search"
     )
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="answer to this Host too; * to any (repeat)"
+    )
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--topk", type=int, default=3, help="passages a query when a request names no number")
     parser.add_argument("--dialect", default="both", choices=("both", "search_r1", "rewardflow"))
@@ -75,10 +78,11 @@ def run(args: argparse.Namespace) -> int:
 
     limits = ServerLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
     listen(
-        lambda: create_app(_engine(args), topk=args.topk, dialect=args.dialect, limits=limits),
+        lambda: create_app(_engine(args), topk=args.topk, dialect=args.dialect, limits=limits, hosts=args.allow_host),
         args.host,
         args.port,
         "search",
+        seconds=limits.seconds,
     )
     return 0
 

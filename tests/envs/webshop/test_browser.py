@@ -7,13 +7,13 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 
 import pytest
 from browser import CHROMIUM, FLAGS
+from http_server import served
 
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.web import ShopServer
+from creditflow.envs.webshop.web import create_shop_app
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
@@ -79,12 +79,9 @@ def browser(tmp_path):
 def test_a_person_buys_the_right_product_by_clicking(browser):
     env = WebShopEnv()
     two_options = (seed for seed in range(100) if env.reset(seed=seed) and len(env.shop.goal.options) == 2)
-    server = ShopServer(env, seed=next(two_options))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served(create_shop_app(env, seed=next(two_options))) as url:
         goal = env.shop.goal
-        browser.do("POST", "/url", {"url": server.url})
+        browser.do("POST", "/url", {"url": f"{url}/"})
         assert goal.instruction in browser.text('//*[@id="instruction-text"]')
         box = browser.find('//*[@id="search_input"]')
         browser.do("POST", f"/element/{box}/value", {"text": goal.name})
@@ -98,6 +95,3 @@ def test_a_person_buys_the_right_product_by_clicking(browser):
         assert browser.text("//*[@id='reward']") == "1.0"
         assert env.reward_parts.score == 1.0
         browser.click("New task", then="//*[@id='search_input']")
-    finally:
-        server.close()
-        thread.join()

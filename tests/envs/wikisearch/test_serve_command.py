@@ -1,12 +1,19 @@
 """The options of ``creditflow serve-search``."""
 
 import argparse
+import contextlib
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from adversary import Target, ask, connect, holding
 from http_server import served
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.service import bound, url_of
 from creditflow.train.commands import serve_search
 
 
@@ -29,7 +36,7 @@ def test_impossible_ports_are_configuration_errors(port: str) -> None:
 def test_a_missing_corpus_is_a_data_error() -> None:
     pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
     with pytest.raises(DataError, match="cannot be read"):
-        serve_search.run(parsed("--corpus", "nowhere.jsonl"))
+        serve_search.run(parsed("--corpus", "nowhere.jsonl", "--port", "18231"))
 
 
 def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
@@ -75,3 +82,43 @@ def test_an_index_is_built_once_and_then_opened(tmp_path: Path) -> None:
     assert serve_search._engine(parsed("--corpus", options[1], "--index", str(tmp_path / "second"))).search(["cat"], 1)[
         0
     ]
+
+
+def test_the_command_answers_beside_half_sent_headers_and_refuses_other_hosts() -> None:
+    pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
+    with bound("127.0.0.1", 0) as free:
+        url = url_of(free).rstrip("/")
+    target = Target(url, "/retrieve", b'{"queries": ["a"]}')
+    # a shell's background jobs ignore SIGINT, and so would what they start
+    heeds = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    serve = f"{heeds}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", serve, "serve-search", "--articles", "400", "--port", url.rpartition(":")[2]]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        try:
+            _wait_for(url, process)
+            with holding(url, 520, target.head("X-A: 1")):
+                assert ask(url, target.good("Connection: close")) == 200
+            assert ask(url, target.good(host="evil.example")) == 421
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 130
+        finally:
+            process.kill()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert process.poll() is None
+        with contextlib.suppress(OSError):
+            connect(url).close()
+            return
+        time.sleep(0.1)
+    raise AssertionError("the server does not listen")
+
+
+def test_an_address_that_is_taken_or_not_ours_is_told_before_anything_is_opened() -> None:
+    pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
+    with bound("127.0.0.1", 0) as taken:
+        taken.listen()
+        for host, port in (("127.0.0.1", str(taken.getsockname()[1])), ("192.0.2.1", "8000"), ("no such host", "8000")):
+            with pytest.raises(ConfigError, match="cannot listen"):
+                serve_search.run(parsed("--corpus", "nowhere.jsonl", "--host", host, "--port", port))

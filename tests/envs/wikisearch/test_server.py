@@ -117,7 +117,7 @@ def with_app(engine: Stub, use: Callable[[Post], Awaitable[None]], **options: An
 
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": path, "root_path": "",
-            "raw_path": path.encode(), "query_string": b"", "headers": [], "scheme": "http", "server": ("t", 80), "client": ("t", 1),
+            "raw_path": path.encode(), "query_string": b"", "headers": [(b"host", b"127.0.0.1:80")], "scheme": "http", "server": ("127.0.0.1", 80), "client": ("t", 1),
         }  # fmt: skip
         await app(scope, receive, send)
         text = b"".join(message.get("body", b"") for message in sent[1:])

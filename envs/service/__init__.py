@@ -1,0 +1,27 @@
+"""What our HTTP servers share: bounded requests, batches in one thread, clear refusals, connections that hold nobody up.
+
+``application`` makes an ASGI application of endpoints, ``listen`` serves it. Needs the extra ``[serve]``.
+"""
+
+from creditflow.envs.service.application import application, json_answer
+from creditflow.envs.service.batcher import Batcher, BatchLimits, OverloadedError
+from creditflow.envs.service.bodies import BadRequestError, read_body, read_json
+from creditflow.envs.service.limits import ConnectionLimits
+from creditflow.envs.service.listening import bound, listen, make_server, serve, url_of
+
+__all__ = [
+    "BadRequestError",
+    "BatchLimits",
+    "Batcher",
+    "ConnectionLimits",
+    "OverloadedError",
+    "application",
+    "bound",
+    "json_answer",
+    "listen",
+    "make_server",
+    "read_body",
+    "read_json",
+    "serve",
+    "url_of",
+]

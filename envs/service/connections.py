@@ -1,0 +1,232 @@
+"""Connections that cannot hold a server: every phase of a request has a deadline, and room is made for who comes next.
+
+What was weighed for this:
+
+- uvicorn (h11, pure Python) parses strictly, answers in order and applies back pressure, but waits for ever for a header
+  that never ends, and counts half-open connections among the busy ones.
+- hypercorn's read timeout is per read, so a byte now and then keeps a connection. aiohttp's server has a timeout between
+  requests only. Granian has one for headers but none for bodies, and runs workers in processes of its own, while our
+  engines live in this one.
+- A server of our own on h11 would repeat uvicorn's flow control, signals and life cycle.
+
+So uvicorn stays, and this class, the only place that knows its protocol, adds what it lacks. Starlette and uvicorn are the
+extra ``[serve]``; nothing of it is in the core install.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from creditflow.envs.service.limits import ConnectionLimits
+
+__all__ = ["GuardedConnection"]
+
+LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+DISCARDED: Final = 64 * 2**20  # bytes that a connection may send behind an answer that closes it
+
+
+class GuardedConnection(H11Protocol):
+    """One connection.
+
+    Args:
+        limits: what it may take.
+        config, server_state, app_state, _loop: as uvicorn gives them.
+
+    Attributes:
+        phase: "header", "body", "answer", "idle", "closing", or "gone"; "" between two of them.
+    """
+
+    def __init__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None, *, limits: ConnectionLimits):
+        super().__init__(config, server_state, app_state, _loop)
+        self.limits, self.phase, self._seconds = limits, "", limits.seconds
+        self.conn = _Parser(h11.SERVER, limits.header_bytes, limits.chunks)
+        self._since = self._stalled = 0.0  # when the phase began; when the client ceased to read, 0.0 if it reads
+        self._deadline = 0.0
+        self._tick = min(self._seconds.values())  # one timer looks that often: setting one for each phase costs more
+        self._timer: asyncio.TimerHandle | None = None
+        self._discarded = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base
+        """Room is made, or the connection refused."""
+        full = len(self.connections) >= self.limits.connections and not self._make_room()
+        self._link = transport
+        super().connection_made(cast("asyncio.Transport", _Lingering(transport, lambda: self._enter("closing"))))
+        self._enter("header")
+        self._watch()
+        if full:
+            self._end(FULL)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests; behind the last one they are thrown away."""
+        if self.phase == "closing":
+            self._discarded += len(data)
+            if self._discarded > DISCARDED:
+                self._link.abort()
+        elif self.phase != "gone" and self.conn.their_state is not h11.MUST_CLOSE:
+            super().data_received(data)
+            self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing stays behind, no timer either."""
+        self._enter("gone")
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def on_response_complete(self) -> None:
+        """The next request, unless this one's body was refused half-read."""
+        if self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
+        elif self.phase not in ("closing", "gone"):
+            self.phase = ""  # whatever comes next begins now
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._look()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP, if an answer can still be told from the one before."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self._link.abort()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._stalled = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._stalled = 0.0
+        super().resume_writing()
+
+    def _look(self) -> None:
+        """Enter the phase that the parser is in."""
+        if self.phase in ("closing", "gone"):
+            return
+        state = self.conn.their_state
+        if state is h11.IDLE:
+            begun = self.phase == "header" or bool(self.conn.trailing_data[0])
+            self._enter("header" if begun else "idle")
+        else:
+            self._enter("body" if state is h11.SEND_BODY else "answer")
+
+    def _enter(self, phase: str) -> None:
+        if phase == self.phase or self.phase == "gone":
+            return
+        self.phase, self._since = phase, self.loop.time()
+        self._deadline = self._since + self._seconds.get(phase, 0.0)
+        if phase == "gone" and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _watch(self) -> None:
+        left = self._deadline - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(min(left, self._tick), self._watch)
+            return
+        self._expired()
+        if self.phase == "closing":  # given time to read the last answer
+            self._timer = self.loop.call_later(self._tick, self._watch)
+
+    def _expired(self) -> None:
+        if self.phase == "header":
+            self._end(LATE if self.conn.trailing_data[0] else b"")
+        elif self.phase == "idle":
+            self._end(b"")
+        else:
+            self._link.abort()
+
+    def _end(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self.transport.close()
+
+    def _make_room(self) -> bool:
+        """Whether the connection that has kept us waiting longest could be dropped."""
+        waiting = [
+            (other._stalled or other._since, id(other), other)
+            for other in self.connections
+            if isinstance(other, GuardedConnection) and (other._stalled or other.phase not in ("answer", "gone"))
+        ]
+        if not waiting:
+            return False
+        _, _, oldest = min(waiting)
+        self.connections.discard(oldest)
+        oldest._link.abort()
+        oldest._enter("gone")
+        return True
+
+
+class _Parser(h11.Connection):
+    """h11's connection with limits: h11 itself takes a header of any size that comes in one piece, and any chunks."""
+
+    def __init__(self, role: Any, header_bytes: int, chunks: int) -> None:
+        super().__init__(role, header_bytes)
+        self._header_bytes, self._most, self._chunks = header_bytes, chunks, 0
+
+    def next_event(self) -> Any:
+        """As h11's.
+
+        Raises:
+            h11.RemoteProtocolError: what came is no HTTP, has too long a header, or comes in too many chunks.
+        """
+        if self.their_state is h11.MUST_CLOSE:  # what comes behind the last request is none of it
+            return h11.NEED_DATA
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+            self._check(event.headers, len(event.method) + len(event.target))
+        elif isinstance(event, h11.EndOfMessage):
+            self._check(event.headers)
+        elif isinstance(event, h11.Data) and event.chunk_start:
+            self._chunks += 1
+            if self._chunks > self._most:
+                raise h11.RemoteProtocolError(f"a body comes in at most {self._most} chunks")
+        return event
+
+    def _check(self, headers: Iterable[tuple[bytes, bytes]], size: int = 0) -> None:
+        if size + sum(len(name) + len(value) + 4 for name, value in headers) > self._header_bytes:
+            raise h11.RemoteProtocolError(f"a header has at most {self._header_bytes} bytes")
+
+
+class _Lingering:
+    """A transport whose ``close`` sends what is left and the end, then reads on until the client ends or time is up.
+
+    A socket that is closed while bytes come in resets the connection, and the answer that was sent is lost with it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, closing: Callable[[], None]) -> None:
+        self._transport, self._closing, self._closed = transport, closing, False
+        self._write = transport.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send, unless it was closed."""
+        if data and not self._closed:
+            self._write(data)
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._closed or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._transport.get_write_buffer_size():  # an answer that is not read: nothing to wait for behind it
+                self._transport.close()
+            else:
+                self._transport.write_eof()
+                self._transport.resume_reading()
+        except OSError:  # the client is gone
+            self._transport.abort()
+        self._closing()

@@ -1,0 +1,237 @@
+"""A key that is sent to a server shows nowhere, whatever the server makes of it: not in errors, logs or files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import group, walk
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.openai_backend import OpenAIBackend
+from creditflow.envs.errors import ConfigError, CreditflowError
+from creditflow.envs.wikisearch.credentials import REPEATED, ApiKey
+from creditflow.envs.wikisearch.judge import make_judge
+from creditflow.envs.wikisearch.remote import HttpRetriever
+from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.transport import JsonClient
+from creditflow.train.annotate.registry import Context, make_annotator
+from creditflow.train.cli import main
+from creditflow.wrappers.jsonl import write_jsonl
+
+KEY = "sk-Zq7Planted0Secret9Xw4"
+VARIABLE = "PLANTED_KEY"
+Reply = Callable[[str], bytes]  # the whole answer, given what stood behind "Bearer "
+
+
+@contextlib.contextmanager
+def saying(reply: Reply) -> Iterator[tuple[str, list[str]]]:
+    """A server that answers every request with these bytes; its URL, and the keys that it was sent."""
+    sent: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            sent.append(self.headers.get("Authorization", ""))
+            with contextlib.suppress(OSError):
+                self.wfile.write(reply(sent[-1].removeprefix("Bearer ")))
+            self.close_connection = True
+
+        def log_message(self, *_: Any) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", sent
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def chat(text: str) -> bytes:
+    return json.dumps({"choices": [{"index": 0, "text": text, "message": {"content": text}}]}).encode()
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(letter):04x}" for letter in text)
+
+
+ECHOES: dict[str, Reply] = {
+    "an error's body": lambda key: http(f"bad key: {key}, Authorization: Bearer {key}".encode(), "401 No"),
+    "an error's body, far in": lambda key: http(b"x" * 150 + key.encode() * 3, "403 No"),
+    "an error's body, cut off": lambda key: http(f"bad key {key[:-3]}".encode(), "401 No"),
+    "an error's reason": lambda key: http(b"", f"400 bad key {key}"),
+    "an overloaded server's body": lambda key: http(key.encode(), "503 Wait"),
+    "no HTTP": lambda key: f"bad key {key}\r\n\r\n".encode(),
+    "a header that is none": lambda key: f"HTTP/1.1 200 OK\r\n{key}\r\n: {key}\r\n\r\n".encode(),
+    "a bad chunk": lambda key: f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{key}\r\n".encode(),
+    "a bad length": lambda key: f"HTTP/1.1 200 OK\r\nContent-Length: {key}\r\n\r\n".encode(),
+    "no JSON": lambda key: http(f"{{{key}".encode()),
+    "an answer": lambda key: http(chat(key)),
+    "an answer, escaped": lambda key: http(chat("@").replace(b"@", escaped(key).encode())),
+    "another answer": lambda key: http(json.dumps({"data": [{"id": key}], key: [key]}).encode()),
+    "a list": lambda key: http(json.dumps([key] * 3).encode()),
+    "a redirection": lambda key: http(key.encode(), "307 There", f"Location: http://127.0.0.1:1/{key}"),
+}
+
+
+def planted(url: str, folder: Path, kind: str) -> None:
+    """Ask a server through one of our clients, with the key."""
+    key = ApiKey.from_environment(VARIABLE)
+    client = JsonClient([url], tries=2, backoff=0.0, timeout=10.0, key=key)
+    if kind == "agent":
+        from creditflow.agents.openai_agent import _served
+
+        _served(client, url, "toy")
+    elif kind == "backend":
+        backend = OpenAIBackend(client, "toy", lambda text: np.frombuffer(text.encode(), np.uint8).astype(np.int32))
+        job = Job(0, np.array([1, 2], np.int32), np.full(8, 0.5))
+        backend.generate([job], Sampling(max_new_tokens=8), frozenset({0}))
+    elif kind == "judge of answers":
+        options = {
+            "url": url,
+            "model": "toy",
+            "key_variable": VARIABLE,
+            "tries": 2,
+            "cache": str(folder / "cache.jsonl"),
+        }
+        make_judge(options)("question", ["golden"], "answer")
+    elif kind == "search":
+        HttpRetriever(url, client=client).search(["a"], 1)
+    else:
+        settings = {"key_variable": VARIABLE, "tries": 2, "cache": str(folder / "cache.jsonl")}
+        annotator = make_annotator(f"judge:{url}#toy", Context(settings=settings))
+        notes = annotator.annotate([group(walk("s a g", actions=["x", "y"]))])
+        (folder / "notes.txt").write_text(f"{notes} {annotator.provenance.text()}", encoding="utf-8")
+
+
+CLIENTS = ("agent", "backend", "judge of answers", "judge of turns", "search")
+
+
+def assert_hidden(text: str) -> None:
+    for start in range(len(KEY) - REPEATED + 1):
+        assert KEY[start : start + REPEATED] not in text
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_no_client_repeats_the_key_that_its_server_repeats(
+    kind: str, echo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+    caplog.set_level(logging.DEBUG)
+    with saying(ECHOES[echo]) as (url, sent), pytest.raises(CreditflowError) as caught:
+        planted(url, tmp_path, kind)
+    assert set(sent) == {f"Bearer {KEY}"}
+    seen = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + caplog.text
+    seen += "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file())
+    assert_hidden(seen)
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+def test_no_command_prints_or_writes_the_key(
+    echo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+    write_jsonl(tmp_path / "in.jsonl", [group(walk("s a g", actions=["x", "y"]))])
+    with saying(ECHOES[echo]) as (url, _):
+        settings = [f"key_variable={VARIABLE}", "tries=1", f"cache={tmp_path / 'marks.jsonl'}"]
+        options = [part for setting in settings for part in ("--set", setting)]
+        files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
+        assert main(["--traceback", "annotate", "--with", f"judge:{url}#toy", *options, *files]) != 0
+    printed = capsys.readouterr()
+    written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file())
+    assert_hidden(printed.out + printed.err + written)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirection_carries_the_key_nowhere(status: int) -> None:
+    with saying(lambda _: http(b"{}")) as (elsewhere, sent):
+        answer = http(b"", f"{status} There", f"Location: {elsewhere}")
+        with saying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirects"):
+            JsonClient([url], key=ApiKey(KEY)).post("/x", {})
+    assert not sent
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings"),
+    [
+        (f"judge:http://me:{KEY}@host/v1#m", {}),
+        (f"judge:http://host/v1?key={KEY}#m", {}),
+        (f"judge:http://host/v1?key={KEY}", {}),
+        (f"judge:http://{KEY}@host/v1", {}),
+        (f"success:http://me:{KEY}@host", {}),
+        (f"success:http://host/?key={KEY}", {}),
+        (f"pica-server:http://me:{KEY}@host/get_reward", {}),
+        ("judge:http://host/v1#m", {"key_variable": KEY}),
+        ("judge:http://host/v1#m", {"key_variable": "A_VARIABLE_THAT_IS_NOT_SET"}),
+    ],
+)
+def test_annotators_refuse_secrets_in_urls_and_settings_without_a_word_of_them(
+    spec: str, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_annotator(spec, Context(settings=settings))
+    assert_hidden("".join(traceback.format_exception(caught.value)))
+
+
+@pytest.mark.parametrize(
+    "url", [f"http://me:{KEY}@host", f"http://host/?k={KEY}", f"http://host/#{KEY}@", f"{KEY}@host"]
+)
+def test_searchers_refuse_them_too(url: str) -> None:
+    for make in (lambda: HttpRetriever(url), lambda: make_judge({"url": url, "model": "m"}), lambda: JsonClient([url])):
+        with pytest.raises(ConfigError) as caught:
+            make()
+        assert_hidden("".join(traceback.format_exception(caught.value)))
+
+
+def test_a_key_shows_itself_nowhere() -> None:
+    key = ApiKey(KEY)
+    client = JsonClient(["http://127.0.0.1:1"], key=key)
+    assert_hidden(f"{key!r} {key} {vars(client)}")
+    with pytest.raises(TypeError, match="not pickled"):
+        key.__reduce__()
+
+
+@given(st.text(max_size=30), st.integers(0, len(KEY)), st.integers(0, len(KEY)), st.text(max_size=30))
+def test_every_part_that_gives_a_key_away_is_hidden_and_nothing_else(before: str, a: int, b: int, after: str) -> None:
+    text = before + KEY[min(a, b) : max(a, b)] + after
+    found = ApiKey(KEY).hidden_in(text)
+    assert_hidden(found)
+    if abs(a - b) < REPEATED and not set(before + after) & set(KEY):
+        assert found == text
+
+
+@given(
+    st.recursive(
+        st.text(max_size=5) | st.none(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    )
+)
+def test_a_key_is_found_wherever_it_stands_in_an_answer(value: Any) -> None:
+    key = ApiKey(KEY)
+    assert not key.is_in(value)
+    assert key.is_in([value, {"a": [value, {f"x{KEY}": value}]}])
+    assert key.is_in({"a": [value, f"x{KEY}x"], "b": value})
