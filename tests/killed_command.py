@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def changes(event: str, arguments: Sequence[Any], below: str) -> bool:
     if event not in EVENTS or not isinstance(arguments[0], str | bytes | os.PathLike):
         return False
     reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-    return not reads and os.fspath(arguments[0]).startswith(below)
+    return not reads and os.fsdecode(arguments[0]).startswith(below)
 
 
 def forked(work: Callable[[], int], delay: float = -1.0) -> int:
@@ -107,7 +108,7 @@ def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> No
         place.mkdir()
         status = forked(killed_at(step, told(first, place), str(place)), delay)
         left = tree(place)
-        code = forked(lambda place=place: main(told(again, place)))  # type: ignore[misc]  # bound at once
+        code = forked(partial(main, told(again, place)))
         result = {"at": step, "delay": delay, "status": status, "left": left, "again": code, "after": tree(place)}
         print(json.dumps(result), flush=True)
         shutil.rmtree(place)

@@ -20,7 +20,6 @@ from creditflow.envs.errors import (
     UnknownTaskError,
     unknown_name,
 )
-from creditflow.train.commands.outputs import claimed_by
 
 __all__ = ["COMMANDS", "main"]
 
@@ -72,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if top.command not in COMMANDS:
             raise unknown_name("command", top.command, COMMANDS)
+        from creditflow.train.commands.outputs import claimed_by  # reads logs: needless for --help and --version
+
         module = import_module(f"creditflow.train.commands.{top.command.replace('-', '_')}")
         sub = argparse.ArgumentParser(
             prog=f"creditflow {top.command}", description=module.__doc__, allow_abbrev=False,

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -26,9 +27,7 @@ def rounds(out: Path, moments: Sequence[int], first: list[str], resume: list[str
         codes = [status]
         if moment:
             arguments = resume if (place / "config.yaml").is_file() else first
-            codes.append(
-                forked(lambda place=place, arguments=arguments: main([a.replace("{}", str(place)) for a in arguments]))
-            )  # type: ignore[misc]  # bound at once
+            codes.append(forked(partial(main, [a.replace("{}", str(place)) for a in arguments])))
         counted = place.with_suffix(".count")
         changes = int(counted.read_text(encoding="ascii")) if counted.is_file() else -1
         print(json.dumps({"moment": moment, "codes": codes, "folder": str(place), "changes": changes}), flush=True)

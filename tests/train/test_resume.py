@@ -76,7 +76,7 @@ def test_a_killed_and_resumed_run_leaves_the_folder_of_an_undisturbed_one(file: 
 
 
 def leaves(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in data.items():
         found |= leaves(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
     return found
