@@ -172,7 +172,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             inner, potential, history = data["env"], float(data["potential"]), data.get("history")
             if data["format"] != "dense/1":
                 raise DataError(f"a DenseReward snapshot has format 'dense/1', got {data['format']!r:.40}")
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"not a DenseReward snapshot: {snapshot!r:.80}") from error

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
 
 __all__ = ["folder_digest"]
 
@@ -25,7 +26,7 @@ def folder_digest(folder: str | Path) -> str:
     digest = blake2b(digest_size=16)
     for file in files:
         digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
-        with file.open("rb") as stream:
+        with loading(f"{file}: cannot be read"), file.open("rb") as stream:
             while part := stream.read(CHUNK):
                 digest.update(part)
     return f"blake2b:{digest.hexdigest()}"

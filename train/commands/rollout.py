@@ -156,7 +156,10 @@ def _finished(partial: Path, tasks: Sequence[Task], args: argparse.Namespace) ->
     """The whole groups in an interrupted log, if they are what this command would have written first."""
     text = read_text(partial, MAX_ROWS_FILE, "ascii")
     whole = text[: text.rfind("\n") + 1]
-    groups = read_groups(io.StringIO(whole))
+    try:
+        groups = read_groups(io.StringIO(whole))
+    except TrajectoryError as error:
+        raise TrajectoryError(f"{partial}: {error}; delete the file to begin anew") from error
     if groups and len(groups[-1]) < args.group_size:
         groups.pop()
     for group, task in zip(groups, tasks, strict=False):
