@@ -13,7 +13,7 @@ from creditflow.agents.language_model import Conversations, LanguageModelAgent
 from creditflow.agents.model_files import check_model_files, model_settings
 from creditflow.agents.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.reading.failures import loading
 
 __all__ = [
@@ -106,7 +106,7 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        DataError: the folder is not a causal language model with a tokenizer.
+        DataError: the folder is not a causal language model with a tokenizer, or lacks weights.
     """
     require_torch()
     import torch
@@ -116,9 +116,15 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     check_model_files(path)
     tokenizer = open_tokenizer(path)
     with loading(f"cannot open {path!r} as a causal language model"):
-        model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=getattr(torch, dtype), use_safetensors=True, attn_implementation="sdpa"
+        model, report = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=getattr(torch, dtype),
+            use_safetensors=True,
+            attn_implementation="sdpa",
+            output_loading_info=True,
         )
+    if missing := sorted(report["missing_keys"]):  # transformers would draw them at random
+        raise DataError(f"{path}: its weights lack {len(missing)} tensors, such as {missing[0]}; get the model again")
     return model.to(where), tokenizer
 
 

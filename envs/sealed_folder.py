@@ -3,6 +3,9 @@
 ``header.json`` carries a checksum of itself and, for every other file, its length and checksum. Header and lengths are
 verified on every opening, contents of files up to ``CHECKED`` bytes too, those of larger ones on demand. There is no
 pickle: arrays are raw little-endian numbers, texts are UTF-8 or JSON.
+
+Checksums find damage, not malice: whoever can write a folder can seal it again. Our own readers therefore check what they
+read, and refuse what does not fit together; libraries that open their own files in such a folder (tantivy, Lucene) do not.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from creditflow.agents.backends.engine import Engine, Probed
 from creditflow.agents.backends.vllm_backend import VllmBackend
 from creditflow.agents.backends.vllm_config import VllmConfig
 from creditflow.agents.backends.vllm_release import vllm_release
+from creditflow.envs.reading.failures import loading
 
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
 
@@ -176,7 +177,7 @@ def tensors_in(folder: str) -> int:
     """How many tensors the safetensors files in a folder hold."""
     count = 0
     for path in Path(folder).glob("*.safetensors"):
-        with safe_open(path, framework="pt") as file:
+        with loading(f"{path}: not readable weights"), safe_open(path, framework="pt") as file:
             count += len(file.keys())
     return count
 

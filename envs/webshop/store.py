@@ -100,6 +100,9 @@ class StoredProducts:
         self._prices = files.array("prices.f8", "<f8")
         if not len(self._asins) == len(self._order) == len(self._prices) == count or not count:
             raise DataError(f"{files.path}: ids, prices and products do not fit together; {files.remedy}")
+        ordered = self._asins[self._order]
+        if (ordered[1:] <= ordered[:-1]).any():
+            raise DataError(f"{files.path}: ids must differ and be named in their order; {files.remedy}")
         if not np.isfinite(self._prices).all():
             raise DataError(f"{files.path}: a price is not a number; {files.remedy}")
         self._queries = _Groups(files, "queries", count)

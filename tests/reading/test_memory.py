@@ -16,7 +16,7 @@ import pytest
 from creditflow.envs.reading.limits import MAX_LINE
 
 SIZE = 2**31  # bytes that the files stand for
-MEMORY = 5 * 2**29  # address space of the reading process; its libraries map about 1 GB of it
+MEMORY = 2**31  # address space of the reading process; its libraries map about 1 GB of it
 SECONDS = 120
 
 READ = {

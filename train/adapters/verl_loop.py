@@ -37,6 +37,7 @@ from creditflow.agents.parsing import make_dialect
 from creditflow.agents.pretrained import Speech
 from creditflow.agents.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.play import Play
 from creditflow.train.adapters.verl_credit import NAME
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
@@ -248,7 +249,7 @@ def _content(row: Mapping[str, Any]) -> dict[str, Any]:
             "a row's extra_info.task must hold the task as JSON text; write the data set with "
             f"python -m creditflow.train.adapters.verl_data; this row has {sorted(map(str, row))}"
         )
-    content: dict[str, Any] = json.loads(text)
+    content: dict[str, Any] = parse_json(text, where="extra_info.task")
     return content
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.reading.json_text import decode_json
 from creditflow.wrappers.jsonl_lines import decode_line, encode_line
 from creditflow.wrappers.jsonl_values import ints
 from creditflow.wrappers.records import Trajectory
@@ -77,7 +78,7 @@ class EpisodeRecord:
             )
         head, _, line = text.partition("\n")
         try:
-            offsets = ints(json.loads(head))
+            offsets = ints(decode_json(head))
         except (ValueError, TypeError) as error:
             raise TrajectoryError(
                 f"an episode record begins with the places of its turns, got {head[:60]!r}"

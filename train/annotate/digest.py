@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
 
 __all__ = ["content_digest", "file_digest", "folder_digest"]
 
@@ -32,7 +33,7 @@ def content_digest(folder: str | Path) -> str:
     digest = blake2b(digest_size=16)
     for file in sorted(f for f in Path(folder).glob("*") if f.suffix in SUFFIXES):
         digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
-        with file.open("rb") as stream:
+        with loading(f"{file}: cannot be read"), file.open("rb") as stream:
             while part := stream.read(CHUNK):
                 digest.update(part)
     return f"blake2b:{digest.hexdigest()}"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.identity import require_same
@@ -79,7 +79,10 @@ def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> l
     for group in groups:
         if used + len(group) > len(lines):
             break
-        found = read_groups(io.StringIO("".join(lines[used : used + len(group)])))
+        try:
+            found = read_groups(io.StringIO("".join(lines[used : used + len(group)])))
+        except TrajectoryError as error:
+            raise TrajectoryError(f"{partial}: after line {used}: {error}; delete the file to begin anew") from error
         used += len(group)
         if len(found) != 1 or not _same(found[0], group, annotator):
             _require_same_annotator(found, annotator, partial)

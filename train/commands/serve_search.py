@@ -5,6 +5,9 @@ creditflow serve-search --corpus wiki.jsonl                                     
 creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it is not there, then served
 creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
 creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
+
+Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders of people
+whose programs you would run. Checksums find damage, not malice. Passage files may come from anybody.
 """
 
 from __future__ import annotations

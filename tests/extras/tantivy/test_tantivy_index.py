@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from retrieval_contract import (
 from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.sealed_folder import HEADER, seal
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.env import WikiSearchEnv
@@ -140,3 +142,37 @@ def test_an_environment_searches_with_it(tmp_path: Path) -> None:
     assert len(info["doc_ids"]) == 3
     same = WikiSearchEnv(questions=questions, corpus=str(path))
     assert same.tasks.get(info["task_id"]).task_id == info["task_id"]  # the corpus names the task, not the engine
+
+
+def test_every_byte_is_compared_before_the_library_sees_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("creditflow.envs.sealed_folder.CHECKED", 0)  # as if all files were large
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    for file in sorted(copy.iterdir()):
+        whole = file.read_bytes()
+        if file.suffix not in (".store", ".term", ".idx", ".fast", ".pos", ".fieldnorm"):
+            continue
+        data = bytearray(whole)
+        data[len(data) // 2] ^= 0x40
+        file.write_bytes(data)
+        with pytest.raises(DataError, match="checksum differs"):
+            open_store(copy)
+        file.write_bytes(whole)
+    open_store(copy)
+
+
+def test_files_that_the_header_does_not_name_are_not_seen(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / ".managed.json").unlink(missing_ok=True)
+    (copy / "meta.json").rename(copy / "other.json")
+    header = json.loads((copy / HEADER).read_text())
+    (copy / HEADER).unlink()
+    (copy / "other.json").rename(tmp_path / "meta.json")
+    facts = {name: value for name, value in header.items() if name not in ("files", "format", "checksum")}
+    seal(copy, header["format"], facts)
+    (tmp_path / "meta.json").rename(copy / "meta.json")  # laid beside the sealed files
+    with pytest.raises(DataError, match="tantivy cannot open it"):
+        open_store(copy)
