@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from traceback import format_exception
 
-from fuzz.child import Case, Result, run_cases
+from fuzz.child import Case, Result, run_cases, traps_of
 from fuzz.target import Target
 from fuzz.targets import all_targets
 
@@ -97,7 +97,7 @@ def fuzz(name: str, seed: int, seconds: float, out: Path) -> tuple[int, str]:
 
 def _cases(target: Target, samples: int, seed: int, *, bounded: bool) -> Iterator[Case]:
     yield from (Case(f"sample {i}", valid=True) for i in range(samples))
-    yield from (Case(f"trap {i}") for i in range(len(target.traps())))
+    yield from (Case(f"trap {i}") for i in range(len(traps_of(target))))
     yield from (Case(f"{seed}:{i}") for i in (range(target.cases) if bounded else count()))
 
 

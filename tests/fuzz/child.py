@@ -18,13 +18,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from fuzz.target import Outcome, Target, case_rng, judge
 
-__all__ = ["Case", "Result", "run_cases"]
+__all__ = ["Case", "Result", "case_bytes", "run_cases", "traps_of"]
 
 SILENCE: Final = 20.0  # times a case's seconds without a word, by the wall clock: the machine may be busy
 LEAST_SILENCE: Final = 60.0
@@ -56,13 +57,19 @@ class Result:
     data: bytes = b""
 
 
+@lru_cache(maxsize=4)
+def traps_of(target: Target) -> tuple[bytes, ...]:
+    """A target's traps, made once."""
+    return tuple(target.traps())
+
+
 def case_bytes(target: Target, case: Case, seeds: Sequence[bytes]) -> bytes:
     """The input of a case."""
     kind, _, number = case.name.partition(" ")
     if kind == "sample":
         return seeds[int(number)]
     if kind == "trap":
-        return target.traps()[int(number)]
+        return traps_of(target)[int(number)]
     seed, _, index = case.name.partition(":")
     return target.mutate(case_rng(int(seed), target.name, int(index)), seeds)
 
@@ -169,7 +176,7 @@ def _one(target: Target, seeds: Sequence[bytes], case: Case) -> Outcome:
     error: BaseException | None = None
     try:
         data = case_bytes(target, case, seeds)
-        signal.setitimer(signal.ITIMER_PROF, target.seconds)
+        signal.setitimer(signal.ITIMER_PROF, target.seconds, 1.0)  # again: one may be swallowed
         try:
             target.read(data, folder)
         finally:

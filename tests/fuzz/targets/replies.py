@@ -19,7 +19,6 @@ from creditflow.agents.openai_agent import parse_served
 from creditflow.envs.errors import CreditflowError
 from creditflow.envs.wikisearch.judge import ModelJudge
 from creditflow.envs.wikisearch.remote import HttpRetriever
-from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.registry import Context, make_annotator
 from fuzz.mutate_bytes import below, mutate_bytes, pick
@@ -28,6 +27,7 @@ from fuzz.samples import groups
 from fuzz.target import MismatchError, Target
 
 SECRET = "sk-n0b0dy-kn0ws"  # noqa: S105 - no secret of anybody
+KEY_VARIABLE = "CREDITFLOW_FUZZ_KEY"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -76,10 +76,10 @@ def _answering(data: bytes) -> str:
     return server.url
 
 
-def _client(data: bytes) -> JsonClient:
-    return JsonClient(
-        [_answering(data)], tries=1, timeout=3.0, max_bytes=1 << 20, headers={"Authorization": f"Bearer {SECRET}"}
-    )
+def _judge_at(data: bytes) -> ModelJudge:
+    """A judge that holds a key, before a server that says this."""
+    os.environ[KEY_VARIABLE] = SECRET
+    return ModelJudge(_answering(data), "m", key_variable=KEY_VARIABLE, tries=1, timeout=3.0)
 
 
 def _guarded(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
@@ -104,7 +104,7 @@ def _plain(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
 
 
 def _complete(data: bytes) -> None:
-    backend = OpenAIBackend(_client(data), "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32))
+    backend = OpenAIBackend(_judge_at(data)._client, "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32))
     jobs = [Job(0, np.array([3, 4], np.int32), np.full(8, 0.5))]
     for temperature in (1.0, 0.7):
         backend.generate(jobs, Sampling(max_new_tokens=8, temperature=temperature), frozenset({1}))
@@ -119,11 +119,13 @@ def _search(data: bytes) -> None:
 
 
 def _judge(data: bytes) -> None:
-    ModelJudge("http://127.0.0.1:9", "m", client=_client(data))("q", ["a"], "b")
+    _judge_at(data)("q", ["a"], "b")
 
 
 def _mark(data: bytes) -> None:
-    JudgeAnnotator("http://127.0.0.1:9", "m", client=_client(data), workers=1).annotate(groups("sokoban")[:1])
+    os.environ[KEY_VARIABLE] = SECRET
+    judge = JudgeAnnotator(_answering(data), "m", key_variable=KEY_VARIABLE, tries=1, timeout=3.0, workers=1)
+    judge.annotate(groups("sokoban")[:1])
 
 
 def _success(data: bytes) -> None:

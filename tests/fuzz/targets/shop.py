@@ -126,7 +126,7 @@ TARGETS = (
     Target(
         name="shop/items-gz", read=_reader(ITEMS + ".gz"), seeds=lambda _: [gzip.compress(_files()[ITEMS])],
         mutate=_mutate_gz, cases=15, place="source", seconds=10.0,
-        traps=lambda: [bomb(b"[", b" " * 1000, 1500), bomb(b'["', b"a" * 1000, 1000), bomb(b"[", b"[" * 1000, 10)],
+        traps=lambda: [bomb(b"[", b" " * 1000, 500), bomb(b'["', b"a" * 1000, 1000), bomb(b"[", b"[" * 1000, 10)],
     ),
     Target(
         name="shop/store", read=_read_store, seeds=_store, mutate=mutate_sealed, cases=50, megabytes=512,

@@ -117,7 +117,7 @@ _HOSTILE = (
 def _packed_traps() -> Sequence[bytes]:
     whole = gzip.compress(CORPUS)
     return [
-        bomb(b"", b"\n" * 1000, 1500),
+        bomb(b"", b"\n" * 1000, 1000),
         bomb(b'{"id":"', b"a" * 1000, 1000),
         whole[:-6],
         whole[:30] + b"\xff" * 20 + whole[50:],
@@ -132,7 +132,7 @@ TARGETS = (
     ),
     Target(
         name="wiki/corpus-gz", read=_read_corpus("corpus.jsonl.gz"), seeds=lambda _: [gzip.compress(CORPUS)],
-        mutate=mutate_bytes, cases=60, place="corpus.jsonl.gz", traps=_packed_traps, seconds=10.0, megabytes=512,
+        mutate=mutate_bytes, cases=60, place="corpus.jsonl.gz", traps=_packed_traps, seconds=5.0, megabytes=512,
     ),
     Target(
         name="wiki/questions", read=_read_questions("questions.jsonl"), seeds=lambda _: [_lines(row) for row in ROWS],
@@ -140,7 +140,7 @@ TARGETS = (
     ),
     Target(
         name="wiki/questions-gz", read=_read_questions("questions.jsonl.gz"), mutate=mutate_bytes, cases=50,
-        seeds=lambda _: [gzip.compress(_lines(*ROWS))], place="questions.jsonl.gz", traps=_packed_traps, seconds=10.0,
+        seeds=lambda _: [gzip.compress(_lines(*ROWS))], place="questions.jsonl.gz", traps=_packed_traps, seconds=5.0,
         megabytes=512,
     ),
     Target(
