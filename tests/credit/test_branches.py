@@ -17,13 +17,13 @@ from creditflow.envs.wikisearch.rewards import REWARDS
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.episode_rewards import transcript_of
-from creditflow.wrappers.trajectory import Group, Trajectory, Turn
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 SEEDS = st.integers(0, 10**6)
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
 # its values are means over turns, among which a shared one counts once: there is a test of its own below
 POOLED_REWARDS = {"grouptd"}
-EVERY = [
+EVERY: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     (name, semantics, {})
     for name in credit.names()
     for semantics in SEMANTICS
@@ -173,7 +173,7 @@ def test_a_format_error_is_no_answer_in_any_released_reward(name):
     values = {"value.pica": 0.5, "value.pica.next": 0.6}
     turn = Turn("0", "search", "1", doc_ids=("nile",), queries=("nile",), values=values)
     after = replace(turn, state_key="1", next_state_key="2", values={"value.pica": 0.6, "value.pica.next": 0.7})
-    ends = ("failed", "format", "env_limit")
+    ends: tuple[StopReason, ...] = ("failed", "format", "env_limit")
     members = [Trajectory(end, "g", "task", (turn, after), False, 0.0, end, "2") for end in ends]
     scored = credit.make(name, semantics="release").assign(Group(tuple(members), TASK))
     answered, broken, cut = scored.step_rewards

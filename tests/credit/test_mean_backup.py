@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from creditflow.wrappers.credit.grouptd import VARIANTS, GroupTD
 from creditflow.wrappers.credit.mean_backup import Backup, horizon_values, stationary_values
-from creditflow.wrappers.trajectory import Group, Trajectory, Turn
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 
 def random_backup(rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int, share: bool) -> Backup:
@@ -33,8 +33,8 @@ def tabled(backup: Backup) -> np.ndarray:
         for k in range(backup.size):
             prior = backup.prior[k] if backup.share is None else backup.share[h]
             mine = backup.source == k
-            weight = backup.kappa + backup.ends[k] + backup.count[mine].sum()
-            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.count[mine], strict=True))
+            weight = backup.kappa + backup.ends[k] + backup.taken[mine].sum()
+            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.taken[mine], strict=True))
             row.append((backup.kappa * prior + backup.outcome[k] + onward) / weight if weight else prior)
         table.append(row)
     return np.array(table)
@@ -59,7 +59,7 @@ def test_elimination_solves_what_a_dense_solver_solves(seed, near):
     backup = random_backup(rng, 700, turns=2500, horizon=0, near=near, share=False)
     weight = np.where(backup.weight == 0.0, 1.0, backup.weight)
     share = np.zeros((700, 700))
-    share[backup.source, backup.target] = backup.count / weight[backup.source]
+    share[backup.source, backup.target] = backup.taken / weight[backup.source]
     known = np.where(backup.weight == 0.0, backup.prior, (backup.kappa * backup.prior + backup.outcome) / weight)
     expected = np.linalg.solve(np.eye(700) - share, known)
     np.testing.assert_allclose(stationary_values(backup), expected, rtol=1e-9, atol=1e-12)
@@ -71,7 +71,7 @@ def chain(n: int, size: int = 3, *, slips: bool = False) -> Group:
     for i in range(size):
         keys = [f"{k - k // 10 if slips else k}{'' if 2 * k < n else f'.{i}'}" for k in range(n + 1)]
         turns = tuple(Turn(keys[k], "go", keys[k + 1]) for k in range(n))
-        end = "success" if i == 0 else "env_limit"
+        end: StopReason = "success" if i == 0 else "env_limit"
         members.append(Trajectory(f"{i}", "g", "t", turns, i == 0, float(i == 0), end, keys[-1]))
     return Group(tuple(members))
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow import credit
-from creditflow.envs.entity_matching import EntityMatcher
+from creditflow.envs.entity_matching import EntityMatcher, MatchRule
 from creditflow.train.cli import main
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.trajectory import Group, write_jsonl
@@ -70,7 +70,8 @@ def test_an_environment_that_recorded_an_unmatchable_entity_does_not_make_it_cou
 
 @given(st.lists(st.lists(st.sampled_from(["Ann", "", "—", "Bob"]), max_size=3), max_size=5))
 def test_the_matcher_says_which_entities_it_can_never_find(forms):
-    for rule, nothing in (("normalised", {"", "—"}), ("exact_substring", {""})):
+    nothing_by_rule: dict[MatchRule, set[str]] = {"normalised": {"", "—"}, "exact_substring": {""}}
+    for rule, nothing in nothing_by_rule.items():
         matcher = EntityMatcher(forms, rule)
         assert matcher.unmatchable == tuple(i for i, own in enumerate(forms) if set(own) <= nothing)
         assert not set(matcher.found("Ann — Bob")) & set(matcher.unmatchable)

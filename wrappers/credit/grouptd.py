@@ -247,9 +247,9 @@ class GroupTD(StateScheme):
         return Backup(
             source=source,
             target=target,
-            count=count,
+            taken=count,
             ends=np.bincount(chain.state[ends], minlength=chain.size).astype(np.float64),
-            outcome=np.bincount(chain.state[ends], worth[ends], minlength=chain.size),
+            outcome=np.bincount(chain.state[ends], worth[ends], minlength=chain.size).astype(np.float64),
             kappa=0.0 if self.prior == "none" else self.kappa,
             prior=self._prior(chain),
             start=_mean_at(chain.following[chain.cut], worth[chain.cut], chain.size),
@@ -277,8 +277,9 @@ def _running_share(chain: _Chain) -> Floats:
     since = chain.horizon + 1 - chain.length[acting]
     running = np.cumsum(np.bincount(since, minlength=chain.horizon + 1))
     earned = np.cumsum(np.bincount(since, chain.outcome[acting], minlength=chain.horizon + 1))
-    share = earned / np.maximum(running, 1)
-    return share[np.maximum(np.arange(len(share)), since.min(initial=chain.horizon))]
+    first = since.min(initial=chain.horizon)
+    share: Floats = (earned / np.maximum(running, 1))[np.maximum(np.arange(chain.horizon + 1), first)]
+    return share
 
 
 def _conflicted(chain: _Chain, action: NDArray[np.int32]) -> NDArray[np.bool_]:

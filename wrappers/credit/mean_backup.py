@@ -23,7 +23,7 @@ class Backup(NamedTuple):
     """V(k) = [κ Φ(k) + Σ_{turns u in k} V(k′_u)] / (κ + n(k)) over K states; Φ(k) where n(k) = κ = 0.
 
     Attributes:
-        source, target, count: int (E,), distinct transitions that lead on, by source, and how often each was taken.
+        source, target, taken: int (E,), distinct transitions that lead on, by source, and how often each was taken.
         ends: float64 (K,), how many turns in each state were a rollout's last and led nowhere.
         outcome: float64 (K,), the sum of what those were worth.
         kappa: κ.
@@ -35,7 +35,7 @@ class Backup(NamedTuple):
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
-    count: NDArray[np.int64]
+    taken: NDArray[np.int64]
     ends: Floats
     outcome: Floats
     kappa: float
@@ -52,7 +52,7 @@ class Backup(NamedTuple):
     @property
     def weight(self) -> Floats:
         """float64 (K,): κ + n(k)."""
-        onward = np.bincount(self.source, self.count, minlength=self.size)
+        onward = np.bincount(self.source, self.taken, minlength=self.size)
         return self.kappa + (onward + self.ends)
 
 
@@ -82,12 +82,12 @@ class _Rows:
         if rows is None:
             flow = np.zeros(backup.size)
             if len(self.acting):
-                flow[self.acting] = np.add.reduceat(value[backup.target] * backup.count, self.begin[self.acting])
+                flow[self.acting] = np.add.reduceat(value[backup.target] * backup.taken, self.begin[self.acting])
             out = (backup.kappa * prior + backup.outcome + flow) / self.divisor
             return np.where(self.unseen, prior, out)
         degree = self.degree[rows]  # at least 1: they are predecessors
         spans = _spans(self.begin[rows], degree)
-        terms = value[backup.target[spans]] * backup.count[spans]
+        terms = value[backup.target[spans]] * backup.taken[spans]
         flow = np.add.reduceat(terms, np.cumsum(degree) - degree)
         moved: Floats = (backup.kappa * prior[rows] + backup.outcome[rows] + flow) / self.divisor[rows]
         return moved
@@ -96,7 +96,9 @@ class _Rows:
 def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count from begin[0] for length[0] numbers, then from begin[1], and so on."""
     ends = np.cumsum(length)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - length), length)
+    steps: NDArray[np.int64] = np.arange(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
+    steps += np.repeat(begin - (ends - length), length)
+    return steps
 
 
 def horizon_values(
@@ -154,11 +156,11 @@ def stationary_values(backup: Backup) -> Floats:
     unseen = weight == 0.0
     divisor = np.where(unseen, 1.0, weight)
     known = np.where(unseen, backup.prior, (backup.kappa * backup.prior + backup.outcome) / divisor)
-    chance = backup.count / divisor[backup.source]
+    chance = backup.taken / divisor[backup.source]
     if backup.size <= _DENSE:
         share = np.zeros((backup.size, backup.size))
         share[backup.source, backup.target] = chance
-        return np.linalg.solve(np.eye(backup.size) - share, known)
+        return np.linalg.solve(np.eye(backup.size) - share, known).astype(np.float64)
     leaving = np.where(unseen, 1.0, (backup.kappa + backup.ends) / divisor)
     return _eliminated(backup.source, backup.target, chance, leaving, known)
 
