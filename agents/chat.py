@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.plain_text import plain_text
+from creditflow.envs.text.plain_text import plain_text
 
 __all__ = ["Chat", "PlainChat", "TemplateChat", "make_chat"]
 

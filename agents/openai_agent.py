@@ -17,9 +17,9 @@ from creditflow.agents.language_model import LanguageModelAgent
 from creditflow.agents.model_folder import folder_ends, folder_speech
 from creditflow.agents.pretrained import Speech, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
-from creditflow.envs.wikisearch.credentials import ApiKey, check_url, shown
+from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import ApiKey, check_url, shown
 from creditflow.envs.wikisearch.retrieval import RetrievalError
-from creditflow.envs.wikisearch.transport import JsonClient
 
 __all__ = ["KEY_VARIABLE", "make_openai_agent", "parse_served"]
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown, unknown_name
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.sealed_folder import HEADER, seal
+from creditflow.envs.files.sealed_folder import HEADER, seal
 
 DEEP: Any = "DEEP"  # stands for nesting that json.dumps could not write
 HOSTILE: list[Any] = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from creditflow.envs.service import ConnectionLimits, bound, make_server, url_of
+from creditflow.envs.http import ConnectionLimits, bound, make_server, url_of
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.cli import main as creditflow
 
 TARGET = Path(__file__).parent / "evidence" / "merging.json"

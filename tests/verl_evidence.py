@@ -39,7 +39,7 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.base import Decision, View
 from creditflow.agents.pretrained import open_pretrained
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.adapters.verl_data import rows_of
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl_trainer import assign_advantages

@@ -328,7 +328,7 @@ def main() -> int:
     if args.engine_only:
         print(json.dumps(engine_part()))
         return 0
-    from creditflow.envs.atomic import atomic_writer
+    from creditflow.envs.files.atomic import atomic_writer
 
     data = about()
 

@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from creditflow.envs.atomic import new_folder
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 

@@ -52,7 +52,7 @@ def load_mapping(path: str | Path) -> dict[str, Any]:
 
 def write_yaml(path: Path, data: Mapping[str, Any]) -> None:
     """Write plain data so that ``load_mapping`` reads it back."""
-    from creditflow.envs.atomic import atomic_writer
+    from creditflow.envs.files.atomic import atomic_writer
 
     with atomic_writer(path) as stream:
         stream.write(_yaml().safe_dump(dict(data), sort_keys=False, allow_unicode=False, width=110))

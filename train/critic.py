@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.model_files import check_model_files
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.batching import MicroBatch

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.pretrained import require_torch
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, CreditflowError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bundle import build_bundle
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 import creditflow
 from creditflow.agents.prompts.library import PROMPTS
 from creditflow.agents.registry import MODELS, PROMPTED
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.digest import content_digest, file_digest
 from creditflow.train.named_paths import paths_named
 from creditflow.wrappers.groups import Group

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError, MissingExtraError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_ROWS_FILE
 from creditflow.envs.reading.streams import read_text

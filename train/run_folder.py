@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.pretrained import open_tokenizer
-from creditflow.envs.atomic import atomic_writer, new_folder
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.train.checkpoint import (
     CHECKPOINT_VERSION,
     Progress,

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.entity_matching import EntityMatcher, MatchRule, phrase_tokens
 from creditflow.envs.errors import DataError, shown
-from creditflow.envs.virtual_answer import virtual_answer
+from creditflow.envs.text.entity_matching import EntityMatcher, MatchRule, phrase_tokens
+from creditflow.envs.text.virtual_answer import virtual_answer
 
 __all__ = ["EntityGraph"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from creditflow.envs.entity_matching import MatchRule
+from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.dialects import quoted_query
 from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.wrappers.entity_graph import EntityGraph

@@ -12,8 +12,8 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import IO, Any, Literal
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import numbered_lines
 from creditflow.wrappers.groups import Group, bucket_trajectories, group_trajectories

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.reading.archives import iter_members
 
 __all__ = ["iter_archive", "unpack_archive"]

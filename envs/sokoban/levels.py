@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError, LevelError
-from creditflow.envs.paths import checked_path
+from creditflow.envs.files.paths import checked_path
 from creditflow.envs.reading.limits import MAX_LEVELS_FILE
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, EDGE, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets

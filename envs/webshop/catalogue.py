@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.bm25.index import build_index
+from creditflow.envs.text.bm25.index import build_index
 from creditflow.envs.webshop.products import Product
 
 __all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngine"]

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.atomic import new_folder
-from creditflow.envs.bm25.index import ranks_of
-from creditflow.envs.bm25.stored import IndexWriter
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.sealed_folder import seal, write_blob
+from creditflow.envs.files.atomic import new_folder
+from creditflow.envs.files.sealed_folder import seal, write_blob
+from creditflow.envs.text.bm25.index import ranks_of
+from creditflow.envs.text.bm25.stored import IndexWriter
 from creditflow.envs.webshop.goals import attribute_weight, price_cap, usable_human_entries
 from creditflow.envs.webshop.mersenne import Mersenne
 from creditflow.envs.webshop.products import LoadReport, Product, read_products, wanted_attributes

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, check_name, shown
-from creditflow.envs.paths import checked_path
-from creditflow.envs.sealed_folder import is_sealed
+from creditflow.envs.files.paths import checked_path
+from creditflow.envs.files.sealed_folder import is_sealed
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.envs.webshop.catalogue import Catalogue
 from creditflow.envs.webshop.embedded import embedded_stock

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json, read_json
 from creditflow.envs.reading.limits import MAX_RECORD
 from creditflow.envs.reading.streams import unpack_bytes
-from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.webshop.products import Product
 
 __all__ = ["FORMAT", "StoredProducts", "open_files", "pack_product", "verify_store"]

@@ -12,11 +12,11 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.bm25.stored import stored_index
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.text.bm25.stored import stored_index
 from creditflow.envs.webshop.catalogue import Catalogue
 from creditflow.envs.webshop.goals import Goal, human_goal, synthetic_goal
 from creditflow.envs.webshop.mersenne import Mersenne

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from creditflow.envs.service import BadRequestError, Batcher, application, read_body
+from creditflow.envs.http import BadRequestError, Batcher, application, read_body
 from creditflow.envs.webshop.actions import searchable
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.html import document, page_body

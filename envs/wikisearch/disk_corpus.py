@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.sealed_folder import SealedFolder
 from creditflow.envs.wikisearch.documents import read_document, write_document
 from creditflow.envs.wikisearch.retrieval import Passage
 

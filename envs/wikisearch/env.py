@@ -8,9 +8,9 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.entity_matching import EntityMatcher
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
 from creditflow.envs.tasks import Task
+from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.evidence import UNKNOWN, Reader, goal_bits, goals, grounded_calls

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from creditflow.envs.entity_matching import Lexicon, normalised_phrase
+from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase
 from creditflow.envs.wikisearch.calls import Call
 from creditflow.envs.wikisearch.neutral import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question

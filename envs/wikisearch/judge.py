@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.appended import read_appended
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch.credentials import ApiKey
+from creditflow.envs.files.appended import read_appended
+from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.envs.wikisearch.retrieval import RetrievalError
-from creditflow.envs.wikisearch.transport import JsonClient
 
 __all__ = ["ModelJudge", "make_judge"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from creditflow.envs.bm25.analyser import analyse
-from creditflow.envs.bm25.index import build_index
 from creditflow.envs.errors import DataError
+from creditflow.envs.text.bm25.analyser import analyse
+from creditflow.envs.text.bm25.index import build_index
 from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus
 from creditflow.envs.wikisearch.engines.base import RowIndex
 from creditflow.envs.wikisearch.engines.embedded import EmbeddedIndex

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.envs.sealed_folder import HEADER, SealedFolder, is_sealed
+from creditflow.envs.files.sealed_folder import HEADER, SealedFolder, is_sealed
 from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.disk_corpus import DiskCorpus
 from creditflow.envs.wikisearch.engines.base import ENGINES

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from creditflow.envs.entity_matching import phrase_tokens
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
-from creditflow.envs.virtual_answer import virtual_answer
+from creditflow.envs.text.entity_matching import phrase_tokens
+from creditflow.envs.text.virtual_answer import virtual_answer
 
 __all__ = [
     "ANSWER_RULES",

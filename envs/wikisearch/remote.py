@@ -15,9 +15,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError, unknown_name
+from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.documents import read_document
 from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError
-from creditflow.envs.wikisearch.transport import JsonClient
 
 __all__ = ["SERVER_DIALECTS", "HttpRetriever"]
 

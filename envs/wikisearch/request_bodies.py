@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.service import BadRequestError
+from creditflow.envs.http import BadRequestError
 
 __all__ = ["SearchRequest", "ServerLimits", "access_request", "search_request"]
 

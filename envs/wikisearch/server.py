@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.service import BadRequestError, Batcher, application, json_answer, read_json
+from creditflow.envs.http import BadRequestError, Batcher, application, json_answer, read_json
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.request_bodies import ServerLimits, access_request, search_request
 from creditflow.envs.wikisearch.retrieval import Hit, Retriever

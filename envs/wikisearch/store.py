@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.atomic import new_folder
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.envs.sealed_folder import SealedFolder, seal
+from creditflow.envs.files.atomic import new_folder
+from creditflow.envs.files.sealed_folder import SealedFolder, seal
 from creditflow.envs.wikisearch.disk_corpus import DiskCorpus, PassageWriter
 from creditflow.envs.wikisearch.engines.base import ENGINES, IndexBuilder, RowIndex
 from creditflow.envs.wikisearch.engines.embedded import EmbeddedBuilder, open_embedded

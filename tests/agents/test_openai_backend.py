@@ -14,7 +14,7 @@ from openai_server import openai_server, toy, toy_choice, toy_ids
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.transport import JsonClient
+from creditflow.envs.http.client import JsonClient
 
 ENDS = frozenset({1, 2})
 PLAIN = Sampling(max_new_tokens=8)

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.envs.errors import ConfigError, CreditflowError
-from creditflow.envs.wikisearch.credentials import REPEATED, ApiKey
+from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import REPEATED, ApiKey
 from creditflow.envs.wikisearch.judge import make_judge
 from creditflow.envs.wikisearch.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval import RetrievalError
-from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.registry import Context, make_annotator
 from creditflow.train.cli import main
 from creditflow.wrappers.jsonl import write_jsonl

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from creditflow import credit
-from creditflow.envs.entity_matching import EntityMatcher, phrase_tokens
+from creditflow.envs.text.entity_matching import EntityMatcher, phrase_tokens
 from creditflow.wrappers.entity_graph import EntityGraph
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import MissingExtraError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.disk_corpus import PassageWriter
 from creditflow.envs.wikisearch.engines.java import find_jar, find_java

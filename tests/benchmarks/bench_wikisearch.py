@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import creditflow
-from creditflow.envs.bm25.analyser import analyse
-from creditflow.envs.bm25.index import build_index
+from creditflow.envs.text.bm25.analyser import analyse
+from creditflow.envs.text.bm25.index import build_index
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.loaders import read_questions
 from creditflow.envs.wikisearch.world.articles import passages

@@ -200,7 +200,7 @@ def test_what_is_no_file_is_not_replaced_by_one(name: str, log: Path, capsys: py
 def held(path: Path) -> Iterator[None]:
     """Another process writes there."""
     code = (
-        "import sys\nfrom creditflow.envs.locks import locked\n"
+        "import sys\nfrom creditflow.envs.files.locks import locked\n"
         "with locked(sys.argv[1]):\n    print('ready', flush=True); sys.stdin.read()\n"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow import credit
-from creditflow.envs.entity_matching import EntityMatcher, MatchRule
+from creditflow.envs.text.entity_matching import EntityMatcher, MatchRule
 from creditflow.train.cli import main
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.trajectory import Group, write_jsonl

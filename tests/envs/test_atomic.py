@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import ROOT
 
-from creditflow.envs.appended import cut_torn_line
-from creditflow.envs.atomic import atomic_path, atomic_writer, new_folder
 from creditflow.envs.errors import DataError
-from creditflow.envs.leftovers import remove_leftovers_below
-from creditflow.envs.locks import BusyError, locked
+from creditflow.envs.files.appended import cut_torn_line
+from creditflow.envs.files.atomic import atomic_path, atomic_writer, new_folder
+from creditflow.envs.files.leftovers import remove_leftovers_below
+from creditflow.envs.files.locks import BusyError, locked
 
-LOCKS = "import sys\nfrom creditflow.envs.locks import locked\nwith locked(sys.argv[1]):\n"
+LOCKS = "import sys\nfrom creditflow.envs.files.locks import locked\nwith locked(sys.argv[1]):\n"
 HOLDS = LOCKS + "    print('ready', flush=True); sys.stdin.read()\n"
 # a forked child of whoever holds the lock, such as a worker, outlives it
 FORKS = LOCKS + (
@@ -31,7 +31,7 @@ FORKS = LOCKS + (
     "    else: sys.stdin.read(); os._exit(0)\n"
 )
 WRITES = (
-    "import sys\nfrom pathlib import Path\nfrom creditflow.envs.atomic import atomic_writer, new_folder\n"
+    "import sys\nfrom pathlib import Path\nfrom creditflow.envs.files.atomic import atomic_writer, new_folder\n"
     "with atomic_writer(sys.argv[1] + '/file'), new_folder(Path(sys.argv[1], 'folder')):\n"
     "    print('ready', flush=True); sys.stdin.read()\n"
 )

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from shared_data import shared_files
 
-from creditflow.envs.entity_matching import (
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.text.entity_matching import (
     EntityMatcher,
     Lexicon,
     MatchRule,
@@ -16,7 +17,6 @@ from creditflow.envs.entity_matching import (
     normalised_phrase,
     phrase_tokens,
 )
-from creditflow.envs.errors import ConfigError
 
 # words that overlap, fold, decompose, lie beyond the BMP or in scripts without spaces, and what parts them
 WORDS = (

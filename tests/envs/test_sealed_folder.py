@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.sealed_folder import HEADER, SealedFolder, _header_checksum, seal, write_blob
+from creditflow.envs.files.sealed_folder import HEADER, SealedFolder, _header_checksum, seal, write_blob
 from creditflow.envs.wikisearch.retrieval import Passage
 from creditflow.envs.wikisearch.store import open_store, write_store
 

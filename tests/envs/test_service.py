@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from http_server import served
 
-from creditflow.envs.service import Batcher, OverloadedError, application, read_json
+from creditflow.envs.http import Batcher, OverloadedError, application, read_json
 
 
 @dataclass(frozen=True)

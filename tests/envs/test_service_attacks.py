@@ -18,7 +18,7 @@ from http_server import served
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from creditflow.envs.service import ConnectionLimits, bodies
+from creditflow.envs.http import ConnectionLimits, bodies
 from creditflow.envs.wikisearch.retrieval import Hit, Passage
 
 CONNECTIONS = 30

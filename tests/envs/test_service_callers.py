@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.service.callers import host_is_ours
+from creditflow.envs.http.callers import host_is_ours
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.envs.sealed_folder import HEADER, seal
+from creditflow.envs.files.sealed_folder import HEADER, seal
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import mutate_json
 

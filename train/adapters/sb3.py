@@ -20,8 +20,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.atomic import atomic_path, atomic_writer
 from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.files.atomic import atomic_path, atomic_writer
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import load_panel
 from creditflow.wrappers.dense_reward import DenseReward

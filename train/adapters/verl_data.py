@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import CreditflowError, MissingExtraError
+from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.tasks import Task
 
 __all__ = ["main", "rows_of", "write_parquet"]

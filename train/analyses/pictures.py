@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import MissingExtraError
+from creditflow.envs.files.atomic import atomic_path
 from creditflow.train.bench.plots import COLOURS
 
 __all__ = ["COLOURS", "figure", "save", "tidy"]

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.appended import read_appended
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.files.appended import read_appended
+from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import ApiKey, shown
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.wikisearch.credentials import ApiKey, shown
-from creditflow.envs.wikisearch.transport import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.replay import whole

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.pretrained import require_torch
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.plain_text import plain_text
+from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.plain_text import plain_text
+from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.success_encoding import Encoded, EpisodeTooLongError
 from creditflow.train.annotate.success_model import open_success

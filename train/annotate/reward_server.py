@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.service import BadRequestError, Batcher, application, json_answer, read_json
+from creditflow.envs.http import BadRequestError, Batcher, application, json_answer, read_json
 from creditflow.train.annotate.base import AnnotationError
 from creditflow.wrappers.records import Turn
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.plain_text import plain_text
+from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.success_names import by_origin
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Turn

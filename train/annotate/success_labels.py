@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from creditflow.envs.atomic import atomic_writer
-from creditflow.envs.entity_matching import normalised_phrase
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.envs.text.entity_matching import normalised_phrase
 from creditflow.envs.wikisearch.grading import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.wrappers.records import Trajectory, Turn

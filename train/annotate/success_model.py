@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.pretrained import open_pretrained
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig

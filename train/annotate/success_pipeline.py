@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.annotate.success_labels import JudgeLabeller, Labeller, Labels, RuleLabeller

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.transport import JsonClient
+from creditflow.envs.http.client import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.success_text import PLACEHOLDER, compact_text

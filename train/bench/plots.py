@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from creditflow.envs.atomic import atomic_path
 from creditflow.envs.errors import MissingExtraError
+from creditflow.envs.files.atomic import atomic_path
 from creditflow.train.bench.statistics import Estimate
 from creditflow.train.bench.summary import Summary, baseline
 from creditflow.wrappers import credit

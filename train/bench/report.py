@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import MissingExtraError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.plots import Plot
 from creditflow.train.bench.sanity import sanity_rules
 from creditflow.train.bench.statistics import Estimate

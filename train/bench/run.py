@@ -17,8 +17,8 @@ import numpy as np
 
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bench.cells import assemble, cells_of, run_task
 from creditflow.train.bench.columns import fed_columns, scheme_column, scheme_columns, settings_of

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.finding import Finding, NotDefined, plain
 from creditflow.train.commands.outputs import Output, add_input, add_output
 from creditflow.wrappers.groups import Group

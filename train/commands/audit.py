@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.audit import audit
 from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
 from creditflow.train.commands.outputs import add_input, add_output

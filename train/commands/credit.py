@@ -16,8 +16,8 @@ from typing import IO
 
 import numpy as np
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.rewards import REWARDS
 from creditflow.train.commands.options import parse_rewards, parse_settings
 from creditflow.train.commands.outputs import add_input, add_output

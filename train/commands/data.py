@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from creditflow.envs.errors import unknown_name
+from creditflow.envs.files.sealed_folder import sealed_entry
 from creditflow.envs.registration import ENVIRONMENTS
-from creditflow.envs.sealed_folder import sealed_entry
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.options import positive
 from creditflow.train.commands.outputs import Output, add_input, add_output, named

@@ -22,8 +22,8 @@ import contextlib
 import json
 import sys
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
 from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.train.progress import progress

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.leftovers import is_leftover, remove_leftovers, remove_leftovers_below
-from creditflow.envs.locks import locked
+from creditflow.envs.files.leftovers import is_leftover, remove_leftovers, remove_leftovers_below
+from creditflow.envs.files.locks import locked
 from creditflow.train.interrupted import partial_of
 from creditflow.train.named_paths import paths_named
 

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
     """The shop as a web page, until interrupted."""
-    from creditflow.envs.service import bound, serve, url_of
+    from creditflow.envs.http import bound, serve, url_of
     from creditflow.envs.webshop.env import WebShopEnv
     from creditflow.envs.webshop.web import PageLimits, create_shop_app
 

@@ -14,7 +14,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.service import listen
+from creditflow.envs.http import listen
 from creditflow.train.annotate.reward_server import RewardLimits, create_reward_app
 from creditflow.train.annotate.success_text import PLACEHOLDER
 from creditflow.train.commands.options import positive

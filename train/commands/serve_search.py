@@ -19,8 +19,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sealed_folder import sealed_entry
-from creditflow.envs.service import listen
+from creditflow.envs.files.sealed_folder import sealed_entry
+from creditflow.envs.http import listen
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.engines.base import ENGINES
 from creditflow.envs.wikisearch.local import LocalRetriever

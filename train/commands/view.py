@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from creditflow.envs.atomic import atomic_writer
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.commands.options import positive
 from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.train.viewer.data import view_data

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.entity_matching import phrase_tokens
+from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.train.annotate.success_metrics import logistic_fit
 from creditflow.train.annotate.success_names import by_origin
 from creditflow.wrappers.records import Trajectory

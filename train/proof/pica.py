@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.pretrained import require_torch
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success_labels import write_labels
 from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error
 from creditflow.train.annotate.success_names import plain_words

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from creditflow.envs.entity_matching import MatchRule
+from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.entity_reading import EntityProgress, EntityReader

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.entity_matching import MatchRule
 from creditflow.envs.errors import DataError
+from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalise import Spread
@@ -29,7 +29,7 @@ class EntityScheme(OutcomeScheme):
     Attributes:
         outcome: a rollout that ended on a format error scores 0 in any case.
         rule: when a text names an entity: "normalised" compares token sequences (NFKC, case folded), "exact_substring"
-            characters; see ``envs/entity_matching.py``.
+            characters; see ``envs/text/entity_matching.py``.
         thoughts: "wide" reads all of the response outside its calls, answers and tool results, for models without
             thinking tags; "recorded" only the recorded thought.
         observations: what a turn showed: the "text" of the next observation, or the "entities" that the environment

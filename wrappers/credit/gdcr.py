@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.entity_matching import phrase_tokens
+from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.credit.normalise import Spread, normalise

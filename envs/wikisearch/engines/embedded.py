@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.bm25.index import BM25, ranks_of
-from creditflow.envs.bm25.stored import IndexWriter, stored_index
-from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.text.bm25.index import BM25, ranks_of
+from creditflow.envs.text.bm25.stored import IndexWriter, stored_index
 from creditflow.envs.wikisearch.engines.base import Ranking
 from creditflow.envs.wikisearch.retrieval import Passage
 

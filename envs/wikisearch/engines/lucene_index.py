@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.plain_text import plain_text
-from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.text.plain_text import plain_text
 from creditflow.envs.wikisearch.corpus import Corpus
 from creditflow.envs.wikisearch.disk_corpus import PASSAGES
 from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking

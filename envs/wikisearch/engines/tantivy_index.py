@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
-from creditflow.envs.plain_text import plain_text
+from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.sealed_folder import SealedFolder
+from creditflow.envs.text.plain_text import plain_text
 from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking
 from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from creditflow.envs.atomic import atomic_writer, new_folder
 from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.retrieval import Passage
 from creditflow.envs.wikisearch.store import write_store

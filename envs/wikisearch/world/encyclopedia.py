@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from creditflow.envs.entity_matching import Lexicon
+from creditflow.envs.text.entity_matching import Lexicon
 from creditflow.envs.wikisearch.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.world.articles import Article, Fact, article

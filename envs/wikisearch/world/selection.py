@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from creditflow.envs.entity_matching import normalised_phrase
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.text.entity_matching import normalised_phrase
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question
 from creditflow.envs.wikisearch.world.draws import draw, key_of

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared_file
 
-from creditflow.envs.bm25 import postings
-from creditflow.envs.bm25.analyser import analyse
-from creditflow.envs.bm25.index import build_index, coded_lengths
+from creditflow.envs.text.bm25 import postings
+from creditflow.envs.text.bm25.analyser import analyse
+from creditflow.envs.text.bm25.index import build_index, coded_lengths
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma", "delta", "running", "the", "ünïcode", "東京", "x_y", "3.5"])
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)

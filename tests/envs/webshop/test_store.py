@@ -11,7 +11,7 @@ from shared_data import shared_file
 from webshop_small import write_files
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.sealed_folder import Blob, write_blob
+from creditflow.envs.files.sealed_folder import Blob, write_blob
 from creditflow.envs.webshop.embedded import embedded_stock
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.importing import import_webshop

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.judge import ModelJudge, make_judge
 from creditflow.envs.wikisearch.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval import RetrievalError
-from creditflow.envs.wikisearch.transport import JsonClient
 
 DOCUMENT = {"id": "1", "contents": '"Inception"\nA film.'}
 Answer = Callable[[BaseHTTPRequestHandler, Any], None]

@@ -13,7 +13,7 @@ from adversary import Target, ask, connect, holding
 from http_server import served
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.service import bound, url_of
+from creditflow.envs.http import bound, url_of
 from creditflow.train.commands import serve_search
 
 

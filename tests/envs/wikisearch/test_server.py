@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared_data import shared_files
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.service import BadRequestError
+from creditflow.envs.http import BadRequestError
 from creditflow.envs.wikisearch.documents import read_document
 from creditflow.envs.wikisearch.request_bodies import SearchRequest, ServerLimits, search_request
 from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError

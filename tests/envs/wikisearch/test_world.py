@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from creditflow.envs.entity_matching import normalised_phrase
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.text.entity_matching import normalised_phrase
 from creditflow.envs.wikisearch.corpus import corpus_digest
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.world.articles import article, passages

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import creditflow
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import make
 from creditflow.train.bench.provenance import provenance
 from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task

@@ -17,7 +17,7 @@ from retrieval_contract import (
 from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.sealed_folder import HEADER, seal
+from creditflow.envs.files.sealed_folder import HEADER, seal
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.env import WikiSearchEnv
@@ -147,7 +147,7 @@ def test_an_environment_searches_with_it(tmp_path: Path) -> None:
 def test_every_byte_is_compared_before_the_library_sees_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creditflow.envs.sealed_folder.CHECKED", 0)  # as if all files were large
+    monkeypatch.setattr("creditflow.envs.files.sealed_folder.CHECKED", 0)  # as if all files were large
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     for file in sorted(copy.iterdir()):

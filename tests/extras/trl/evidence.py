@@ -24,7 +24,7 @@ from trl import GRPOConfig
 
 from creditflow import credit
 from creditflow.agents.pretrained import make_hf_agent
-from creditflow.envs.atomic import atomic_writer
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
 from creditflow.train.assemble import group_maker, training_tasks

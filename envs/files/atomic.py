@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from creditflow.envs.leftovers import remove_leftovers, temporary_of, writing
+from creditflow.envs.files.leftovers import remove_leftovers, temporary_of, writing
 
 __all__ = ["atomic_path", "atomic_writer", "new_folder"]
 

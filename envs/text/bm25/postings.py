@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.bm25.analyser import term_of, words
+from creditflow.envs.text.bm25.analyser import term_of, words
 
 __all__ = ["POSTING", "Block", "PostingCounter", "place_postings", "starts_of"]
 

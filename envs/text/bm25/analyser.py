@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from creditflow.envs.bm25.porter import stem
+from creditflow.envs.text.bm25.porter import stem
 
 __all__ = ["MAX_WORD", "STOP_WORDS", "analyse", "term_of", "words"]
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.envs.service.limits import ConnectionLimits
+from creditflow.envs.http.limits import ConnectionLimits
 
 if TYPE_CHECKING:
     import uvicorn
@@ -100,7 +100,7 @@ def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
     """
     import uvicorn
 
-    from creditflow.envs.service.connections import GuardedConnection
+    from creditflow.envs.http.connections import GuardedConnection
 
     limits = limits or ConnectionLimits()
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -18,8 +18,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.bm25.analyser import analyse
-from creditflow.envs.bm25.postings import Block, PostingCounter, place_postings, starts_of
+from creditflow.envs.text.bm25.analyser import analyse
+from creditflow.envs.text.bm25.postings import Block, PostingCounter, place_postings, starts_of
 
 __all__ = ["BM25", "MemoryVocabulary", "Vocabulary", "build_index", "coded_lengths", "length_weights", "ranks_of"]
 

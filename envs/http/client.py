@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.credentials import ApiKey, check_url
+from creditflow.envs.http.credentials import ApiKey, check_url
 from creditflow.envs.wikisearch.retrieval import RetrievalError
 
 __all__ = ["JsonClient"]

@@ -3,11 +3,11 @@
 ``application`` makes an ASGI application of endpoints, ``listen`` serves it. Needs the extra ``[serve]``.
 """
 
-from creditflow.envs.service.application import application, json_answer
-from creditflow.envs.service.batcher import Batcher, BatchLimits, OverloadedError
-from creditflow.envs.service.bodies import BadRequestError, read_body, read_json
-from creditflow.envs.service.limits import ConnectionLimits
-from creditflow.envs.service.listening import bound, listen, make_server, serve, url_of
+from creditflow.envs.http.application import application, json_answer
+from creditflow.envs.http.batcher import Batcher, BatchLimits, OverloadedError
+from creditflow.envs.http.bodies import BadRequestError, read_body, read_json
+from creditflow.envs.http.limits import ConnectionLimits
+from creditflow.envs.http.listening import bound, listen, make_server, serve, url_of
 
 __all__ = [
     "BadRequestError",

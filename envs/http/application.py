@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import CreditflowError, MissingExtraError
-from creditflow.envs.service.batcher import Batcher, OverloadedError
-from creditflow.envs.service.bodies import BadRequestError, BodyRoom
-from creditflow.envs.service.callers import CallerCheck
+from creditflow.envs.http.batcher import Batcher, OverloadedError
+from creditflow.envs.http.bodies import BadRequestError, BodyRoom
+from creditflow.envs.http.callers import CallerCheck
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from creditflow.envs.service.limits import ConnectionLimits
+from creditflow.envs.http.limits import ConnectionLimits
 
 __all__ = ["GuardedConnection"]
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.bm25.index import BM25, length_weights
-from creditflow.envs.bm25.postings import POSTING, Block, PostingCounter, place_postings, starts_of
 from creditflow.envs.errors import DataError
-from creditflow.envs.sealed_folder import Blob, SealedFolder, write_blob
+from creditflow.envs.files.sealed_folder import Blob, SealedFolder, write_blob
+from creditflow.envs.text.bm25.index import BM25, length_weights
+from creditflow.envs.text.bm25.postings import POSTING, Block, PostingCounter, place_postings, starts_of
 
 __all__ = ["IndexWriter", "stored_index"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.locks import release, take
+from creditflow.envs.files.locks import release, take
 
 __all__ = ["is_leftover", "remove_leftovers", "remove_leftovers_below", "temporary_of", "writing"]
 
