@@ -16,7 +16,7 @@ from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
-from creditflow.envs.sokoban.sources import open_tasks
+from creditflow.envs.sokoban.tasks import open_tasks
 from creditflow.envs.sokoban.text import TextView
 from creditflow.envs.sokoban.views import make_view
 from creditflow.envs.tasks import Task

@@ -27,7 +27,7 @@ from creditflow.envs.sokoban.rules import (
     direction_offsets,
     to_position,
 )
-from creditflow.envs.sokoban.tables import solution_table
+from creditflow.envs.sokoban.state_space import solution_table
 from creditflow.envs.tasks import draw_index
 
 __all__ = ["GeneratorOptions", "generate_level"]

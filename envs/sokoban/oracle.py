@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.levels import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved
 from creditflow.envs.sokoban.snapshot import Snapshot, box_positions, read_snapshot
-from creditflow.envs.sokoban.tables import StateTable, reached_states, solution_table
+from creditflow.envs.sokoban.state_space import StateTable, reached_states, solution_table
 
 __all__ = ["LevelOracle", "SokobanOracle", "dead_share", "level_oracle"]
 

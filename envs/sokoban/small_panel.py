@@ -14,7 +14,7 @@ import numpy as np
 from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
 from creditflow.envs.sokoban.levels import level_task
 from creditflow.envs.sokoban.oracle import dead_share, level_oracle
-from creditflow.envs.sokoban.sources import build_task
+from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import PanelRow, load_panel
 
 __all__ = ["SMALL_RANGES", "small_rows"]

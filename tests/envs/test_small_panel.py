@@ -8,7 +8,7 @@ from importlib.resources import files
 from itertools import islice
 
 from creditflow.envs.sokoban.small_panel import small_rows
-from creditflow.envs.sokoban.sources import build_task
+from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import load_panel
 
 PINNED = "f4b5c494b36ca057ab4975d85f96c78cbd6bb73e3de809712750487f37eb016d"

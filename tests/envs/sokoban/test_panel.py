@@ -10,7 +10,7 @@ import pytest
 
 from creditflow.envs.sokoban import SokobanEnv, parse_level
 from creditflow.envs.sokoban.panel import LENGTH_RANGES, level_strata, stratum_rows
-from creditflow.envs.sokoban.sources import build_task
+from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import load_panel
 
 PANEL = load_panel("sokoban", "standard-v1")
