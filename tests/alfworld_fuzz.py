@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.envs.alfworld.archive import iter_archive
-from creditflow.envs.alfworld.engine import NOTHING_HAPPENS, act, intro, menu
-from creditflow.envs.alfworld.export import game_fields
-from creditflow.envs.alfworld.files import content_from_fields
+from creditflow.envs.alfworld.engines.textworld import RealEngine
 from creditflow.envs.alfworld.game import Game, bits
-from creditflow.envs.alfworld.generator import SPLITS, generate
+from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.reading import content_from_fields
+from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.textworld_backend import RealEngine
+from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, intro, menu
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import draw_index
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.envs.alfworld.content import validate_content
+from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.alfworld.goals import TASK_TYPES
 
 KINDS = ("cabinettype", "drawertype", "sinkbasintype", "microwavetype", "fridgetype", "desktype")

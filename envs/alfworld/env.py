@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from creditflow.envs.alfworld.backends import make_backend
-from creditflow.envs.alfworld.dialect import DIALECTS
-from creditflow.envs.alfworld.engine import NOTHING_HAPPENS
+from creditflow.envs.alfworld.engines.base import make_backend
 from creditflow.envs.alfworld.facts import true_facts
-from creditflow.envs.alfworld.files import fields_from_file
+from creditflow.envs.alfworld.game_files.reading import fields_from_file
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.reasons import why_not
+from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS
+from creditflow.envs.alfworld.rules import NOTHING_HAPPENS
 from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
-from creditflow.envs.alfworld.sources import FolderTasks, open_tasks
 from creditflow.envs.alfworld.story import Story
-from creditflow.envs.alfworld.texts import OBSERVATIONS, TEXT_KEYS
+from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
+from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name

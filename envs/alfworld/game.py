@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from creditflow.envs.alfworld.commands import Op
-from creditflow.envs.alfworld.content import game_task, goal_of
-from creditflow.envs.alfworld.dialect import DIALECTS, Dialect, dialect_from_content
-from creditflow.envs.alfworld.names import human_names
+from creditflow.envs.alfworld.actions import Op
+from creditflow.envs.alfworld.game_files.content import game_task, goal_of
+from creditflow.envs.alfworld.wording.dialect import DIALECTS, Dialect, dialect_from_content
+from creditflow.envs.alfworld.wording.names import human_names
 from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Game", "bits"]

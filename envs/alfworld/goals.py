@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from creditflow.envs.alfworld.pddl import SExpr
+from creditflow.envs.alfworld.pddl.reading import SExpr
 from creditflow.envs.errors import DataError
 
 __all__ = ["PROPERTIES", "TASK_TYPES", "Goal", "goal_expression", "parse_goal"]

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from creditflow.envs.alfworld.engine import act, menu
-from creditflow.envs.alfworld.reduction import reduce_world
-from creditflow.envs.alfworld.search import Answer, shortest
+from creditflow.envs.alfworld.planning.astar import Answer, shortest
+from creditflow.envs.alfworld.planning.reduction import reduce_world
+from creditflow.envs.alfworld.rules import act, menu
 from creditflow.envs.alfworld.snapshot import read_snapshot
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, OracleLimitError

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.alfworld.archive import iter_archive
-from creditflow.envs.alfworld.content import game_task
-from creditflow.envs.alfworld.files import content_from_fields
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.generator import ROOMS_FOR, SPLITS
+from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.reading import content_from_fields
+from creditflow.envs.alfworld.generator.houses import ROOMS_FOR, SPLITS
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.sources import build_task
+from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.tasks import PanelRow, Task

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.alfworld.content import TASK_PREFIX, validate_content
-from creditflow.envs.alfworld.dialect import DIALECTS
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.content import TASK_PREFIX, validate_content
+from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from creditflow.envs.alfworld.commands import Op
+from creditflow.envs.alfworld.actions import Op
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.errors import DataError
 

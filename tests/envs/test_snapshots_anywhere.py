@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import creditflow
 from creditflow.envs import env_id
-from creditflow.envs.alfworld.content import validate_content
+from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.errors import EpisodeError
 
 JUNK: list[Any] = [None, 3, b"x", [], {}, [[]], set(), "", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ud800"]

@@ -20,12 +20,12 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.model_folder import folder_ends
 from creditflow.agents.pretrained import Speech
 from creditflow.agents.saved import read_agent_file, write_agent_file
-from creditflow.envs.alfworld.archive import iter_archive
-from creditflow.envs.alfworld.content import game_task
-from creditflow.envs.alfworld.export import game_fields
-from creditflow.envs.alfworld.files import content_from_file
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.generator import generate
+from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.reading import content_from_file
+from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.errors import CreditflowError
 from creditflow.envs.sokoban.levels import read_levels
 from creditflow.envs.tasks import load_panel, parse_panel, write_panel

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from creditflow.envs.alfworld.content import validate_content
-from creditflow.envs.alfworld.engine import act, intro, menu
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.names import human_names
+from creditflow.envs.alfworld.game_files.content import validate_content
+from creditflow.envs.alfworld.rules import act, intro, menu
+from creditflow.envs.alfworld.wording.names import human_names
 from creditflow.envs.alfworld.world import World
 
 

@@ -20,7 +20,7 @@ from shared_data import ROOT, shared_file
 import creditflow
 from creditflow.envs import check_agent_env
 from creditflow.envs.alfworld.env import ALFWorldEnv
-from creditflow.envs.alfworld.generator import generate
+from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, MissingExtraError, UnknownTaskError
 from creditflow.envs.tasks import load_panel
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.alfworld.content import game_task, validate_content
-from creditflow.envs.alfworld.engine import act, menu
-from creditflow.envs.alfworld.export import export_game, game_fields
-from creditflow.envs.alfworld.files import content_from_fields
-from creditflow.envs.alfworld.folder import find_root, game_paths
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.generator import GENERATION, LEAST_STEPS, ROOMS_FOR, SPLITS, generate
+from creditflow.envs.alfworld.game_files.content import game_task, validate_content
+from creditflow.envs.alfworld.game_files.export import export_game, game_fields
+from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
+from creditflow.envs.alfworld.game_files.reading import content_from_fields
+from creditflow.envs.alfworld.generator.houses import GENERATION, LEAST_STEPS, ROOMS_FOR, SPLITS, generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import standard_rows
-from creditflow.envs.alfworld.sources import build_task
+from creditflow.envs.alfworld.rules import act, menu
+from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import load_panel

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from shared_data import ROOT, shared_file
 
-from creditflow.envs.alfworld.archive import iter_archive
-from creditflow.envs.alfworld.content import game_task
-from creditflow.envs.alfworld.engine import act, menu
-from creditflow.envs.alfworld.files import content_from_fields
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import released_rows
+from creditflow.envs.alfworld.rules import act, menu
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import load_panel
 

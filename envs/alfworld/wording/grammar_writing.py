@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from creditflow.envs.alfworld.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
+from creditflow.envs.alfworld.wording.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
 
 __all__ = ["grammar_text"]
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from creditflow.envs.alfworld.commands import Menu, Op
-from creditflow.envs.alfworld.engine import menu
-from creditflow.envs.alfworld.export import game_fields
+from creditflow.envs.alfworld.actions import Menu, Op
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.rules import menu
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, MissingExtraError
 

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from creditflow.envs.alfworld.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
+from creditflow.envs.alfworld.wording.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from creditflow.envs.alfworld.content import AFFORDANCES, STATES
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.content import AFFORDANCES, STATES
 from creditflow.envs.alfworld.goals import goal_expression
 
 __all__ = ["domain_text", "problem_text"]

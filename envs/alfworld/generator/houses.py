@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.alfworld.content import FORMAT, validate_content
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.content import FORMAT, validate_content
+from creditflow.envs.alfworld.generator.furnishing import ACCEPTS, FAMILIES, OPENABLE, ROOMS, THINGS
 from creditflow.envs.alfworld.goals import PROPERTIES, TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.tables import ACCEPTS, FAMILIES, OPENABLE, ROOMS, THINGS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, check_name, shown
 

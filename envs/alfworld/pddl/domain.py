@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from creditflow.envs.alfworld.pddl import read_sexpr
+from creditflow.envs.alfworld.pddl.reading import read_sexpr
 from creditflow.envs.errors import DataError
 
 __all__ = ["action_digests", "check_domain"]

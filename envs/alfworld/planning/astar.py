@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from creditflow.envs.alfworld.reduction import EMPTY, OTHER, Reduced
+from creditflow.envs.alfworld.planning.reduction import EMPTY, OTHER, Reduced
 
 __all__ = ["Answer", "shortest"]
 

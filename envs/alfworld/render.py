@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from creditflow.envs.alfworld.engine import intro, inventory, menu
+from creditflow.envs.alfworld.rules import intro, inventory, menu
 from creditflow.envs.alfworld.story import Story
 from creditflow.envs.alfworld.world import World
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.grammar_text import grammar_text
-from creditflow.envs.alfworld.pddl_text import domain_text, problem_text
+from creditflow.envs.alfworld.pddl.writing import domain_text, problem_text
+from creditflow.envs.alfworld.wording.grammar_writing import grammar_text
 from creditflow.envs.files.atomic import atomic_writer
 
 __all__ = ["export_game", "game_fields", "traj_data"]

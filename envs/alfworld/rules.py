@@ -7,9 +7,9 @@ heating works with a closed microwave, an object put down next to where it was t
 
 from __future__ import annotations
 
-from creditflow.envs.alfworld.commands import Menu, Op
-from creditflow.envs.alfworld.dialect import EXAMINE_CONDITIONS, NOTHING_HAPPENS
+from creditflow.envs.alfworld.actions import Menu, Op
 from creditflow.envs.alfworld.game import MENU_CACHE, TEXT_CACHE, Game, bits
+from creditflow.envs.alfworld.wording.dialect import EXAMINE_CONDITIONS, NOTHING_HAPPENS
 from creditflow.envs.alfworld.world import World
 
 __all__ = ["NOTHING_HAPPENS", "act", "intro", "inventory", "look", "menu"]

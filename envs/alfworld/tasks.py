@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.alfworld.content import game_task, validate_content
-from creditflow.envs.alfworld.files import content_from_fields, fields_from_file
-from creditflow.envs.alfworld.folder import find_root, game_paths
-from creditflow.envs.alfworld.generator import SPLITS, generate
+from creditflow.envs.alfworld.game_files.content import game_task, validate_content
+from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
+from creditflow.envs.alfworld.game_files.reading import content_from_fields, fields_from_file
+from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, shown
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, draw_index, load_panel, parse_panel_spec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from creditflow.envs.alfworld.commands import Menu
-from creditflow.envs.alfworld.engine import NOTHING_HAPPENS, act, intro, menu
+from creditflow.envs.alfworld.actions import Menu
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, intro, menu
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import check_name
 
@@ -92,6 +92,6 @@ def make_backend(name: str) -> Backend:
     check_name("backend", name, BACKENDS)
     if name == "native":
         return NativeBackend()
-    from creditflow.envs.alfworld.textworld_backend import TextWorldBackend
+    from creditflow.envs.alfworld.engines.textworld import TextWorldBackend
 
     return TextWorldBackend()

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from creditflow.envs.alfworld.dialect import Dialect, dialect_from_content, dialect_to_content
 from creditflow.envs.alfworld.goals import TASK_TYPES, Goal, parse_goal
-from creditflow.envs.alfworld.pddl import Problem
+from creditflow.envs.alfworld.pddl.reading import Problem
+from creditflow.envs.alfworld.wording.dialect import Dialect, dialect_from_content, dialect_to_content
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import Task, content_id
 

@@ -1,0 +1,1 @@
+"""Games as files: single ones, folders and archives of released games, and the content they all mean."""

@@ -1,0 +1,1 @@
+"""The generator: seeded, solvable houses."""

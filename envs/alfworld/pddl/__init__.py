@@ -1,0 +1,1 @@
+"""PDDL, read and written."""

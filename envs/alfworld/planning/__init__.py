@@ -1,0 +1,1 @@
+"""Shortest plans in a reduced game."""

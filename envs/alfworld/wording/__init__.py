@@ -1,0 +1,1 @@
+"""The wording of a game: what commands and replies look like, and how a game file's grammar says so."""
