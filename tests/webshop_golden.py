@@ -8,8 +8,8 @@ from functools import cache
 
 from shared_data import shared_file, shared_files
 
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.stock import ShopFiles, load_stock
+from creditflow.envs.webshop.catalogue.stock import ShopFiles, load_stock
+from creditflow.envs.webshop.goals.goals import Goal
 
 FOLDER = "conformance/webshop"
 

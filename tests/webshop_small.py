@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 
-from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.products import Product
-from creditflow.envs.webshop.stock import Stock
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.catalogue.products import Product
+from creditflow.envs.webshop.catalogue.stock import Stock
+from creditflow.envs.webshop.goals.goals import Goal
 
 HUMAN = [{"instruction": "i want it.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}]
 COLOURS = ("red", "blue", "dark green")

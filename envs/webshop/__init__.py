@@ -1,11 +1,11 @@
 """WebShop: a shopper searches, opens pages, chooses options and buys; the score says how well the goal was met."""
 
+from creditflow.envs.webshop.catalogue.importing import ImportReport, import_webshop
+from creditflow.envs.webshop.catalogue.stock import ShopFiles, Stock, load_stock
+from creditflow.envs.webshop.catalogue.store import verify_store
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.importing import ImportReport, import_webshop
+from creditflow.envs.webshop.goals.stored import open_store
 from creditflow.envs.webshop.presets import PRESETS
-from creditflow.envs.webshop.stock import ShopFiles, Stock, load_stock
-from creditflow.envs.webshop.store import verify_store
-from creditflow.envs.webshop.stored_goals import open_store
 
 __all__ = [
     "PRESETS",

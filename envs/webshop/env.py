@@ -11,21 +11,21 @@ from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.envs.webshop.actions import ShopAction, parse_action
-from creditflow.envs.webshop.ads import insert_ads, next_key
-from creditflow.envs.webshop.compat import rewardflow_state, verl_page
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.html import render_html
-from creditflow.envs.webshop.listing import listed_actions
-from creditflow.envs.webshop.nouns import named_tagger
+from creditflow.envs.webshop.admissible import listed_actions
+from creditflow.envs.webshop.catalogue.stock import Stock
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.nouns import named_tagger
+from creditflow.envs.webshop.goals.tasks import goal_from_content
 from creditflow.envs.webshop.oracle import ShopOracle
+from creditflow.envs.webshop.pages.ads import insert_ads, next_key
+from creditflow.envs.webshop.pages.compat import rewardflow_state, verl_page
+from creditflow.envs.webshop.pages.html import render_html
 from creditflow.envs.webshop.presets import resolve_preset
 from creditflow.envs.webshop.render import page_nodes, render_json, render_rich, render_text
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts
-from creditflow.envs.webshop.shop import INDEX, Shop, ShopState, address, page_kind
+from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, address, page_kind
 from creditflow.envs.webshop.snapshot import Snapshot, read_snapshot, write_snapshot
-from creditflow.envs.webshop.sources import open_tasks, solvable
-from creditflow.envs.webshop.stock import Stock
-from creditflow.envs.webshop.tasks import goal_from_content
+from creditflow.envs.webshop.tasks import open_tasks, solvable
 
 __all__ = ["WebShopEnv"]
 

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final
 
 from creditflow.envs.webshop.actions import ShopAction, parse_action
-from creditflow.envs.webshop.listing import listed_actions
+from creditflow.envs.webshop.admissible import listed_actions
 from creditflow.envs.webshop.planning import EXACT_LIMIT, GoalPlan, find_product, steps_by_search
-from creditflow.envs.webshop.shop import PAGE_SIZE, Shop, ShopState, page_kind
+from creditflow.envs.webshop.rules import PAGE_SIZE, Shop, ShopState, page_kind
 
 __all__ = ["GoalOracle", "ShopOracle"]
 

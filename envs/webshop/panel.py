@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from creditflow.envs.tasks import PanelRow
-from creditflow.envs.webshop.embedded import embedded_stock
-from creditflow.envs.webshop.tasks import GoalTasks
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.goals.tasks import GoalTasks
 
 __all__ = ["panel_rows"]
 

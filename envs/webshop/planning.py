@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.webshop.actions import ShopAction, parse_action, searchable
-from creditflow.envs.webshop.catalogue import Catalogue
-from creditflow.envs.webshop.matching import AttributeMatcher
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue
+from creditflow.envs.webshop.catalogue.matching import AttributeMatcher
+from creditflow.envs.webshop.catalogue.products import Product
 from creditflow.envs.webshop.reward import attributes_met, option_met, type_factor
-from creditflow.envs.webshop.shop import PAGE_SIZE, SUB_PAGES, Shop
+from creditflow.envs.webshop.rules import PAGE_SIZE, SUB_PAGES, Shop
 
 __all__ = ["EXACT_LIMIT", "GoalPlan", "click_costs", "find_product", "steps_by_search"]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from creditflow.envs.webshop.shop import Shop, ShopState, address
+from creditflow.envs.webshop.rules import Shop, ShopState, address
 
 __all__ = ["Node", "page_nodes", "render_json", "render_rich", "render_text"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from creditflow.envs.webshop.colours import reduce_colour
-from creditflow.envs.webshop.fuzz import token_set_ratio
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.nouns import Tagger
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.products import Product
+from creditflow.envs.webshop.goals.colours import reduce_colour
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.nouns import Tagger
+from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
 
 __all__ = ["RewardParts", "attributes_met", "option_met", "score_purchase", "type_factor"]
 

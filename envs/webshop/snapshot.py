@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.webshop.shop import SUB_PAGES, ShopState
+from creditflow.envs.webshop.rules import SUB_PAGES, ShopState
 
 __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
 

@@ -1,146 +1,109 @@
-"""WebShop's tasks: the goals of a stock, named by the hash of their content and the catalogue's digest.
+"""Where the environment's goals come from: the embedded catalogue's panels, or WebShop's own files.
 
-Ids are made when they are asked for: a stock may hold millions of goals.
+Stocks are loaded once a process and shared by all environments over the same data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 
-import numpy as np
+from creditflow.envs.errors import ConfigError, check_name, shown
+from creditflow.envs.files.paths import checked_path
+from creditflow.envs.files.sealed_folder import is_sealed
+from creditflow.envs.tasks import parse_panel_spec
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.stock import Stock, load_stock
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.stored import open_store
+from creditflow.envs.webshop.goals.tasks import GoalTasks
+from creditflow.envs.webshop.presets import Preset
+from creditflow.envs.webshop.reward import attributes_met, option_met
 
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown
-from creditflow.envs.tasks import Task, content_id, draw_index
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.stock import Stock
+__all__ = ["DEFAULT_PANEL", "open_stock", "open_tasks", "solvable"]
 
-__all__ = ["GoalTasks", "goal_content", "goal_from_content"]
-
-MAX_PRICE: Final = 1e15  # beyond it dollars and cents are no exact floats
-_KEYS: Final = {"catalogue", "asin", "instruction", "attributes", "price_cap", "options"}
-
-
-def goal_content(goal: Goal, catalogue_digest: str) -> dict[str, Any]:
-    """What makes a goal this goal, as plain JSON values."""
-    return {
-        "catalogue": catalogue_digest,
-        "asin": goal.asin,
-        "instruction": goal.instruction,
-        "attributes": list(goal.attributes),
-        "price_cap": float(goal.price_cap),
-        "options": [list(option) if goal.named_options else option for option in goal.options],
-    }
+DEFAULT_PANEL = "standard-v1:train"
 
 
-def _strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+@lru_cache(maxsize=1 << 15)
+def solvable(catalogue: Catalogue, goal: Goal) -> bool:
+    """Whether buying the goal's own product with exactly the wanted options scores 1.
 
-
-def _is_price(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= MAX_PRICE
-
-
-def goal_from_content(content: Any, stock: Stock) -> Goal:
-    """The goal of a content.
-
-    Raises:
-        DataError: a key is missing or of the wrong type, or the content belongs to another catalogue.
+    The original's colour rule makes a few synthetic goals impossible: see ``colours.reduce_colour``.
     """
-    if not isinstance(content, Mapping) or set(content) != _KEYS:
-        raise DataError(f"webshop: a task is {{'goal': number}} or has the keys {sorted(_KEYS)}, got {content!r:.200}")
-    options = content["options"]
-    named = isinstance(options, list) and all(_strings(option) and len(option) == 2 for option in options)
-    if not (
-        isinstance(content["asin"], str)
-        and isinstance(content["instruction"], str)
-        and _strings(content["attributes"])
-        and _is_price(content["price_cap"])
-        and (named or _strings(options))
-    ):
-        raise DataError(f"webshop: a task's content has a value of the wrong type: {content!r:.300}")
-    if content["catalogue"] != stock.catalogue.digest:
-        raise DataError(
-            f"webshop: the task belongs to the catalogue {str(content['catalogue'])[:40]!r}, this environment has "
-            f"{stock.catalogue.digest!r}; open it with the same data, seed and num_products"
-        )
     try:
-        product = stock.catalogue.product(content["asin"])
-    except KeyError as error:
-        raise DataError(f"webshop: the catalogue has no product {content['asin'][:40]!r}") from error
-    return Goal(
-        product.asin,
-        product.category,
-        product.query,
-        product.title,
-        product.product_category,
-        content["instruction"],
-        tuple(content["attributes"]),
-        float(content["price_cap"]),
-        tuple(tuple(option) for option in options) if named else tuple(options),
-        named_options=named,
+        product = catalogue.product(goal.asin)
+    except KeyError:
+        return False
+    return (
+        catalogue.price(goal.asin) <= goal.price_cap
+        and attributes_met(product, goal) == len(goal.attributes)
+        and all(option_met(wanted, goal.option_values) for wanted in goal.options)
     )
 
 
-class GoalTasks:
-    """A ``TaskSource`` over some goals of a stock.
+@lru_cache(maxsize=16)
+def _split_goals(spec: str) -> tuple[int, ...]:
+    return tuple(row.locator["goal"] for row in parse_panel_spec("webshop", spec))
 
-    Args:
-        stock: catalogue and goals.
-        numbers: which goals, in order.
+
+def _panel_goals(spec: str) -> tuple[int, ...]:
+    """The goal numbers of "<panel>:<split>"."""
+    if not isinstance(spec, str):
+        raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(spec)}")
+    return _split_goals(spec)
+
+
+@lru_cache(maxsize=4)
+def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
+    """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
+    if is_sealed(path):
+        if num_products is not None:
+            raise ConfigError("num_products does not go with a store; import fewer products instead")
+        return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)
+    return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)  # type: ignore[arg-type]  # load_stock checks the word
+
+
+def open_tasks(
+    preset: Preset,
+    *,
+    panel: str | None,
+    data: str | Path | Stock | None,
+    goals: str,
+    split: str,
+    seed: int,
+    num_products: int | None,
+    solvable_only: bool,
+) -> GoalTasks:
+    """The environment's goals.
+
+    Raises:
+        ConfigError: arguments that exclude each other, or an unknown name.
+        DataError: files that are missing or malformed.
     """
-
-    def __init__(self, stock: Stock, numbers: Sequence[int]) -> None:
-        if not len(numbers):
-            raise ConfigError(f"webshop: no goal is left of {len(stock.goals)}; choose another split or filter")
-        self.stock, self.numbers = stock, numbers
-        self._known: dict[str, int] = {}  # ids of this source made so far -> goal number
-        self._all_known = False
-
-    def task(self, number: int) -> Task:
-        """The task of goal ``number``."""
-        content = goal_content(self.stock.goals[number], self.stock.catalogue.digest)
-        task_id = content_id("webshop1", content)
-        self._known[task_id] = number
-        return Task(task_id, task_id, content)
-
-    def draw(self, rng: np.random.Generator) -> Task:
-        """A uniformly drawn goal."""
-        return self.task(int(self.numbers[draw_index(rng, len(self.numbers))]))
-
-    def get(self, task_id: str) -> Task:
-        """The goal with this id. The first call for an id not met before hashes all goals.
-
-        Raises:
-            UnknownTaskError: this source does not hold it.
-        """
-        if task_id not in self._known and not self._all_known:
-            self.task_ids()
-            self._all_known = True
-        if task_id not in self._known:
-            raise UnknownTaskError(
-                f"webshop: task {shown(task_id)} is not among the {len(self.numbers)} goals of this source; open the "
-                "environment with the data, goals, seed and split it comes from, or give its content too: "
-                "reset(options={'task_id': …, 'task': …})"
+    if data is None:
+        if (goals, split, seed, num_products, solvable_only) != ("synthetic", "all", 42, None, False):
+            raise ConfigError(
+                "goals, split, seed, num_products and solvable_only go with data=…; the embedded shop takes "
+                f"panel='{DEFAULT_PANEL}' or another panel and split"
             )
-        return self.task(self._known[task_id])
-
-    def from_content(self, content: Any) -> Task:
-        """The task of a content, or of ``{"goal": number}``, the goal's number in the whole list.
-
-        Raises:
-            DataError: malformed, of another catalogue, or no such goal.
-        """
-        if isinstance(content, Mapping) and set(content) == {"goal"}:
-            number = content["goal"]
-            if type(number) is not int or not 0 <= number < len(self.stock.goals):
-                raise DataError(f"webshop: goal must be a number from 0 to {len(self.stock.goals) - 1}, got {number!r}")
-            return self.task(number)
-        goal = goal_from_content(content, self.stock)
-        cleaned = goal_content(goal, self.stock.catalogue.digest)
-        task_id = content_id("webshop1", cleaned)
-        return Task(task_id, task_id, cleaned)
-
-    def task_ids(self) -> tuple[str, ...]:
-        """All ids in order."""
-        return tuple(self.task(int(number)).task_id for number in self.numbers)
+        stock = embedded_stock()
+        return GoalTasks(stock, _panel_goals(DEFAULT_PANEL if panel is None else panel))
+    if panel is not None:
+        raise ConfigError("panel and data exclude each other")
+    check_name("kind of goals", goals, ("synthetic", "human"))
+    if type(seed) is not int or (num_products is not None and (type(num_products) is not int or num_products < 1)):
+        raise ConfigError(
+            f"seed must be an integer, num_products a positive one or None, got {shown(seed)} and {shown(num_products)}"
+        )
+    if isinstance(data, Stock):
+        stock = data
+    else:
+        goal_seed = seed if preset.goal_seed is None else preset.goal_seed
+        stock = open_stock(str(checked_path("data", data).resolve()), goals, seed, goal_seed, num_products)
+    numbers: Sequence[int] = range(len(stock.goals))[preset.goal_range(split)]
+    if solvable_only:
+        numbers = [number for number in numbers if solvable(stock.catalogue, stock.goals[number])]
+    return GoalTasks(stock, numbers)

@@ -15,7 +15,7 @@ import pytest
 from shared_data import ROOT
 from webshop_small import write_files
 
-from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.train.cli import main
 
 LIMIT = ["--panel", "standard-v1:train", "--limit", "4", "--group-size", "2"]

@@ -79,7 +79,7 @@ def shop() -> Any:
     from webshop_small import small_stock
 
     from creditflow.envs.webshop.env import WebShopEnv
-    from creditflow.envs.webshop.web import create_shop_app
+    from creditflow.envs.webshop.pages.web import create_shop_app
 
     return create_shop_app(WebShopEnv(data=small_stock()), seed=3)
 

@@ -29,9 +29,9 @@ from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.errors import CreditflowError
 from creditflow.envs.sokoban.levels import read_levels
 from creditflow.envs.tasks import load_panel, parse_panel, write_panel
-from creditflow.envs.webshop.embedded import embedded_stock
-from creditflow.envs.webshop.importing import import_webshop
-from creditflow.envs.webshop.stored_goals import open_store as open_shop
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.importing import import_webshop
+from creditflow.envs.webshop.goals.stored import open_store as open_shop
 from creditflow.envs.wikisearch.corpus import read_passages
 from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.judge import ModelJudge

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return _import_search_r1(args)
     if args.action == "verify":
         return _verify(args.name, args.path)
-    from creditflow.envs.webshop.importing import import_webshop
+    from creditflow.envs.webshop.catalogue.importing import import_webshop
 
     report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=True, progress=_told)
     goals = ", ".join(f"{count} {kind} goals" for kind, count in report.goals.items())
@@ -114,7 +114,7 @@ def _import_search_r1(args: argparse.Namespace) -> int:
 
 def _verify(name: str, path: str) -> int:
     if name == "webshop":
-        from creditflow.envs.webshop.store import verify_store
+        from creditflow.envs.webshop.catalogue.store import verify_store
 
         files = verify_store(path)["files"]
     else:

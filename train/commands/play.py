@@ -74,7 +74,7 @@ def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
     """The shop as a web page, until interrupted."""
     from creditflow.envs.http import bound, serve, url_of
     from creditflow.envs.webshop.env import WebShopEnv
-    from creditflow.envs.webshop.web import PageLimits, create_shop_app
+    from creditflow.envs.webshop.pages.web import PageLimits, create_shop_app
 
     assert isinstance(env, WebShopEnv)  # noqa: S101 - its name was asked for
     limits = PageLimits()

@@ -13,7 +13,7 @@ from browser import CHROMIUM, FLAGS
 from http_server import served
 
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.web import create_shop_app
+from creditflow.envs.webshop.pages.web import create_shop_app
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 

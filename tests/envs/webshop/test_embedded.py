@@ -11,14 +11,14 @@ import pytest
 from shared_data import shared_file
 
 from creditflow.envs.tasks import load_panel, write_panel
-from creditflow.envs.webshop.calibration import measure
-from creditflow.envs.webshop.embedded import embedded_stock
-from creditflow.envs.webshop.nouns import rule_tagger
+from creditflow.envs.webshop.catalogue.calibration import measure
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.stock import load_stock
+from creditflow.envs.webshop.goals.nouns import rule_tagger
 from creditflow.envs.webshop.oracle import GoalOracle
 from creditflow.envs.webshop.panel import panel_rows
 from creditflow.envs.webshop.reward import score_purchase
-from creditflow.envs.webshop.shop import INDEX, Shop
-from creditflow.envs.webshop.stock import load_stock
+from creditflow.envs.webshop.rules import INDEX, Shop
 
 STOCK = embedded_stock()
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,8 +15,8 @@ from webshop_small import small_stock
 import creditflow
 from creditflow.envs import check_agent_env, make_vec
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
-from creditflow.envs.webshop.ads import insert_ads
 from creditflow.envs.webshop.env import WebShopEnv
+from creditflow.envs.webshop.pages.ads import insert_ads
 from creditflow.envs.webshop.presets import OBSERVATION_MODES, PRESETS
 from creditflow.envs.webshop.render import page_nodes
 

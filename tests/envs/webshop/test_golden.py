@@ -12,11 +12,11 @@ from webshop_golden import goal_from, lines, loads, stock
 
 from creditflow.envs.webshop.actions import parse_action
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.goals import AutoSessions, goals_as_records, shuffled
+from creditflow.envs.webshop.goals.goals import AutoSessions, goals_as_records, shuffled
+from creditflow.envs.webshop.goals.tasks import goal_content
 from creditflow.envs.webshop.render import page_nodes, render_rich, render_text
 from creditflow.envs.webshop.reward import score_purchase
-from creditflow.envs.webshop.shop import INDEX, Shop, address
-from creditflow.envs.webshop.tasks import goal_content
+from creditflow.envs.webshop.rules import INDEX, Shop, address
 
 shared_files("conformance/webshop/*")
 

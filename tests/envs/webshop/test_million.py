@@ -21,7 +21,7 @@ LIMIT = 2 * 2**30  # bytes
 
 WRITE = """
 import json, sys
-from creditflow.envs.webshop.embedded import Draws, make_products
+from creditflow.envs.webshop.catalogue.embedded import Draws, make_products
 from pathlib import Path
 folder, total = Path(sys.argv[1]), int(sys.argv[2])
 with (folder / "items_shuffle.json").open("w") as items, (folder / "items_ins_v2.json").open("w") as entries:
@@ -48,7 +48,7 @@ with (folder / "items_shuffle.json").open("w") as items, (folder / "items_ins_v2
 """
 IMPORT = """
 import json, resource, sys, time
-from creditflow.envs.webshop.importing import import_webshop
+from creditflow.envs.webshop.catalogue.importing import import_webshop
 start = time.perf_counter()
 report = import_webshop(sys.argv[1], sys.argv[2])
 print(json.dumps({"seconds": time.perf_counter() - start, "products": report.products, "goals": dict(report.goals),

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from webshop_small import small_stock
 
 from creditflow.envs.webshop.actions import parse_action
-from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.admissible import listed_actions
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.listing import listed_actions
 from creditflow.envs.webshop.oracle import GoalOracle
 from creditflow.envs.webshop.planning import click_costs, find_product
-from creditflow.envs.webshop.shop import INDEX, Shop, ShopState
+from creditflow.envs.webshop.rules import INDEX, Shop, ShopState
 
 STOCK = small_stock()
 

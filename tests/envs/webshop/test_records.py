@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.webshop import records
-from creditflow.envs.webshop.products import LoadReport, read_products
-from creditflow.envs.webshop.records import stream_items, stream_records
+from creditflow.envs.webshop.catalogue import records
+from creditflow.envs.webshop.catalogue.products import LoadReport, read_products
+from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -12,12 +12,12 @@ from webshop_small import write_files
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.sealed_folder import Blob, write_blob
-from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.importing import import_webshop
+from creditflow.envs.webshop.catalogue.stock import ShopFiles, find_files, load_stock
+from creditflow.envs.webshop.catalogue.store import verify_store
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.importing import import_webshop
-from creditflow.envs.webshop.stock import ShopFiles, find_files, load_stock
-from creditflow.envs.webshop.store import verify_store
-from creditflow.envs.webshop.stored_goals import open_store
+from creditflow.envs.webshop.goals.stored import open_store
 
 
 @pytest.fixture(scope="module")

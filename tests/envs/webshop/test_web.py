@@ -13,12 +13,12 @@ from http_server import served
 from webshop_small import make_product, small_stock
 
 from creditflow.envs.webshop.actions import ShopAction
-from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.html import render_html
-from creditflow.envs.webshop.shop import INDEX, Shop
-from creditflow.envs.webshop.web import MAX_BODY, create_shop_app
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.pages.html import render_html
+from creditflow.envs.webshop.pages.web import MAX_BODY, create_shop_app
+from creditflow.envs.webshop.rules import INDEX, Shop
 
 EVIL = "</title></style><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&lt;b&gt;"
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.envs.webshop.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.importing import import_webshop
+from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.importing import import_webshop
-from creditflow.envs.webshop.stock import find_files, load_stock
-from creditflow.envs.webshop.stored_goals import open_store
+from creditflow.envs.webshop.goals.stored import open_store
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json
 from fuzz.samples import bomb

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from creditflow.envs.http import BadRequestError, Batcher, application, read_body
 from creditflow.envs.webshop.actions import searchable
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.html import document, page_body
+from creditflow.envs.webshop.pages.html import document, page_body
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from creditflow.envs.webshop.catalogue import Catalogue
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.nouns import Tagger, rule_tagger
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue
+from creditflow.envs.webshop.catalogue.products import Product
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.nouns import Tagger, rule_tagger
 from creditflow.envs.webshop.reward import score_purchase
 
 __all__ = ["Difficulty", "chosen_by_text", "measure"]

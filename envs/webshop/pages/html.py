@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from creditflow.envs.webshop.render import sub_page_texts
-from creditflow.envs.webshop.shop import Shop, ShopState
+from creditflow.envs.webshop.rules import Shop, ShopState
 
 __all__ = ["document", "page_body", "render_html"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.products import Product
 
 if TYPE_CHECKING:
-    from creditflow.envs.webshop.embedded import Draws
+    from creditflow.envs.webshop.catalogue.embedded import Draws
 
 __all__ = ["phrase"]
 

@@ -18,7 +18,7 @@ from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json, read_json
 from creditflow.envs.reading.limits import MAX_RECORD
 from creditflow.envs.reading.streams import unpack_bytes
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.products import Product
 
 __all__ = ["FORMAT", "StoredProducts", "open_files", "pack_product", "verify_store"]
 

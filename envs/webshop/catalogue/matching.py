@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.webshop.catalogue import Catalogue
-from creditflow.envs.webshop.fuzz import token_set_ratio
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue
+from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
 from creditflow.envs.webshop.reward import ALIKE
 
 __all__ = ["AttributeMatcher"]

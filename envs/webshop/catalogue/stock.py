@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
-from creditflow.envs.webshop.goals import (
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.catalogue.products import LoadReport, read_products
+from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
+from creditflow.envs.webshop.goals.goals import (
     Goal,
     human_goals,
     price_table,
@@ -23,9 +25,7 @@ from creditflow.envs.webshop.goals import (
     synthetic_goals,
     usable_human_entries,
 )
-from creditflow.envs.webshop.mersenne import Mersenne
-from creditflow.envs.webshop.products import LoadReport, read_products
-from creditflow.envs.webshop.records import stream_items, stream_records
+from creditflow.envs.webshop.goals.mersenne import Mersenne
 
 __all__ = ["GoalKind", "ShopFiles", "Stock", "find_files", "load_stock"]
 

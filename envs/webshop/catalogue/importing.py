@@ -24,13 +24,13 @@ from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.files.sealed_folder import seal, write_blob
 from creditflow.envs.text.bm25.index import ranks_of
 from creditflow.envs.text.bm25.stored import IndexWriter
-from creditflow.envs.webshop.goals import attribute_weight, price_cap, usable_human_entries
-from creditflow.envs.webshop.mersenne import Mersenne
-from creditflow.envs.webshop.products import LoadReport, Product, read_products, wanted_attributes
-from creditflow.envs.webshop.records import stream_items, stream_records
-from creditflow.envs.webshop.stock import ShopFiles, find_files
-from creditflow.envs.webshop.store import FORMAT, pack_product
-from creditflow.envs.webshop.stored_goals import shuffled_numbers
+from creditflow.envs.webshop.catalogue.products import LoadReport, Product, read_products, wanted_attributes
+from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
+from creditflow.envs.webshop.catalogue.stock import ShopFiles, find_files
+from creditflow.envs.webshop.catalogue.store import FORMAT, pack_product
+from creditflow.envs.webshop.goals.goals import attribute_weight, price_cap, usable_human_entries
+from creditflow.envs.webshop.goals.mersenne import Mersenne
+from creditflow.envs.webshop.goals.stored import shuffled_numbers
 
 __all__ = ["ImportReport", "import_webshop"]
 

@@ -17,11 +17,11 @@ from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.text.bm25.stored import stored_index
-from creditflow.envs.webshop.catalogue import Catalogue
-from creditflow.envs.webshop.goals import Goal, human_goal, synthetic_goal
-from creditflow.envs.webshop.mersenne import Mersenne
-from creditflow.envs.webshop.stock import Stock
-from creditflow.envs.webshop.store import StoredProducts, open_files
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue
+from creditflow.envs.webshop.catalogue.stock import Stock
+from creditflow.envs.webshop.catalogue.store import StoredProducts, open_files
+from creditflow.envs.webshop.goals.goals import Goal, human_goal, synthetic_goal
+from creditflow.envs.webshop.goals.mersenne import Mersenne
 
 __all__ = ["StoredGoals", "open_store"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.text.bm25.index import build_index
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.products import Product
 
 __all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngine"]
 

@@ -15,8 +15,8 @@ from itertools import product as combinations
 from typing import Any
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.webshop.mersenne import Mersenne
-from creditflow.envs.webshop.products import LoadReport, Product, wanted_attributes
+from creditflow.envs.webshop.catalogue.products import LoadReport, Product, wanted_attributes
+from creditflow.envs.webshop.goals.mersenne import Mersenne
 
 __all__ = [
     "NO_CAP",

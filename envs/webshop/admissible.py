@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from creditflow.envs.webshop.actions import ShopAction, parse_action, searchable
-from creditflow.envs.webshop.shop import Shop, ShopState
+from creditflow.envs.webshop.rules import Shop, ShopState
 
 __all__ = ["listed_actions", "suggested_searches"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from creditflow.envs.webshop.actions import ShopAction
-from creditflow.envs.webshop.catalogue import Catalogue
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.nouns import Tagger, rule_tagger
-from creditflow.envs.webshop.products import Product
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue
+from creditflow.envs.webshop.catalogue.products import Product
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.nouns import Tagger, rule_tagger
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts, score_purchase
 
 __all__ = ["INDEX", "Click", "Shop", "ShopState", "address", "page_kind"]

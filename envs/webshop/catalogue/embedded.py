@@ -14,12 +14,12 @@ from typing import Final, TypeVar
 import numpy as np
 
 from creditflow.envs.tasks import draw_index
-from creditflow.envs.webshop.catalogue import Catalogue, MemoryProducts
-from creditflow.envs.webshop.goals import Goal
-from creditflow.envs.webshop.grammar import DEPARTMENTS, FILLERS, NAME_ENDS, NAME_STARTS, Department
-from creditflow.envs.webshop.phrasing import phrase
-from creditflow.envs.webshop.products import Product
-from creditflow.envs.webshop.stock import Stock
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.catalogue.grammar import DEPARTMENTS, FILLERS, NAME_ENDS, NAME_STARTS, Department
+from creditflow.envs.webshop.catalogue.products import Product
+from creditflow.envs.webshop.catalogue.stock import Stock
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.phrasing import phrase
 
 __all__ = ["GENERATION", "SEED", "Draws", "embedded_stock", "make_products"]
 

@@ -1,0 +1,1 @@
+"""Products: read, indexed, stored on disk, or made from a grammar."""

@@ -1,0 +1,1 @@
+"""Goals: how they are made from products, worded, stored and named."""

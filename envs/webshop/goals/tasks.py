@@ -1,0 +1,146 @@
+"""WebShop's tasks: the goals of a stock, named by the hash of their content and the catalogue's digest.
+
+Ids are made when they are asked for: a stock may hold millions of goals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown
+from creditflow.envs.tasks import Task, content_id, draw_index
+from creditflow.envs.webshop.catalogue.stock import Stock
+from creditflow.envs.webshop.goals.goals import Goal
+
+__all__ = ["GoalTasks", "goal_content", "goal_from_content"]
+
+MAX_PRICE: Final = 1e15  # beyond it dollars and cents are no exact floats
+_KEYS: Final = {"catalogue", "asin", "instruction", "attributes", "price_cap", "options"}
+
+
+def goal_content(goal: Goal, catalogue_digest: str) -> dict[str, Any]:
+    """What makes a goal this goal, as plain JSON values."""
+    return {
+        "catalogue": catalogue_digest,
+        "asin": goal.asin,
+        "instruction": goal.instruction,
+        "attributes": list(goal.attributes),
+        "price_cap": float(goal.price_cap),
+        "options": [list(option) if goal.named_options else option for option in goal.options],
+    }
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_price(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= MAX_PRICE
+
+
+def goal_from_content(content: Any, stock: Stock) -> Goal:
+    """The goal of a content.
+
+    Raises:
+        DataError: a key is missing or of the wrong type, or the content belongs to another catalogue.
+    """
+    if not isinstance(content, Mapping) or set(content) != _KEYS:
+        raise DataError(f"webshop: a task is {{'goal': number}} or has the keys {sorted(_KEYS)}, got {content!r:.200}")
+    options = content["options"]
+    named = isinstance(options, list) and all(_strings(option) and len(option) == 2 for option in options)
+    if not (
+        isinstance(content["asin"], str)
+        and isinstance(content["instruction"], str)
+        and _strings(content["attributes"])
+        and _is_price(content["price_cap"])
+        and (named or _strings(options))
+    ):
+        raise DataError(f"webshop: a task's content has a value of the wrong type: {content!r:.300}")
+    if content["catalogue"] != stock.catalogue.digest:
+        raise DataError(
+            f"webshop: the task belongs to the catalogue {str(content['catalogue'])[:40]!r}, this environment has "
+            f"{stock.catalogue.digest!r}; open it with the same data, seed and num_products"
+        )
+    try:
+        product = stock.catalogue.product(content["asin"])
+    except KeyError as error:
+        raise DataError(f"webshop: the catalogue has no product {content['asin'][:40]!r}") from error
+    return Goal(
+        product.asin,
+        product.category,
+        product.query,
+        product.title,
+        product.product_category,
+        content["instruction"],
+        tuple(content["attributes"]),
+        float(content["price_cap"]),
+        tuple(tuple(option) for option in options) if named else tuple(options),
+        named_options=named,
+    )
+
+
+class GoalTasks:
+    """A ``TaskSource`` over some goals of a stock.
+
+    Args:
+        stock: catalogue and goals.
+        numbers: which goals, in order.
+    """
+
+    def __init__(self, stock: Stock, numbers: Sequence[int]) -> None:
+        if not len(numbers):
+            raise ConfigError(f"webshop: no goal is left of {len(stock.goals)}; choose another split or filter")
+        self.stock, self.numbers = stock, numbers
+        self._known: dict[str, int] = {}  # ids of this source made so far -> goal number
+        self._all_known = False
+
+    def task(self, number: int) -> Task:
+        """The task of goal ``number``."""
+        content = goal_content(self.stock.goals[number], self.stock.catalogue.digest)
+        task_id = content_id("webshop1", content)
+        self._known[task_id] = number
+        return Task(task_id, task_id, content)
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """A uniformly drawn goal."""
+        return self.task(int(self.numbers[draw_index(rng, len(self.numbers))]))
+
+    def get(self, task_id: str) -> Task:
+        """The goal with this id. The first call for an id not met before hashes all goals.
+
+        Raises:
+            UnknownTaskError: this source does not hold it.
+        """
+        if task_id not in self._known and not self._all_known:
+            self.task_ids()
+            self._all_known = True
+        if task_id not in self._known:
+            raise UnknownTaskError(
+                f"webshop: task {shown(task_id)} is not among the {len(self.numbers)} goals of this source; open the "
+                "environment with the data, goals, seed and split it comes from, or give its content too: "
+                "reset(options={'task_id': …, 'task': …})"
+            )
+        return self.task(self._known[task_id])
+
+    def from_content(self, content: Any) -> Task:
+        """The task of a content, or of ``{"goal": number}``, the goal's number in the whole list.
+
+        Raises:
+            DataError: malformed, of another catalogue, or no such goal.
+        """
+        if isinstance(content, Mapping) and set(content) == {"goal"}:
+            number = content["goal"]
+            if type(number) is not int or not 0 <= number < len(self.stock.goals):
+                raise DataError(f"webshop: goal must be a number from 0 to {len(self.stock.goals) - 1}, got {number!r}")
+            return self.task(number)
+        goal = goal_from_content(content, self.stock)
+        cleaned = goal_content(goal, self.stock.catalogue.digest)
+        task_id = content_id("webshop1", cleaned)
+        return Task(task_id, task_id, cleaned)
+
+    def task_ids(self) -> tuple[str, ...]:
+        """All ids in order."""
+        return tuple(self.task(int(number)).task_id for number in self.numbers)
