@@ -19,7 +19,7 @@ from creditflow.agents.pretrained import Speech, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey, check_url, shown
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["KEY_VARIABLE", "make_openai_agent", "parse_served"]
 

@@ -9,7 +9,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 
 __all__ = ["SearchBaseline"]

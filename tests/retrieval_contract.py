@@ -14,10 +14,10 @@ import pytest
 from shared_data import shared_files
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.corpus import MemoryCorpus
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.retrieval import Hit, Passage
-from creditflow.envs.wikisearch.store import open_store
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.store import open_store
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
 

@@ -14,7 +14,7 @@ from creditflow.agents.base import Agent
 from creditflow.agents.react import ReflexionAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.envs.wikisearch.rewards import Reward
+from creditflow.envs.wikisearch.grading.rewards import Reward
 from creditflow.train.engine import Arena
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.groups import Group

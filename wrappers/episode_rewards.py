@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from creditflow.envs.errors import DataError, shown
-from creditflow.envs.wikisearch.rewards import Reward, Transcript
+from creditflow.envs.wikisearch.grading.rewards import Reward, Transcript
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.task_documents import texts_problem
 

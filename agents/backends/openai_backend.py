@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling
 from creditflow.agents.backends.engine import Request, check_sampling, dealt, requests_of
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["JsonPoster", "OpenAIBackend"]
 

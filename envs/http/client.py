@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http.credentials import ApiKey, check_url
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["JsonClient"]
 

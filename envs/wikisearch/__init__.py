@@ -1,13 +1,13 @@
 """WikiSearch: questions, a local encyclopedia to search, and the evidence graph behind every question."""
 
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.loaders import read_question, read_questions
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.question_files import read_question, read_questions
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, with_virtual_answer
-from creditflow.envs.wikisearch.remote import HttpRetriever
-from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError, Retriever
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError, Retriever
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, encyclopedia
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.wikisearch.evidence import Reader, goal_bits, goals
-from creditflow.envs.wikisearch.local import LocalRetriever
 from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 
 __all__ = ["FAR", "ActionGraph", "Plan"]
 

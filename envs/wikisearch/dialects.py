@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from creditflow.envs.errors import check_name
-from creditflow.envs.wikisearch.calls import Call, Parse, parse_plain, parse_tags, parse_tool_call
+from creditflow.envs.wikisearch.actions import Call, Parse, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.neutral import neutral, one_line
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["DIALECTS", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines", "quoted_query"]
 

@@ -11,16 +11,16 @@ from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
-from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.evidence import UNKNOWN, Reader, goal_bits, goals, grounded_calls
-from creditflow.envs.wikisearch.grading import Grade, Grader, Judge
+from creditflow.envs.wikisearch.grading.grade import Grade, Grader, Judge
 from creditflow.envs.wikisearch.neutral import one_line
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.snapshot import Shown, State, read_state, write_state
-from creditflow.envs.wikisearch.sources import Library, open_library
+from creditflow.envs.wikisearch.tasks import Library, open_library
 
 __all__ = ["WikiSearchEnv"]
 

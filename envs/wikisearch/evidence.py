@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase
-from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.neutral import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = [
     "UNKNOWN",

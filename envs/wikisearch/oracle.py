@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.action_graph import FAR, ActionGraph, Plan
-from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.dialects import Dialect
 from creditflow.envs.wikisearch.evidence import Reader, goals
-from creditflow.envs.wikisearch.grading import Grade
+from creditflow.envs.wikisearch.grading.grade import Grade
 from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.snapshot import State, read_state

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from creditflow.envs.tasks import PanelRow
-from creditflow.envs.wikisearch.sources import world_rows
+from creditflow.envs.wikisearch.tasks import world_rows
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED
 
 __all__ = ["panel_rows"]

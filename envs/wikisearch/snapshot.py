@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.documents import read_document, write_document
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
 
 __all__ = ["Shown", "State", "read_state", "write_state"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from creditflow.envs.wikisearch.calls import Call, parse_tags
+from creditflow.envs.wikisearch.actions import Call, parse_tags
 from creditflow.envs.wikisearch.dialects import DIALECTS
 
 __all__ = ["Exchange", "Shown", "read_passages", "read_transcript"]

@@ -12,7 +12,7 @@ from creditflow.agents.registry import check_agent, make_agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 URL = "http://127.0.0.1:8000/v1"
 

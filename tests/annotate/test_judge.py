@@ -14,7 +14,7 @@ from builders import group, walk
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.cli import main

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http import BadRequestError
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.reward_server import RewardLimits, create_reward_app, episodes_of, texts_of
 from creditflow.train.annotate.success_remote import PicaServerAnnotator, marked_text

@@ -35,15 +35,15 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.wikisearch.corpus import read_passages
-from creditflow.envs.wikisearch.disk_corpus import PassageWriter
-from creditflow.envs.wikisearch.engines.java import find_jar, find_java
-from creditflow.envs.wikisearch.engines.tantivy_index import HEAP
-from creditflow.envs.wikisearch.loaders import read_questions
-from creditflow.envs.wikisearch.opening import open_engine
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.store import write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.disk_corpus import PassageWriter
+from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import HEAP
+from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
 from creditflow.train.bench.provenance import provenance

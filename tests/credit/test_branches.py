@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow import credit
-from creditflow.envs.wikisearch.rewards import REWARDS
+from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.episode_rewards import transcript_of

@@ -12,8 +12,8 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.sealed_folder import HEADER, SealedFolder, _header_checksum, seal, write_blob
-from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.http import ConnectionLimits, bodies
-from creditflow.envs.wikisearch.retrieval import Hit, Passage
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 
 CONNECTIONS = 30
 TIGHT = ConnectionLimits(
@@ -64,7 +64,7 @@ class Rater:
 
 
 def search(engine: Engine | None = None) -> Any:
-    from creditflow.envs.wikisearch.server import create_app
+    from creditflow.envs.wikisearch.retrieval.server import create_app
 
     return create_app(engine or Engine())
 

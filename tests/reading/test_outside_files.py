@@ -32,12 +32,12 @@ from creditflow.envs.tasks import load_panel, parse_panel, write_panel
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.goals.stored import open_store as open_shop
-from creditflow.envs.wikisearch.corpus import read_passages
-from creditflow.envs.wikisearch.documents import write_document
-from creditflow.envs.wikisearch.judge import ModelJudge
-from creditflow.envs.wikisearch.loaders import read_questions
-from creditflow.envs.wikisearch.local import LocalRetriever
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.grading.judge import ModelJudge
+from creditflow.envs.wikisearch.question_files import read_questions
+from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
 from creditflow.train.adapters.search_r1 import read_search_r1

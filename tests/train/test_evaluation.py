@@ -12,7 +12,7 @@ from creditflow.agents.react import ReflexionAgent
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.rewards import REWARDS
+from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.engine import Arena
 from creditflow.train.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type, wilson_interval
 from creditflow.wrappers.group_env import GroupEnv

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.rewards import REWARDS
+from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.wrappers.episode_rewards import rewarded, transcript_of, with_reward_values
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 

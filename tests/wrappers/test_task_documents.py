@@ -9,7 +9,7 @@ import pytest
 
 from creditflow import credit
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.wikisearch.rewards import REWARDS, named_reward
+from creditflow.envs.wikisearch.grading.rewards import REWARDS, named_reward
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.groups import Group

@@ -18,8 +18,8 @@ from typing import Any
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json_rows
+from creditflow.envs.wikisearch.grading.scoring import exact_match
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.scoring import exact_match
 from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
 from creditflow.wrappers.groups import Group
 from creditflow.wrappers.records import Trajectory, Turn

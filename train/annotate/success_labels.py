@@ -18,7 +18,7 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.text.entity_matching import normalised_phrase
-from creditflow.envs.wikisearch.grading import Judge
+from creditflow.envs.wikisearch.grading.grade import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.wrappers.records import Trajectory, Turn
 from creditflow.wrappers.stop_reasons import ANSWERED

@@ -11,7 +11,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.wikisearch.judge import ModelJudge
+from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.annotate.success_labels import JudgeLabeller, Labeller, Labels, RuleLabeller
 from creditflow.wrappers.groups import Group

@@ -18,7 +18,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.wikisearch.rewards import REWARDS
+from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.options import parse_rewards, parse_settings
 from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.wrappers import credit

@@ -118,7 +118,7 @@ def _verify(name: str, path: str) -> int:
 
         files = verify_store(path)["files"]
     else:
-        from creditflow.envs.wikisearch.store import verify_store as verify_index
+        from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
 
         files = verify_index(path).header["files"]
     print(f"{path}: whole; {len(files)} files")

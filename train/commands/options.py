@@ -11,7 +11,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make
-from creditflow.envs.wikisearch.rewards import Reward, named_reward
+from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 
 __all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_rewards", "parse_settings", "positive"]
 

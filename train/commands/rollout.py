@@ -28,7 +28,7 @@ from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import env_id
 from creditflow.envs.tasks import Task
-from creditflow.envs.wikisearch.rewards import REWARDS
+from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, parse_rewards, positive
 from creditflow.train.commands.outputs import Output, add_output
 from creditflow.train.identity import (

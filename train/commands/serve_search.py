@@ -21,12 +21,12 @@ from tqdm import tqdm
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.sealed_folder import sealed_entry
 from creditflow.envs.http import listen
-from creditflow.envs.wikisearch.corpus import read_passages
-from creditflow.envs.wikisearch.engines.base import ENGINES
-from creditflow.envs.wikisearch.local import LocalRetriever
-from creditflow.envs.wikisearch.opening import open_engine
-from creditflow.envs.wikisearch.request_bodies import ServerLimits
-from creditflow.envs.wikisearch.store import write_store
+from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
+from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
 from creditflow.train.commands.outputs import Output, add_input, add_output
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if args.build_only:
         _build(args)
         return 0
-    from creditflow.envs.wikisearch.server import create_app
+    from creditflow.envs.wikisearch.retrieval.server import create_app
 
     limits = ServerLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
     listen(

@@ -13,7 +13,7 @@ from typing import Any
 
 from creditflow.agents.registry import make_agent
 from creditflow.envs.tasks import Task
-from creditflow.envs.wikisearch.rewards import named_reward
+from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.identity import marked
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.episode_rewards import with_reward_values

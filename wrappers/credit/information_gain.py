@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.wikisearch.scoring import normalise_answer, token_f1
+from creditflow.envs.wikisearch.grading.scoring import normalise_answer, token_f1
 
 __all__ = ["GoldenPassages", "information_gains", "redundancies", "rounded_f1", "search_key_score"]
 

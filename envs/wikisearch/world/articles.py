@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.world.draws import draw, key_of
 from creditflow.envs.wikisearch.world.graph import GENRES, World
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.calls import Call, parse_plain, parse_tags, parse_tool_call
+from creditflow.envs.wikisearch.actions import Call, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.dialects import DIALECTS, Dialect, dialect
 from creditflow.envs.wikisearch.neutral import neutral, one_line, searchable
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 
 EVERY = pytest.mark.parametrize("spoken", DIALECTS.values(), ids=DIALECTS.keys())
 TAGS = re.compile(r"</?(?:search|answer|information|think|tool_call|tool_response|warning|access)>|<\|[^|>]*\|>")

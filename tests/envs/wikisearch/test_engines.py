@@ -10,12 +10,12 @@ import pytest
 from retrieval_contract import PASSAGES, check_corpus, check_hostile, check_search, check_threads
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
-from creditflow.envs.wikisearch.corpus import MemoryCorpus
-from creditflow.envs.wikisearch.engines import java, jvm
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.opening import open_engine
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.engines import java, jvm
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
 
 @pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import creditflow
 from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.wrappers import GroupEnv, InvalidActions, Recorder

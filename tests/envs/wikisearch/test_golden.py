@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from shared_data import shared_files
 
-from creditflow.envs.wikisearch.calls import first_block, project_rewardflow, truncate_turn
+from creditflow.envs.wikisearch.actions import first_block, project_rewardflow, truncate_turn
 from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
-from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.formats import FORMS, Transcript, final_answer, retrieved_answer, second_answer
-from creditflow.envs.wikisearch.rewards import REWARDS, Reward, search_r1_format
-from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, set_f1, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.formats import FORMS, Transcript, final_answer, retrieved_answer, second_answer
+from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, search_r1_format
+from creditflow.envs.wikisearch.grading.scoring import exact_match, normalise_answer, set_f1, sub_match, token_f1
+from creditflow.envs.wikisearch.retrieval.documents import read_document
 
 
 def cases(*families: str) -> list[Any]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import creditflow
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
-from creditflow.envs.wikisearch.calls import Call
+from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.evidence import Reader, grounded_calls
 from creditflow.envs.wikisearch.questions import Question

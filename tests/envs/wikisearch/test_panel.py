@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from creditflow.envs.tasks import load_panel
-from creditflow.envs.wikisearch.sources import open_library
+from creditflow.envs.wikisearch.tasks import open_library
 
 
 def test_the_panel_file_is_pinned() -> None:

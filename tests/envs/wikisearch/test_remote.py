@@ -13,9 +13,9 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.wikisearch.judge import ModelJudge, make_judge
-from creditflow.envs.wikisearch.remote import HttpRetriever
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.grading.judge import ModelJudge, make_judge
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 
 DOCUMENT = {"id": "1", "contents": '"Inception"\nA film.'}
 Answer = Callable[[BaseHTTPRequestHandler, Any], None]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.formats import FORMS, Transcript
-from creditflow.envs.wikisearch.rewards import REWARDS, Reward, named_reward
+from creditflow.envs.wikisearch.grading.formats import FORMS, Transcript
+from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, named_reward
 
 GOOD = "<think>a</think><search>q</search>\n\n<information>The Nile is long.</information>\n\n<think>b</think><answer>%s</answer>"
 CALLS = (

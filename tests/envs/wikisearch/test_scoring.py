@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase, phrase_tokens
-from creditflow.envs.wikisearch.grading import Grader
+from creditflow.envs.wikisearch.grading.grade import Grader
+from creditflow.envs.wikisearch.grading.scoring import exact_match, normalise_answer, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.scoring import exact_match, normalise_answer, sub_match, token_f1
 
 QUESTION = Question("q", "Who?", ("Ada Lovelace", "Countess"))
 

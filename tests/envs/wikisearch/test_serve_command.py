@@ -42,7 +42,7 @@ def test_a_missing_corpus_is_a_data_error() -> None:
 def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
     from creditflow.envs.wikisearch import HttpRetriever, encyclopedia
-    from creditflow.envs.wikisearch.server import create_app
+    from creditflow.envs.wikisearch.retrieval.server import create_app
 
     engine = encyclopedia(3, 400).retriever
     with served(create_app(engine)) as url:

@@ -14,9 +14,9 @@ from shared_data import shared_files
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import BadRequestError
-from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.request_bodies import SearchRequest, ServerLimits, search_request
-from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.documents import read_document
+from creditflow.envs.wikisearch.retrieval.request_bodies import SearchRequest, ServerLimits, search_request
 
 PASSAGES = [Passage(str(i), f"Title {i}", f"text {i}", f"Title {i}") for i in range(5)]
 
@@ -98,7 +98,7 @@ def held(gate: Event) -> None:
 def with_app(engine: Stub, use: Callable[[Post], Awaitable[None]], **options: Any) -> None:
     """Run ``use`` against the application, inside its lifespan."""
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
-    from creditflow.envs.wikisearch.server import create_app
+    from creditflow.envs.wikisearch.retrieval.server import create_app
 
     app = create_app(engine, **options)
 

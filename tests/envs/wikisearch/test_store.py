@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.corpus import MemoryCorpus, read_passages
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.opening import open_corpus
-from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.opening import open_corpus
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
 

@@ -8,8 +8,8 @@ import pytest
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import normalised_phrase
-from creditflow.envs.wikisearch.corpus import corpus_digest
 from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.retrieval.corpus import corpus_digest
 from creditflow.envs.wikisearch.world.articles import article, passages
 from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question
 from creditflow.envs.wikisearch.world.draws import draw, draws, permuted

@@ -22,14 +22,14 @@ from retrieval_contract import (
 from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
-from creditflow.envs.wikisearch.corpus import MemoryCorpus, read_passages
-from creditflow.envs.wikisearch.documents import write_document
-from creditflow.envs.wikisearch.engines.java import find_jar, find_java
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.opening import open_corpus, open_engine
-from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
 pytestmark = pytest.mark.lucene
 pytest.importorskip("jnius_config", reason="needs the extra [lucene]")
@@ -177,7 +177,7 @@ def alone(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-OPEN = "from creditflow.envs.wikisearch.opening import open_engine; e = open_engine(index={!r}{}); "
+OPEN = "from creditflow.envs.wikisearch.retrieval.opening import open_engine; e = open_engine(index={!r}{}); "
 
 
 def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Path) -> None:
@@ -193,7 +193,7 @@ def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Pa
 def test_a_fork_of_a_process_with_java_is_refused_with_the_way_out(folder: Path) -> None:
     code = OPEN.format(str(folder), "") + (
         "import os, sys\n"
-        "from creditflow.envs.wikisearch.retrieval import RetrievalError\n"
+        "from creditflow.envs.wikisearch.retrieval.base import RetrievalError\n"
         "if os.fork() == 0:\n"
         "    try:\n        e.search(['market'], 1)\n"
         "    except RetrievalError as error:\n        print(error, flush=True)\n"
@@ -208,7 +208,7 @@ def test_a_fork_of_a_process_with_java_is_refused_with_the_way_out(folder: Path)
 
 def test_a_machine_that_something_else_started_is_reported(folder: Path) -> None:
     code = (
-        "import jnius\nfrom creditflow.envs.wikisearch.opening import open_engine\n"
+        "import jnius\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ConnectionError as error:\n    print(error)"
     )
     assert "runs without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))

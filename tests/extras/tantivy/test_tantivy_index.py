@@ -18,13 +18,13 @@ from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.sealed_folder import HEADER, seal
-from creditflow.envs.wikisearch.corpus import read_passages
-from creditflow.envs.wikisearch.documents import write_document
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.local import LocalRetriever
-from creditflow.envs.wikisearch.opening import open_corpus, open_engine
-from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.train.commands import serve_search
 
 pytestmark = pytest.mark.tantivy
@@ -51,7 +51,12 @@ def test_two_builds_answer_alike(folder: Path, tmp_path: Path) -> None:
 
 
 def test_equal_scores_are_in_the_order_of_passages_over_segments(tmp_path: Path) -> None:
-    from creditflow.envs.wikisearch.engines.tantivy_index import LEAST_HEAP, TantivyBuilder, TantivyIndex, _tantivy
+    from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import (
+        LEAST_HEAP,
+        TantivyBuilder,
+        TantivyIndex,
+        _tantivy,
+    )
 
     count, engine = 250_000, _tantivy()
     builder = TantivyBuilder(tmp_path, LEAST_HEAP)  # a small heap makes several segments

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from creditflow.envs.wikisearch.opening import open_engine
-from creditflow.envs.wikisearch.retrieval import Passage
-from creditflow.envs.wikisearch.store import write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.store import write_store
 from fuzz.sealed import damaged, mutate_seal_kept, mutate_sealed, unpack
 from fuzz.target import Target
 

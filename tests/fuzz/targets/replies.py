@@ -17,8 +17,8 @@ from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.agents.openai_agent import parse_served
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.wikisearch.judge import ModelJudge
-from creditflow.envs.wikisearch.remote import HttpRetriever
+from creditflow.envs.wikisearch.grading.judge import ModelJudge
+from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.registry import Context, make_annotator
 from fuzz.mutate_bytes import below, mutate_bytes, pick

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["read_document", "write_document"]
 

@@ -27,8 +27,8 @@ from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking
-from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking
 
 __all__ = ["TantivyBuilder", "TantivyIndex", "open_tantivy"]
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from creditflow.envs.errors import ConfigError, unknown_name
-from creditflow.envs.wikisearch.formats import (
+from creditflow.envs.wikisearch.grading.formats import (
     FORMS,
     Transcript,
     final_answer,
@@ -28,8 +28,8 @@ from creditflow.envs.wikisearch.formats import (
     retrieved_answer,
     second_answer,
 )
-from creditflow.envs.wikisearch.grading import Judge
-from creditflow.envs.wikisearch.scoring import METRICS, set_f1, token_f1
+from creditflow.envs.wikisearch.grading.grade import Judge
+from creditflow.envs.wikisearch.grading.scoring import METRICS, set_f1, token_f1
 
 __all__ = ["REWARDS", "Reward", "Transcript", "named_reward"]
 

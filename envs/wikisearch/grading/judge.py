@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["ModelJudge", "make_judge"]
 

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.envs.wikisearch.engines.java import find_jar, find_java
-from creditflow.envs.wikisearch.retrieval import RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
 
 __all__ = ["DEFAULT_MEMORY", "JavaMachine", "checked_memory", "java_machine"]
 

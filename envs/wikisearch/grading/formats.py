@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.wikisearch.scoring import normalise_answer
+from creditflow.envs.wikisearch.grading.scoring import normalise_answer
 
 __all__ = ["FORMS", "FormatCheck", "Transcript", "final_answer", "last_answer", "retrieved_answer", "second_answer"]
 

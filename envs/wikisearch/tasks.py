@@ -11,14 +11,14 @@ from typing import Any, Final
 from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, shown, unknown_name
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
-from creditflow.envs.wikisearch.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
-from creditflow.envs.wikisearch.loaders import read_questions
-from creditflow.envs.wikisearch.local import LocalRetriever
-from creditflow.envs.wikisearch.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.remote import HttpRetriever
-from creditflow.envs.wikisearch.retrieval import Passage, Retriever
+from creditflow.envs.wikisearch.retrieval.base import Passage, Retriever
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
+from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.world.ask import build_question
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, Encyclopedia, encyclopedia
 from creditflow.envs.wikisearch.world.selection import select_questions

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.wikisearch.documents import read_document, write_document
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
 
 __all__ = ["PASSAGES", "DiskCorpus", "PassageWriter"]
 

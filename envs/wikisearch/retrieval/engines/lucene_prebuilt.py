@@ -15,10 +15,10 @@ from typing import Any, Final
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.streams import read_bytes
-from creditflow.envs.wikisearch.corpus import Corpus
-from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.engines.lucene_index import BLANK, LuceneIndex, row_by_id
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.corpus import Corpus
+from creditflow.envs.wikisearch.retrieval.documents import read_document
+from creditflow.envs.wikisearch.retrieval.engines.lucene_index import BLANK, LuceneIndex, row_by_id
 
 __all__ = ["StoredCorpus", "is_lucene", "open_prebuilt"]
 

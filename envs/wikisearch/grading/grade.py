@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.judge import make_judge
+from creditflow.envs.wikisearch.grading.judge import make_judge
+from creditflow.envs.wikisearch.grading.scoring import exact_match, metric, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.scoring import exact_match, metric, sub_match, token_f1
 
 __all__ = ["Grade", "Grader", "Judge"]
 

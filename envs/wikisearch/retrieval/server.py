@@ -16,9 +16,9 @@ from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import BadRequestError, Batcher, application, json_answer, read_json
-from creditflow.envs.wikisearch.documents import write_document
-from creditflow.envs.wikisearch.request_bodies import ServerLimits, access_request, search_request
-from creditflow.envs.wikisearch.retrieval import Hit, Retriever
+from creditflow.envs.wikisearch.retrieval.base import Hit, Retriever
+from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits, access_request, search_request
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

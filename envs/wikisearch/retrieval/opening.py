@@ -7,12 +7,12 @@ from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.sealed_folder import HEADER, SealedFolder, is_sealed
-from creditflow.envs.wikisearch.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
-from creditflow.envs.wikisearch.disk_corpus import DiskCorpus
-from creditflow.envs.wikisearch.engines.base import ENGINES
-from creditflow.envs.wikisearch.engines.lucene_prebuilt import is_lucene, open_prebuilt
-from creditflow.envs.wikisearch.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.store import FORMAT, open_store
+from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
+from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
+from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
+from creditflow.envs.wikisearch.retrieval.engines.lucene_prebuilt import is_lucene, open_prebuilt
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.store import FORMAT, open_store
 
 __all__ = ["open_corpus", "open_engine"]
 

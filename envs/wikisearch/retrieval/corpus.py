@@ -13,8 +13,8 @@ from typing import Protocol
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.reading.limits import MAX_PASSAGE
-from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.documents import read_document
 
 __all__ = ["Corpus", "MemoryCorpus", "corpus_digest", "read_passages"]
 

@@ -22,12 +22,12 @@ import numpy as np
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.corpus import Corpus
-from creditflow.envs.wikisearch.disk_corpus import PASSAGES
-from creditflow.envs.wikisearch.engines.base import Ranking, no_ranking
-from creditflow.envs.wikisearch.engines.java import find_jar, find_java
-from creditflow.envs.wikisearch.engines.jvm import DEFAULT_MEMORY, JavaMachine, checked_memory, java_machine
-from creditflow.envs.wikisearch.retrieval import Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.corpus import Corpus
+from creditflow.envs.wikisearch.retrieval.disk_corpus import PASSAGES
+from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking
+from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.retrieval.engines.jvm import DEFAULT_MEMORY, JavaMachine, checked_memory, java_machine
 
 __all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
 

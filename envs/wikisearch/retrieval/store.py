@@ -10,11 +10,11 @@ from typing import Final
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.files.sealed_folder import SealedFolder, seal
-from creditflow.envs.wikisearch.disk_corpus import DiskCorpus, PassageWriter
-from creditflow.envs.wikisearch.engines.base import ENGINES, IndexBuilder, RowIndex
-from creditflow.envs.wikisearch.engines.embedded import EmbeddedBuilder, open_embedded
-from creditflow.envs.wikisearch.engines.jvm import checked_memory
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus, PassageWriter
+from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES, IndexBuilder, RowIndex
+from creditflow.envs.wikisearch.retrieval.engines.embedded import EmbeddedBuilder, open_embedded
+from creditflow.envs.wikisearch.retrieval.engines.jvm import checked_memory
 
 __all__ = ["DiskCorpus", "open_store", "verify_store", "write_store"]
 
@@ -58,11 +58,11 @@ def write_store(
 
 def _builder(engine: str, folder: Path, memory: str) -> IndexBuilder:
     if engine == "tantivy":
-        from creditflow.envs.wikisearch.engines.tantivy_index import HEAP, TantivyBuilder
+        from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import HEAP, TantivyBuilder
 
         return TantivyBuilder(folder, _bytes(memory) if memory else HEAP)
     if engine == "lucene":
-        from creditflow.envs.wikisearch.engines.lucene_index import LuceneBuilder
+        from creditflow.envs.wikisearch.retrieval.engines.lucene_index import LuceneBuilder
 
         return LuceneBuilder(folder, memory)
     if memory:
@@ -103,11 +103,11 @@ def open_store(path: str | Path, memory: str = "", threads: int = 1) -> tuple[Di
     if engine == "bm25":
         return corpus, open_embedded(files)
     if engine == "tantivy":
-        from creditflow.envs.wikisearch.engines.tantivy_index import open_tantivy
+        from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import open_tantivy
 
         return corpus, open_tantivy(files, len(corpus), threads)
     if engine == "lucene":
-        from creditflow.envs.wikisearch.engines.lucene_index import open_lucene
+        from creditflow.envs.wikisearch.retrieval.engines.lucene_index import open_lucene
 
         return corpus, open_lucene(files, corpus, memory, threads)
     raise DataError(f"{path}: built for the engine {engine!r:.40}; known are {', '.join(ENGINES)}")

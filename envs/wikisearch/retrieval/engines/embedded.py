@@ -9,8 +9,8 @@ from typing import Any, Final
 from creditflow.envs.files.sealed_folder import SealedFolder
 from creditflow.envs.text.bm25.index import BM25, ranks_of
 from creditflow.envs.text.bm25.stored import IndexWriter, stored_index
-from creditflow.envs.wikisearch.engines.base import Ranking
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.engines.base import Ranking
 
 __all__ = ["EmbeddedBuilder", "EmbeddedIndex", "open_embedded"]
 

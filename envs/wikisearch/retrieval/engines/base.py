@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.wikisearch.retrieval import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["ENGINES", "IndexBuilder", "Ranking", "RowIndex", "no_ranking"]
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from creditflow.envs.errors import DataError, unknown_name
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.wikisearch.documents import read_document
-from creditflow.envs.wikisearch.retrieval import Hit, Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.documents import read_document
 
 __all__ = ["SERVER_DIALECTS", "HttpRetriever"]
 

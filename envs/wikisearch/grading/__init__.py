@@ -1,0 +1,1 @@
+"""What an answer and its transcript are worth."""

@@ -1,0 +1,1 @@
+"""Passages and who ranks them: corpora, index folders, engines, clients and the search server."""
