@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Oracle
-from creditflow.wrappers.records import Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["Agent", "Decision", "Forking", "TurnTokens", "View"]
 

@@ -17,7 +17,7 @@ from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["ReactAgent", "ReflexionAgent"]
 

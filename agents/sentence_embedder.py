@@ -16,7 +16,7 @@ from creditflow.agents.model_files import check_model_files
 from creditflow.agents.pretrained import open_tokenizer, require_torch
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.reading.failures import loading
-from creditflow.wrappers.canonical_embedding import DenseVectors, Embedder, HashingEmbedder
+from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, HashingEmbedder
 
 __all__ = ["SentenceEmbedder", "make_embedder", "model_folder"]
 

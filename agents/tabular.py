@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from creditflow.agents.base import Decision, View
 from creditflow.envs.errors import ConfigError, unknown_name
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["TabularAgent"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from creditflow.agents.base import TurnTokens
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.tokens import Tokens
 
 __all__ = ["join_tokens"]
 

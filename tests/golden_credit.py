@@ -10,7 +10,7 @@ import pytest
 from shared_data import shared_file
 
 from creditflow import credit
-from creditflow.wrappers.canonical import rewardflow_alfworld_state
+from creditflow.wrappers.canonical.similarity import rewardflow_alfworld_state
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from creditflow.train.commands import rollout
 from creditflow.train.workers.play import read_group
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 
 def main(after: int, arguments: list[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 SIZE = 4  # episodes per group
 

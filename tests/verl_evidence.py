@@ -48,9 +48,9 @@ from creditflow.train.losses import LossConfig, token_losses
 from creditflow.train.rollout import play_group
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.settings import EnvConfig, TaskConfig
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl_lines import encode_line
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl_lines import encode_line
+from creditflow.wrappers.records.tokens import Tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "tests" / "evidence" / "verl.json"

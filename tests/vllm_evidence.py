@@ -158,7 +158,7 @@ def creditflow(*arguments: str, seconds: int = 900) -> list[str]:
 
 def shares(log: Path) -> tuple[list[str], Any, Any]:
     """Tasks in order, and of each the greedy success and the mean sampled success."""
-    from creditflow.wrappers.jsonl import read_jsonl
+    from creditflow.wrappers.records.jsonl import read_jsonl
 
     greedy: dict[str, float] = {}
     sampled: dict[str, list[float]] = {}
@@ -274,7 +274,7 @@ def _answers(port: int) -> bool:
 
 def served_part(model: Path, folder: Path, limit: int) -> dict[str, Any]:
     """The same greedy episodes through three backends, token by token."""
-    from creditflow.wrappers.jsonl import read_jsonl
+    from creditflow.wrappers.records.jsonl import read_jsonl
 
     logs, commands = {}, []
     with serving(model, "--logprobs-mode", "processed_logprobs") as url:

@@ -20,10 +20,10 @@ from creditflow.envs.tasks import Task
 from creditflow.train.branching import BranchConfig, rise
 from creditflow.train.rollout import episode_rng
 from creditflow.wrappers.group_env import GroupEnv, payload
-from creditflow.wrappers.groups import Group
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["Arena", "Budget", "Report"]
 

@@ -17,7 +17,7 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward
 from creditflow.train.engine import Arena
 from creditflow.wrappers.episode_rewards import transcript_of
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "task_type", "wilson_interval"]
 

@@ -24,7 +24,7 @@ from creditflow.train.settings import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
 

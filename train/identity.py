@@ -21,8 +21,8 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.digest import content_digest, file_digest
 from creditflow.train.named_paths import paths_named
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import FORMAT_VERSION
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import FORMAT_VERSION
 
 __all__ = [
     "RUN",

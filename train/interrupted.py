@@ -8,8 +8,8 @@ from pathlib import Path
 from creditflow.envs.errors import DataError, TrajectoryError
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import read_lines
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["partial_of", "whole_groups", "whole_lines"]
 

@@ -13,8 +13,8 @@ import torch
 from creditflow.train.engine import Report
 from creditflow.train.update import step_share
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["episode_numbers", "graph_numbers", "iteration_line", "stopwatch"]
 

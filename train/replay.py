@@ -10,9 +10,9 @@ import gymnasium as gym
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
 from creditflow.wrappers.group_env import member_seed
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["member_chance", "replay", "whole"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from creditflow.agents.base import Agent, View
 from creditflow.envs.tasks import Task
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["episode_rng", "play_group", "play_groups"]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.credit.base import Aggregation, Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Row", "make_rows", "spread", "token_weights"]
 

@@ -11,7 +11,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.engine import Arena, Report
 from creditflow.train.settings import RolloutConfig
 from creditflow.wrappers import credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["sample_groups"]
 

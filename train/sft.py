@@ -22,7 +22,7 @@ from creditflow.train.precision import autocast
 from creditflow.train.samples import Row, make_rows
 from creditflow.train.settings import TrainConfig
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["clip", "demonstrations", "sft_plan", "sft_rows", "sft_step", "warm_up"]
 

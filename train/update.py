@@ -22,7 +22,7 @@ from creditflow.train.scored import Scored
 from creditflow.train.settings import UpdateConfig
 from creditflow.train.sft import clip
 from creditflow.wrappers.credit.base import Aggregation, Credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["deal", "step_share", "subtract_kl", "update_policy"]
 

@@ -2,12 +2,12 @@
 
 from creditflow.wrappers.canonical_state import CanonicalState
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
-from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
+from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
-from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.state_graph import StateGraph
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, read_jsonl, write_jsonl
 
 __all__ = [

@@ -25,8 +25,8 @@ from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, shown, unknown_name
-from creditflow.wrappers.history_potential import HISTORY, HistoryPotential
-from creditflow.wrappers.potentials import Potentials, PotentialStore
+from creditflow.wrappers.graphs.history_potential import HISTORY, HistoryPotential
+from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 
 __all__ = ["DenseReward", "require_unshaped"]
 

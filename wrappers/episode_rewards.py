@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from creditflow.envs.errors import DataError, shown
 from creditflow.envs.wikisearch.grading.rewards import Reward, Transcript
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.task_documents import texts_problem
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.task_documents import texts_problem
 
 __all__ = ["rewarded", "transcript_of", "with_reward_values"]
 

@@ -16,11 +16,11 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import Task
-from creditflow.wrappers.groups import Group
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Trajectory
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["GroupEnv", "Step", "member_seed", "payload"]
 

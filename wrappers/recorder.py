@@ -11,8 +11,8 @@ from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import INFO_TYPES, AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.wrappers.records import NO_VALUES, Trajectory, Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 
 __all__ = ["Recorder", "whole_thought"]
 

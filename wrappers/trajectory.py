@@ -1,11 +1,11 @@
 """The public face of trajectories: the records, and their log format."""
 
-from creditflow.wrappers.group_arrays import GroupArrays, StateIndex
-from creditflow.wrappers.groups import Group, group_trajectories
-from creditflow.wrappers.jsonl import FORMAT_VERSION, read_groups, read_jsonl, write_jsonl
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, STOP_REASONS, TRUNCATED, StopReason
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
+from creditflow.wrappers.records.group import Group, group_trajectories
+from creditflow.wrappers.records.jsonl import FORMAT_VERSION, read_groups, read_jsonl, write_jsonl
+from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, STOP_REASONS, TRUNCATED, StopReason
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
     "FAILED",

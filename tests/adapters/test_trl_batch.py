@@ -15,9 +15,9 @@ from creditflow.train.adapters.trl_batch import Columns, columns_of, tasks_of
 from creditflow.train.adapters.trl_support import TRL, check_arguments, check_averaging
 from creditflow.train.samples import spread
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 Spans = list[tuple[int, int]]
 

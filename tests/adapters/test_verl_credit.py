@@ -15,7 +15,7 @@ from creditflow.train.adapters.verl_credit import CreditSettings, score_batch, s
 from creditflow.train.adapters.verl_data import rows_of
 from creditflow.train.adapters.verl_record import EpisodeRecord
 from creditflow.train.samples import spread
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 WIDTH = 90
 

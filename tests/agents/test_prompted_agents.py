@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 LINE = "#######\n#@ $ .#\n#######"  # three moves to the right
 WORLD = {"articles": 400, "questions": 3, "seed": 3}

@@ -28,7 +28,7 @@ from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.train.annotate.registry import Context, make_annotator
 from creditflow.train.cli import main
-from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 KEY = "sk-Zq7Planted0Secret9Xw4"
 VARIABLE = "PLANTED_KEY"

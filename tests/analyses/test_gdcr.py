@@ -10,7 +10,7 @@ from search_logs import TASK, question, rollout
 
 from creditflow.train.analyses.finding import NotDefined
 from creditflow.train.analyses.gdcr import analyse, clustered_correlation, read_group
-from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
 
 RIGHT = rollout("right", [("", "Inception is a film"), ("Inception then", "by Nolan"), ("", "London")], True)
 WRONG = rollout("wrong", [("", "Inception is a film"), ("", "nothing"), ("", "Paris")], False)

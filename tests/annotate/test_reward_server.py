@@ -29,7 +29,7 @@ from creditflow.train.annotate.success_remote import PicaServerAnnotator, marked
 from creditflow.train.annotate.success_text import PLACEHOLDER, released_query
 from creditflow.train.cli import main
 from creditflow.train.commands import serve_reward
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.trajectory import Group, Turn
 
 JSON = st.recursive(

@@ -21,7 +21,7 @@ from creditflow.train.bench.suites import open_suite
 from creditflow.train.bench.tables import suite_tables
 from creditflow.train.bench.text import document_text
 from creditflow.train.cli import main
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups
 
 SMOKE = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5"]
 CONTROLS = {

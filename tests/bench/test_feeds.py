@@ -23,7 +23,7 @@ from creditflow.train.cli import main
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 FED = ("igpo", "mt_ppo", "pica", "ppo_gae", "prm", "tips")
 every = pytest.mark.parametrize("name", FED)

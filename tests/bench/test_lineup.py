@@ -18,7 +18,7 @@ from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit import registry
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 
 @dataclass(frozen=True, kw_only=True)

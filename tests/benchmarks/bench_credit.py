@@ -20,7 +20,7 @@ import numpy as np
 
 from creditflow import credit
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 # measured by others on other machines: shown beside ours, never compared by a test

@@ -20,7 +20,7 @@ import numpy as np
 
 from creditflow import credit
 from creditflow.envs.text.entity_matching import EntityMatcher, phrase_tokens
-from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 TURNS, THOUGHT, SHOWN = 10, 1_600, 11_200  # characters of each turn's thought and observation

@@ -8,7 +8,7 @@ import pytest
 
 from creditflow.train.cli import main
 from creditflow.train.commands.analyse import ANALYSES
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups
 
 WORLD = ["--env-set", 'world={"articles":400,"questions":6,"seed":3}']
 

@@ -14,7 +14,7 @@ import pytest
 from shared_data import ROOT
 
 from creditflow.train.cli import COMMANDS, main
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups
 
 SMALL = ["--panel", "standard-v1:train", "--limit", "3", "--group-size", "4"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from creditflow.train.cli import main
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups
 
 
 @pytest.fixture(scope="module")

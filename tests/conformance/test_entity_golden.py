@@ -10,7 +10,7 @@ import pytest
 from shared_data import shared_file
 
 from creditflow import credit
-from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 SPREAD = {0: "population", 1: "sample"}

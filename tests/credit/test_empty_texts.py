@@ -13,8 +13,8 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.bench.audit import audit
 from creditflow.wrappers.credit.base import CreditError
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
 
 
 def reads_texts(name):

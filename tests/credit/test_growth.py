@@ -17,7 +17,7 @@ from creditflow.wrappers.credit import information_gain
 from creditflow.wrappers.credit.gae import gae_ragged
 from creditflow.wrappers.credit.information_gain import redundancies
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")

@@ -15,7 +15,7 @@ from creditflow import credit
 from creditflow.envs.errors import CreditflowError, TrajectoryError
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.rewardflow_release import _propagated
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.trajectory import FAILED, GOAL, Group, Trajectory, Turn
 
 # schemes with released code beside the paper; our own are tested beside their module

@@ -18,9 +18,9 @@ from builders import walk
 
 from creditflow import credit
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 LENGTHS = (1, 2, 4, 7)
 BY_REWARDS = credit.names(given=())

@@ -22,7 +22,7 @@ from creditflow.train.bench.forks import fork_values
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import GroupEnv, InvalidActions, Recorder
 from creditflow.wrappers.group_env import member_seed
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
 JUNK: list[Any] = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, object(), set(), 10**400,
         ("a",), "x:y", "\ud800", "\0"]  # fmt: skip

@@ -15,7 +15,7 @@ from creditflow.agents import pretrained
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success_text import PLACEHOLDER
 from creditflow.train.commands import serve_reward
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records.trajectory import Turn
 
 
 class StandIn:

@@ -14,8 +14,8 @@ from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.core import AgentEnv
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["ENVS", "bomb", "env_of", "groups", "log_text"]
 

@@ -16,7 +16,7 @@ from creditflow.train.cli import main
 from creditflow.train.commands.rollout import identity_of
 from creditflow.train.identity import OtherRunError, agent_identity, identity_text, require_same
 from creditflow.train.workers.play import RolloutSpec
-from creditflow.wrappers.jsonl import read_jsonl
+from creditflow.wrappers.records.jsonl import read_jsonl
 
 BASE = {
     "--env": "sokoban", "--panel": "small-v1:valid", "--agent": "noisy:0.4", "--group-size": "2", "--seed": "3", "--limit": "3",

@@ -19,8 +19,8 @@ from creditflow.train.commands import rollout
 from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
 from creditflow.train.workers.pool import WorkerError, run_units
 from creditflow.train.workers.processes import ProcessExecutor
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_jsonl
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_jsonl
 
 COMMAND = ("--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "8", "--group-size", "2", "--seed", "3")
 SPEC = RolloutSpec(env="sokoban", options={"panel": "small-v1:valid"}, agent="noisy:0.5", group_size=2, seed=3)

@@ -14,7 +14,7 @@ import pytest
 from toy_success import success_folder
 
 from creditflow.train.journal import read_metrics
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 SEARCH: dict[str, Any] = {
     "env": {

@@ -22,8 +22,8 @@ from creditflow.train.samples import make_rows
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 LEVEL = "########\n#@ $  .#\n#      #\n########"
 ALWAYS = BranchConfig(total=4, first=2, base=1.0)

@@ -12,7 +12,7 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.config import write_yaml
-from creditflow.wrappers.jsonl import read_jsonl
+from creditflow.wrappers.records.jsonl import read_jsonl
 
 
 def call(name: str, *arguments: str) -> int:

@@ -16,7 +16,7 @@ from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.engine import Arena
 from creditflow.train.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type, wilson_interval
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 
 def test_pass_at_k_is_the_share_of_k_subsets_with_a_success() -> None:

@@ -15,8 +15,8 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
 
 SIZES = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=300, init=0.2, positions=96)
 

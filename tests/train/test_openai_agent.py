@@ -124,7 +124,7 @@ def test_the_key_is_sent(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_eval_and_rollout_play_a_served_model(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from creditflow.train.cli import main
-    from creditflow.wrappers.jsonl import read_jsonl
+    from creditflow.wrappers.records.jsonl import read_jsonl
 
     complete, _ = down(folder)
     log = str(tmp_path / "log.jsonl")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.samples import Row, make_rows, spread, token_weights
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 
 def trajectory(name: str, spans: list[tuple[int, int]], *, windowed: bool = False) -> Trajectory:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from creditflow.train.journal import read_metrics
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 SEARCH: dict[str, Any] = {
     "env": {

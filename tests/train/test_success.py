@@ -26,7 +26,7 @@ from creditflow.train.annotate.success_training import SuccessTrainer, evaluate_
 from creditflow.train.cli import main
 from creditflow.train.config import apply_overrides, read_dataclass
 from creditflow.train.failures import DivergedError
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 WORDS = ("ash", "birch", "cedar", "elm")

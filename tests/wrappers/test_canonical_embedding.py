@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical_embedding import HashingEmbedder, SparseVectors
+from creditflow.wrappers.canonical.embedding import HashingEmbedder, SparseVectors
 
 WORDS = st.lists(st.sampled_from(["red", "mug", "on", "the", "shelf", "12", ","]), max_size=12).map(" ".join)
 

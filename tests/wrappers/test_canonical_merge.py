@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from strategies import groups, permuted
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.wrappers.canonical import greedy_similarity
-from creditflow.wrappers.canonical_embedding import HashingEmbedder
-from creditflow.wrappers.canonical_merge import merged_group, similar_states, state_texts
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.canonical.embedding import HashingEmbedder
+from creditflow.wrappers.canonical.merge import merged_group, similar_states, state_texts
+from creditflow.wrappers.canonical.similarity import greedy_similarity
+from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.trajectory import Group
 
 HASH = HashingEmbedder()

@@ -21,9 +21,9 @@ from creditflow.train.bench.mdp import FiniteMDP
 from creditflow.train.bench.sokoban_mdp import sokoban_mdp
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
+from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
-from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.trajectory import Group
 
 LEVEL = "#######\n#@ $ .#\n#     #\n#######"

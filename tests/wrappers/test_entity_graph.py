@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.questions import Entity, Question, with_virtual_answer
-from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
 
 numbers = st.integers(0, 7)
 

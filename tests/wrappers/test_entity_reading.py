@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from creditflow.envs.wikisearch.dialects import DIALECTS, dialect
 from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityReader, thought_text, without_echo
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text, without_echo
 from creditflow.wrappers.trajectory import Turn
 
 

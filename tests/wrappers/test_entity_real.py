@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from shared_data import shared_file, shared_files
 
-from creditflow.wrappers.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
 
 shared_files("data/search/*.jsonl.gz")
 

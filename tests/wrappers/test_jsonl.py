@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from strategies import groups
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.wrappers import jsonl
+from creditflow.wrappers.records import jsonl
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, read_jsonl, write_jsonl
 
 # any text, lone surrogates included; a high and a low surrogate side by side *are* one character to JSON

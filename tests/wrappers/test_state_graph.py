@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from strategies import PRICES, UNIT, groups
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical import greedy_similarity
-from creditflow.wrappers.state_graph import GraphStatistics, StateGraph
+from creditflow.wrappers.canonical.similarity import greedy_similarity
+from creditflow.wrappers.graphs.state_graph import GraphStatistics, StateGraph
 from creditflow.wrappers.trajectory import FAILED, GOAL, OPEN, TRUNCATED, Group, Trajectory
 
 KINDS = {OPEN: "open", GOAL: "goal", FAILED: "failed", TRUNCATED: "truncated"}

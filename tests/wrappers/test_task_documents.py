@@ -12,7 +12,7 @@ from creditflow.envs.errors import CreditflowError
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, named_reward
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.episode_rewards import with_reward_values
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 JUNK: list[Any] = [
     None, True, 3, -1, 2.5, float("nan"), "x", "", [], {}, [[]], ["x"], {"x": 1}, {1: 2}, [{}], [{"name": 3}], [None], 10**400,

@@ -25,10 +25,10 @@ from creditflow.envs.files.atomic import atomic_path, atomic_writer
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import load_panel
 from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.potentials import PotentialStore
+from creditflow.wrappers.graphs.potentials import PotentialStore
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["VARIANTS", "Learned", "PlayTasks", "learn_ppo"]
 

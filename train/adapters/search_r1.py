@@ -21,9 +21,9 @@ from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.grading.scoring import exact_match
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import ANSWERED, StopReason
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import ANSWERED, StopReason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["SearchR1Report", "read_search_r1"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.samples import Row, make_rows
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["Columns", "columns_of", "tasks_of"]
 

@@ -22,7 +22,7 @@ from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.assemble import group_maker
 from creditflow.train.engine import Arena, Report
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["ADVANTAGES", "LOSS_MASK", "CreditRollout", "Play", "SyncedBackend", "episode_return"]
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key, numbers
-from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.gigpo import GiGPO
 from creditflow.wrappers.credit.graphgpo import GraphGPO

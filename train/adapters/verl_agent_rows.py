@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["StepRows", "Stepped", "anchor_key", "numbers"]
 

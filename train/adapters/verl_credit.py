@@ -15,7 +15,7 @@ from creditflow.train.config import read_dataclass
 from creditflow.train.samples import spread
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["NAME", "CreditSettings", "Scored", "groups_of", "score_batch", "settings_of"]
 

@@ -47,7 +47,7 @@ from creditflow.train.config import read_dataclass
 from creditflow.train.rollout import episode_rng
 from creditflow.wrappers.group_env import member_seed, payload
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.trajectory import Trajectory
 
 VERL.require()
 

@@ -2,7 +2,7 @@ r"""What an episode leaves in verl's batch for the credit step: its record, as t
 
 verl's advantage estimators see rewards and masks, never states; fields of its agent loop's output do reach the trainer.
 So the loop writes one text there: a line with the places of the turns in the response, and the episode as a line of our
-trajectory log (``wrappers/jsonl.py``), which is checked value by value when it is read. Tokens are not repeated: ids,
+trajectory log (``wrappers/records/jsonl.py``), which is checked value by value when it is read. Tokens are not repeated: ids,
 mask and log-probabilities travel in verl's own columns.
 """
 
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.envs.reading.json_text import decode_json
-from creditflow.wrappers.jsonl_lines import decode_line, encode_line
-from creditflow.wrappers.jsonl_values import ints
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.jsonl_lines import decode_line, encode_line
+from creditflow.wrappers.records.jsonl_values import ints
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FIELD", "EpisodeRecord"]
 

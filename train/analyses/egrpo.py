@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from creditflow.train.analyses.entities import Episode, episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
-from creditflow.wrappers.entity_reading import EntityReader
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.graphs.entity_reading import EntityReader
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["BINS", "NEEDS", "SCOPES", "SOURCE", "analyse", "bins", "draw", "sign_test"]
 

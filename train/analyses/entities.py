@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from creditflow.train.analyses.finding import NotDefined
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
-from creditflow.wrappers.stop_reasons import ANSWERED
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import ANSWERED
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["Episode", "episodes", "with_entities"]
 

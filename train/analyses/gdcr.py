@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from creditflow.train.analyses.entities import episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["NEEDS", "SOURCE", "analyse", "clustered_correlation", "draw", "read_group"]
 

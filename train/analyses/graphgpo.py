@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, percent
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["CLASSES", "NEEDS", "SOURCE", "analyse", "classes", "draw"]
 

@@ -19,9 +19,8 @@ from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.train.bench.metrics import rank_correlation
 from creditflow.train.bench.tables import text_table
 from creditflow.wrappers import credit
-from creditflow.wrappers.canonical import greedy_similarity
-from creditflow.wrappers.canonical_embedding import Embedder
-from creditflow.wrappers.canonical_merge import (
+from creditflow.wrappers.canonical.embedding import Embedder
+from creditflow.wrappers.canonical.merge import (
     TextSource,
     compared_keys,
     merged_group,
@@ -29,9 +28,10 @@ from creditflow.wrappers.canonical_merge import (
     similar_states,
     state_texts,
 )
+from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import GOAL
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import GOAL
 
 __all__ = [
     "MERGES",

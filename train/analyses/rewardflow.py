@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
 from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
-from creditflow.wrappers.stop_reasons import OPEN
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import OPEN
 
 __all__ = ["NEEDS", "SOURCE", "analyse", "draw", "expected_unique", "graph_row"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from creditflow.train.annotate.base import AnnotationError, Annotator, Notes
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["annotate"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["AnnotationError", "Annotator", "Notes", "Provenance", "boundaries"]
 

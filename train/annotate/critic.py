@@ -12,9 +12,9 @@ from creditflow.agents.pretrained import require_torch
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["CriticAnnotator", "make"]
 

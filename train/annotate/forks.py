@@ -18,7 +18,7 @@ from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.forks import fork_values
 from creditflow.train.identity import agent_identity
 from creditflow.train.replay import member_chance, whole
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["ForksAnnotator", "make"]
 

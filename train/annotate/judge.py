@@ -24,8 +24,8 @@ from creditflow.envs.reading.failures import loading
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.replay import whole
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["JudgeAnnotator", "make"]
 

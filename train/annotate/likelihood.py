@@ -19,8 +19,8 @@ from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, b
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.replay import whole
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["LikelihoodAnnotator", "make"]
 

@@ -18,9 +18,9 @@ from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.identity import require_same
 from creditflow.train.interrupted import partial_of, whole_lines
 from creditflow.train.progress import progress
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["annotate_log"]
 

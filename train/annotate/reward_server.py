@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http import BadRequestError, Batcher, application, json_answer, read_json
 from creditflow.train.annotate.base import AnnotationError
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records.trajectory import Turn
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -11,7 +11,7 @@ from creditflow.agents.pretrained import require_torch
 from creditflow.train.annotate.base import AnnotationError, Annotator, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["SuccessAnnotator", "make"]
 

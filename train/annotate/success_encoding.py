@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.success_names import by_origin
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig", "rewriter"]
 

@@ -20,8 +20,8 @@ from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.envs.text.entity_matching import normalised_phrase
 from creditflow.envs.wikisearch.grading.grade import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import ANSWERED
+from creditflow.wrappers.records.stop_reasons import ANSWERED
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
     "MARKS",

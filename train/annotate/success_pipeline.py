@@ -14,8 +14,8 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.annotate.success_labels import JudgeLabeller, Labeller, Labels, RuleLabeller
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Labelled", "judge_labeller", "label_log", "write_audit"]
 

@@ -19,8 +19,8 @@ from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, b
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.success_text import PLACEHOLDER, compact_text
 from creditflow.train.replay import whole
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["PicaServerAnnotator", "RemoteSuccessAnnotator", "make", "make_success", "marked_text"]
 

@@ -37,8 +37,8 @@ from creditflow.train.precision import autocast
 from creditflow.train.recomputation import recompute_activations
 from creditflow.train.run_folder import begin_folder, export_whole, kept_tokenizer
 from creditflow.train.scratch import build_model, build_tokenizer
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["Sample", "SuccessTrainer", "evaluate_success", "labelled_samples"]
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError, TrajectoryError
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
-from creditflow.wrappers.stop_reasons import OPEN, TRUNCATED
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
 
 __all__ = ["Audit", "Keys", "Sight", "audit"]
 

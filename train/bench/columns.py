@@ -27,7 +27,7 @@ from creditflow.train.bench.controls import (
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.grouptd import VARIANTS
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = [
     "FEEDS",

@@ -18,7 +18,7 @@ from creditflow.train.bench.exact import Exact, evaluate, natural_direction, pol
 from creditflow.train.bench.mdp import FiniteMDP
 from creditflow.train.bench.simulate import ArrayGroup
 from creditflow.wrappers.credit import Credit, CreditError
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["Column", "Judge", "Located", "flipped", "oracle_adv", "oracle_progress", "recorded_progress", "shuffled"]
 

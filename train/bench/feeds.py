@@ -28,9 +28,9 @@ from creditflow.train.bench.exact import evaluate
 from creditflow.train.bench.simulate import ArrayGroup
 from creditflow.wrappers.credit import Scheme
 from creditflow.wrappers.credit.tips import TIPS
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import FAILED, GOAL, TRUNCATED
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED
+from creditflow.wrappers.records.tokens import Tokens
 
 __all__ = ["HELD_OUT", "MEMORY", "Feed", "feed_log", "open_feed"]
 

@@ -19,7 +19,7 @@ from creditflow.agents.base import Agent, View
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.replay import replay
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["Forks", "fork_values", "reliability", "true_correlation"]
 

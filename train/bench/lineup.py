@@ -8,7 +8,7 @@ from typing import NamedTuple
 from creditflow.train.bench.columns import feedable, scheme_column
 from creditflow.train.bench.feeds import feed_log
 from creditflow.wrappers import credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["Lineup", "line_up"]
 

@@ -17,7 +17,7 @@ from creditflow.train.bench.exact import success
 from creditflow.train.bench.policies import softmax
 from creditflow.train.bench.steps import step_sizes
 from creditflow.wrappers.credit import Credit
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = [
     "BiasVariance",

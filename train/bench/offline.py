@@ -29,7 +29,7 @@ from creditflow.train.bench.metrics import (
 from creditflow.train.bench.policies import softmax
 from creditflow.train.bench.simulate import simulate
 from creditflow.wrappers.credit import Credit, CreditError
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["KLS", "Measured", "Measures", "measure"]
 

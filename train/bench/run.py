@@ -37,8 +37,8 @@ from creditflow.train.identity import require_same_folder, versions, write_run_f
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["RESULTS_VERSION", "read_results", "run_bench", "write_results"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from creditflow.train.bench.columns import played_column
 from creditflow.train.bench.controls import Column
 from creditflow.train.bench.feeds import feed_log
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["log_statistics", "score_cost", "sight"]
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.wrappers.group_arrays import GroupArrays, StateIndex
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
+from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["ArrayGroup", "simulate"]
 

@@ -26,8 +26,8 @@ from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.finding import Finding, NotDefined, plain
 from creditflow.train.commands.outputs import Output, add_input, add_output
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["ANALYSES", "add_arguments", "run"]
 

@@ -22,7 +22,7 @@ from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
 from creditflow.train.commands.options import add_env_arguments, env_arguments, parse_settings, positive
 from creditflow.train.commands.outputs import Output, add_input, add_output
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 

@@ -23,8 +23,8 @@ from creditflow.train.commands.options import parse_rewards, parse_settings
 from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import rewarded
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 

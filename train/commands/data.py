@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _import_search_r1(args: argparse.Namespace) -> int:
     from creditflow.train.adapters.search_r1 import read_search_r1
-    from creditflow.wrappers.jsonl import write_jsonl
+    from creditflow.wrappers.records.jsonl import write_jsonl
 
     report = read_search_r1(args.path)
     write_jsonl(args.out, report.groups)
@@ -145,7 +145,7 @@ def _audit_file(labels: Path) -> Path:
 def _label(args: argparse.Namespace) -> int:
     from creditflow.train.annotate.success_labels import write_labels
     from creditflow.train.annotate.success_pipeline import judge_labeller, label_log, write_audit
-    from creditflow.wrappers.jsonl import read_groups
+    from creditflow.wrappers.records.jsonl import read_groups
 
     labeller = judge_labeller(args.judge, args.cache) if args.judge else None
     groups = read_groups(args.log)

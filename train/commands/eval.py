@@ -24,8 +24,8 @@ from creditflow.envs.registration import env_id
 from creditflow.train.commands.options import parse_rewards, positive
 from creditflow.train.commands.outputs import add_output
 from creditflow.train.identity import Identity, agent_identity, contents, identity_text, marked, versions
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 if TYPE_CHECKING:
     from creditflow.train.settings import EnvConfig

@@ -45,8 +45,8 @@ from creditflow.train.workers.play import Player, RolloutSpec, read_group, write
 from creditflow.train.workers.pool import Executor, run_units
 from creditflow.train.workers.processes import ProcessExecutor
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import write_jsonl
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["add_arguments", "identity_of", "run"]
 

@@ -17,7 +17,7 @@ from creditflow.train.commands.outputs import add_input, add_output
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 

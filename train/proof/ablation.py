@@ -26,7 +26,7 @@ from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["ARMS", "Arm", "run_arm"]
 

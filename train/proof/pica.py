@@ -39,9 +39,9 @@ from creditflow.train.config import apply_overrides, load_mapping, read_dataclas
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import write_jsonl
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Sizes", "main", "prove"]
 

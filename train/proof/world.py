@@ -17,7 +17,7 @@ from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.commands.options import bare_env
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["SPLITS", "Split", "WorldSize", "env_options", "questions", "rollouts"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from creditflow.train.viewer.layout import layered_layout
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import KIND_NAMES, StateGraph
+from creditflow.wrappers.graphs.state_graph import KIND_NAMES, StateGraph
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["view_data"]
 

@@ -18,9 +18,9 @@ from creditflow.train.identity import marked
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.groups import Group
 from creditflow.wrappers.invalid_actions import Policy
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
 __all__ = ["Player", "RolloutSpec", "read_group", "write_task"]
 

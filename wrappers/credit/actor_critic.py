@@ -18,9 +18,9 @@ from creditflow.wrappers.credit.annotations import end_values, token_values, tur
 from creditflow.wrappers.credit.base import Credit, Scheme, ValueTargets, require_range
 from creditflow.wrappers.credit.gae import gae_ragged, moments
 from creditflow.wrappers.credit.outcome import invalid_turns
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import TRUNCATED
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import TRUNCATED
+from creditflow.wrappers.records.tokens import Tokens
 
 __all__ = ["MTPPO", "PPOGAE", "ActorCritic", "Estimate"]
 

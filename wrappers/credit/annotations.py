@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.base import CreditError
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import TRUNCATED
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["WRITERS", "end_values", "token_values", "turn_values"]
 

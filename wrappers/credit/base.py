@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["share_prefixes"]
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import CreditflowError, unknown_name
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.random_group import random_fork, random_group
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit"]
 

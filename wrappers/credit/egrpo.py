@@ -10,10 +10,10 @@ import numpy as np
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
-from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
-from creditflow.wrappers.stop_reasons import StopReason
+from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["EGRPO"]
 

@@ -15,9 +15,9 @@ from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalise import Spread
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityReader, Observations, Thoughts
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_reading import EntityReader, Observations, Thoughts
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["EntityScheme"]
 

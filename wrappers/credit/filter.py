@@ -9,7 +9,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.outcome import outcome_scores
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["filter_groups"]
 

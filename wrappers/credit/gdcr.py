@@ -14,9 +14,9 @@ from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entity import EntityScheme
 from creditflow.wrappers.credit.normalise import Spread, normalise
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.entity_reading import EntityProgress, EntityReader
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["GDCR", "Found", "Tally"]
 

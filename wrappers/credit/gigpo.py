@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["GiGPO", "discounted_returns"]
 

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical import greedy_similarity
+from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
-from creditflow.wrappers.stop_reasons import TRUNCATED
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["GraphGPO"]
 

@@ -21,9 +21,9 @@ from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.mean_backup import Backup, horizon_values, stationary_values
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import shortest_distances
-from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
+from creditflow.wrappers.graphs.state_graph import shortest_distances
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["VARIANTS", "GroupTD"]
 

@@ -13,7 +13,7 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, Scheme, require_range
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.outcome import outcome_scores
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["IGPO"]
 

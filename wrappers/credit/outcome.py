@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import unknown_name
 from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, Spread, normalise
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import ANSWERED
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import ANSWERED
 
 __all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "outcome_scores"]
 

@@ -12,7 +12,7 @@ from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
 from creditflow.wrappers.credit.gae import gae_ragged
 from creditflow.wrappers.credit.outcome import answered, outcome_scores
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["PiCA"]
 

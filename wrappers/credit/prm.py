@@ -12,7 +12,7 @@ from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["PRM"]
 

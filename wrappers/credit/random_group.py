@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.stop_reasons import StopReason
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["random_fork", "random_group"]
 

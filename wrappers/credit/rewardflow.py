@@ -15,8 +15,8 @@ from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.rewardflow_release import released_rewards
 from creditflow.wrappers.credit.states import StateScheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["RewardFlow"]
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.group_arrays import StateIndex
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.records.arrays import StateIndex
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["released_rewards"]
 

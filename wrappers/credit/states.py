@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical_embedding import HashingEmbedder
-from creditflow.wrappers.canonical_merge import merged_states, similar_states
+from creditflow.wrappers.canonical.embedding import HashingEmbedder
+from creditflow.wrappers.canonical.merge import merged_states, similar_states
 from creditflow.wrappers.credit.base import require_range
 from creditflow.wrappers.credit.outcome import OutcomeScheme
-from creditflow.wrappers.group_arrays import StateIndex
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.arrays import StateIndex
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["StateScheme"]
 

@@ -26,9 +26,9 @@ from creditflow.wrappers.credit.information_gain import (
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Turn
-from creditflow.wrappers.task_documents import search_payload_problem
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.task_documents import search_payload_problem
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["StepSearch"]
 

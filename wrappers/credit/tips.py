@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.actor_critic import CRITIC, MTPPO
 from creditflow.wrappers.credit.annotations import turn_values
 from creditflow.wrappers.credit.base import require_range
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import TRUNCATED
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["TIPS"]
 

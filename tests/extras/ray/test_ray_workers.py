@@ -23,7 +23,7 @@ from creditflow.train.workers import ray_cluster
 from creditflow.train.workers.play import Player, RolloutSpec, write_task
 from creditflow.train.workers.pool import WorkerError, run_units
 from creditflow.train.workers.ray_cluster import RayExecutor
-from creditflow.wrappers.jsonl import read_jsonl
+from creditflow.wrappers.records.jsonl import read_jsonl
 
 pytestmark = [
     pytest.mark.ray,

@@ -14,8 +14,8 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
 from creditflow.train.samples import make_rows, token_weights
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 pytestmark = pytest.mark.trl
 

@@ -19,7 +19,7 @@ import creditflow
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.trl
 SIZE = 4

@@ -17,8 +17,8 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
 from creditflow.train.samples import make_rows, token_weights
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 pytestmark = pytest.mark.verl
 

@@ -215,7 +215,7 @@ def test_a_row_without_task_says_how_to_write_one(config_of: Callable[..., Any],
 
 
 def test_a_record_survives_verls_text_column_and_nothing_else_passes_for_one() -> None:
-    from creditflow.wrappers.records import Trajectory, Turn
+    from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
     played = Trajectory("t", "g", "task", (Turn("a", "x", "b"),), False, 0.0, "failed", "b")
     record = EpisodeRecord(played, np.array([0, 4], np.int32), {"question": "q"})

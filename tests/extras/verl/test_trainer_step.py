@@ -16,7 +16,7 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
 from creditflow.train.samples import spread
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.verl
 SIZE = 4

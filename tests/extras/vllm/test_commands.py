@@ -89,7 +89,7 @@ def test_a_run_goes_on_from_its_checkpoint(run: Path) -> None:
 def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: Path, tmp_path: Path) -> None:
     from vllm_evidence import ENV, serving
 
-    from creditflow.wrappers.jsonl import read_jsonl
+    from creditflow.wrappers.records.jsonl import read_jsonl
 
     model, logs = run / "model", {}
     with serving(model) as url:

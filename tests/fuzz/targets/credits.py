@@ -11,8 +11,8 @@ import numpy as np
 
 from creditflow.train.adapters.verl_agent_rows import StepRows
 from creditflow.wrappers import credit
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.jsonl import read_groups
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
 from creditflow.wrappers.trajectory import Trajectory, Turn
 from fuzz.mutate_bytes import below, pick
 from fuzz.mutate_data import freeze, mutate_lines, mutate_recipe, thaw

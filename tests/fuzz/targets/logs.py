@@ -15,7 +15,7 @@ from creditflow.envs.errors import CreditflowError
 from creditflow.envs.tasks import PanelRow, load_panel, parse_panel, write_panel
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import Context, make_annotator
-from creditflow.wrappers.jsonl import read_groups, read_jsonl, write_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, read_jsonl, write_jsonl
 from fuzz.mutate_bytes import below, mutate_bytes
 from fuzz.mutate_data import mutate_json, mutate_lines
 from fuzz.samples import bomb, env_of, groups, log_text

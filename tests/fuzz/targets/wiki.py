@@ -12,7 +12,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.transcript import read_passages as passages_of
 from creditflow.envs.wikisearch.transcript import read_transcript
 from creditflow.train.adapters.search_r1 import read_search_r1
-from creditflow.wrappers.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
 from fuzz.samples import bomb

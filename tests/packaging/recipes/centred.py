@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.outcome import OutcomeScheme
-from creditflow.wrappers.groups import Group
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["Centred"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.wrappers.records import Trajectory, Turn
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["EpisodeIndex", "episode_index", "prefix"]
 

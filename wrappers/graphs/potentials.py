@@ -21,8 +21,8 @@ from creditflow.wrappers.credit.graphgpo import GraphGPO
 from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.rewardflow import RewardFlow
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.state_graph import StateGraph
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
 
 __all__ = ["POTENTIALS", "PotentialStore", "Potentials"]
 

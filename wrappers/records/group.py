@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError, unknown_name
-from creditflow.wrappers.branches import EpisodeIndex, episode_index, prefix
-from creditflow.wrappers.group_arrays import GroupArrays, StateIndex, frozen, number_keys
-from creditflow.wrappers.records import Trajectory, Turn, exact_sum, is_number
+from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys
+from creditflow.wrappers.records.branches import EpisodeIndex, episode_index, prefix
+from creditflow.wrappers.records.trajectory import Trajectory, Turn, exact_sum, is_number
 
 __all__ = ["Group", "bucket_trajectories", "group_trajectories"]
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError, unknown_name
-from creditflow.wrappers.canonical_clusters import Clusters, leader_clusters
-from creditflow.wrappers.canonical_embedding import Embedder
-from creditflow.wrappers.group_arrays import StateIndex
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import TRUNCATED
+from creditflow.wrappers.canonical.clusters import Clusters, leader_clusters
+from creditflow.wrappers.canonical.embedding import Embedder
+from creditflow.wrappers.records.arrays import StateIndex
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = [
     "TextSource",

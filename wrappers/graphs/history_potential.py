@@ -12,7 +12,7 @@ from typing import Any, Final
 from creditflow.envs.errors import DataError, EpisodeError, unknown_name
 from creditflow.wrappers.credit.gdcr import GDCR, Tally
 from creditflow.wrappers.credit.registry import make
-from creditflow.wrappers.entity_reading import EntityReader, thought_text
+from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
 from creditflow.wrappers.recorder import whole_thought
 
 __all__ = ["HISTORY", "HistoryPotential"]

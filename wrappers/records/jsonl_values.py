@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.wrappers.records import NO_PROVENANCE, NO_VALUES
+from creditflow.wrappers.records.trajectory import NO_PROVENANCE, NO_VALUES
 
 __all__ = [
     "bits",

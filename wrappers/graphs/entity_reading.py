@@ -14,8 +14,8 @@ from typing import Final, Literal
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.dialects import quoted_query
 from creditflow.envs.wikisearch.neutral import neutral, one_line
-from creditflow.wrappers.entity_graph import EntityGraph
-from creditflow.wrappers.records import Turn
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "without_echo"]
 

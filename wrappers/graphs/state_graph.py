@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name
-from creditflow.wrappers.groups import Group
-from creditflow.wrappers.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["KIND_NAMES", "Edges", "GraphStatistics", "StateGraph", "shortest_distances"]
 

@@ -16,11 +16,11 @@ from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import numbered_lines
-from creditflow.wrappers.groups import Group, bucket_trajectories, group_trajectories
-from creditflow.wrappers.jsonl_lines import FORMAT_VERSION, LONG_TEXTS, decode_line, encode_line
-from creditflow.wrappers.jsonl_source import open_text
-from creditflow.wrappers.payloads import Payloads
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.group import Group, bucket_trajectories, group_trajectories
+from creditflow.wrappers.records.jsonl_lines import FORMAT_VERSION, LONG_TEXTS, decode_line, encode_line
+from creditflow.wrappers.records.jsonl_source import open_text
+from creditflow.wrappers.records.payloads import Payloads
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FORMAT_VERSION", "read_groups", "read_jsonl", "write_jsonl"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical_embedding import DenseVectors, SparseVectors
+from creditflow.wrappers.canonical.embedding import DenseVectors, SparseVectors
 
 __all__ = ["Clusters", "leader_clusters"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.wrappers.records import Trajectory
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Payloads"]
 

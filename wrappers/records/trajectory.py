@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.wrappers.stop_reasons import STOP_REASONS, StopReason
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records.stop_reasons import STOP_REASONS, StopReason
+from creditflow.wrappers.records.tokens import Tokens
 
 __all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "exact_sum", "is_number"]
 

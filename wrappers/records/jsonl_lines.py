@@ -17,9 +17,9 @@ from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.envs.reading.limits import MAX_LINE, Limits
 from creditflow.envs.reading.plain_data import check_plain
-from creditflow.wrappers import jsonl_values as checked
-from creditflow.wrappers.records import Trajectory, Turn
-from creditflow.wrappers.tokens import Tokens
+from creditflow.wrappers.records import jsonl_values as checked
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["FORMAT_VERSION", "LONG_TEXTS", "decode_line", "encode_line"]
 

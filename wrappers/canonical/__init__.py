@@ -1,0 +1,1 @@
+"""When two states count as one: similarity, embeddings, clusters, merging."""

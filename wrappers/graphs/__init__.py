@@ -1,0 +1,1 @@
+"""Graphs of recorded episodes: states, entities, and the potentials learned on them."""

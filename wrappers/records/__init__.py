@@ -1,0 +1,1 @@
+"""Episodes as records: turns, trajectories, groups, their arrays and their log format."""
