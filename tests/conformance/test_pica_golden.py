@@ -17,7 +17,7 @@ from creditflow import credit
 from creditflow.envs.wikisearch.grading.formats import Transcript, final_answer
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward
 from creditflow.train.annotate.success_text import compact_text, insert_placeholder, released_query, search_ends
-from creditflow.wrappers.credit.gae import gae
+from creditflow.wrappers.credit.annotations.gae import gae
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 FAMILY = "conformance/search_credit/*.json"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import CreditError, gae, whiten
-from creditflow.wrappers.credit.gae import gae_ragged
+from creditflow.wrappers.credit.annotations.gae import gae_ragged
 
 numbers = st.lists(st.floats(-10, 10), min_size=1, max_size=8)
 unit = st.floats(0, 1)

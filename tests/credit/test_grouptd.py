@@ -12,8 +12,8 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.credit.check import check_credit
-from creditflow.wrappers.credit.grouptd import VARIANTS, GroupTD
 from creditflow.wrappers.credit.random_group import random_group
+from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 SETTINGS = [{}, {"kappa": 0.0}, {"prior": "none"}, {"prior": "share"}, {"form": "stationary"}, {"leave_one_out": True}]

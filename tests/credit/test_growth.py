@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from creditflow import credit
-from creditflow.wrappers.credit import information_gain
-from creditflow.wrappers.credit.gae import gae_ragged
-from creditflow.wrappers.credit.information_gain import redundancies
+from creditflow.wrappers.credit.annotations.gae import gae_ragged
+from creditflow.wrappers.credit.entities import information_gain
+from creditflow.wrappers.credit.entities.information_gain import redundancies
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn

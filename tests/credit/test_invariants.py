@@ -14,7 +14,7 @@ from strategies import DENSE, PRICES, SPARSE, UNIT, WILD, groups, permuted, rena
 from creditflow import credit
 from creditflow.envs.errors import CreditflowError, TrajectoryError
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.credit.rewardflow_release import _propagated
+from creditflow.wrappers.credit.states.rewardflow_release import _propagated
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.trajectory import FAILED, GOAL, Group, Trajectory, Turn
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.wrappers.credit.grouptd import VARIANTS, GroupTD
-from creditflow.wrappers.credit.mean_backup import Backup, horizon_values, stationary_values
+from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
+from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values, stationary_values
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 

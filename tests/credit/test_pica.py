@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.wrappers.credit import CreditError
-from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.annotations.values import turn_values
 
 PLAIN = {"penalty": 0.0}
 

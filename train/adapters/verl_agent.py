@@ -29,14 +29,14 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key, numbers
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.gigpo import GiGPO
-from creditflow.wrappers.credit.graphgpo import GraphGPO
-from creditflow.wrappers.credit.grpo import GRPO
 from creditflow.wrappers.credit.normalise import normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme
-from creditflow.wrappers.credit.rewardflow import RewardFlow
-from creditflow.wrappers.credit.rloo import RLOO
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.outcomes.grpo import GRPO
+from creditflow.wrappers.credit.outcomes.rloo import RLOO
+from creditflow.wrappers.credit.states.gigpo import GiGPO
+from creditflow.wrappers.credit.states.graphgpo import GraphGPO
+from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
 __all__ = ["advantages_of", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
 

@@ -18,7 +18,7 @@ from creditflow.train.adapters.verl_record import EpisodeRecord
 from creditflow.train.adapters.verl_support import VERL, credit_settings
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.outcome import OutcomeScheme
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 VERL.require()

@@ -29,7 +29,7 @@ from creditflow.wrappers.canonical.merge import (
     state_texts,
 )
 from creditflow.wrappers.canonical.similarity import greedy_similarity
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import GOAL
 

@@ -25,8 +25,8 @@ from creditflow.train.bench.controls import (
     shuffled,
 )
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.grouptd import VARIANTS
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.records.group import Group
 
 __all__ = [

@@ -27,7 +27,7 @@ from creditflow.train.bench.controls import Judge
 from creditflow.train.bench.exact import evaluate
 from creditflow.train.bench.simulate import ArrayGroup
 from creditflow.wrappers.credit import Scheme
-from creditflow.wrappers.credit.tips import TIPS
+from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED
 from creditflow.wrappers.records.tokens import Tokens

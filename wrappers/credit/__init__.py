@@ -11,27 +11,27 @@ Traceback (most recent call last):
 creditflow.envs.errors.ConfigError: unknown parameter of graphgpo 'distance'; did you mean 'distance_discount'? ...
 """
 
-from creditflow.wrappers.credit.actor_critic import MTPPO, PPOGAE
+from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, PPOGAE
+from creditflow.wrappers.credit.annotations.gae import gae, whiten
+from creditflow.wrappers.credit.annotations.igpo import IGPO
+from creditflow.wrappers.credit.annotations.pica import PiCA
+from creditflow.wrappers.credit.annotations.prm import PRM
+from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.check import CheckReport, check_credit
-from creditflow.wrappers.credit.egrpo import EGRPO
+from creditflow.wrappers.credit.entities.egrpo import EGRPO
+from creditflow.wrappers.credit.entities.gdcr import GDCR
+from creditflow.wrappers.credit.entities.sapo import SAPO
+from creditflow.wrappers.credit.entities.stepsearch import StepSearch
 from creditflow.wrappers.credit.filter import filter_groups
-from creditflow.wrappers.credit.gae import gae, whiten
-from creditflow.wrappers.credit.gdcr import GDCR
-from creditflow.wrappers.credit.gigpo import GiGPO
-from creditflow.wrappers.credit.graphgpo import GraphGPO
-from creditflow.wrappers.credit.grouptd import GroupTD
-from creditflow.wrappers.credit.grpo import GRPO
-from creditflow.wrappers.credit.igpo import IGPO
 from creditflow.wrappers.credit.normalise import normalise
-from creditflow.wrappers.credit.pica import PiCA
-from creditflow.wrappers.credit.prm import PRM
+from creditflow.wrappers.credit.outcomes.grpo import GRPO
+from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.registry import explain, make, names, register
-from creditflow.wrappers.credit.rewardflow import RewardFlow
-from creditflow.wrappers.credit.rloo import RLOO
-from creditflow.wrappers.credit.sapo import SAPO
-from creditflow.wrappers.credit.stepsearch import StepSearch
-from creditflow.wrappers.credit.tips import TIPS
+from creditflow.wrappers.credit.states.gigpo import GiGPO
+from creditflow.wrappers.credit.states.graphgpo import GraphGPO
+from creditflow.wrappers.credit.states.grouptd import GroupTD
+from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
 __all__ = [
     "EGRPO",

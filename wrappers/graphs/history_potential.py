@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError, EpisodeError, unknown_name
-from creditflow.wrappers.credit.gdcr import GDCR, Tally
+from creditflow.wrappers.credit.entities.gdcr import GDCR, Tally
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
 from creditflow.wrappers.recorder import whole_thought

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, unknown_name
-from creditflow.wrappers.credit.graphgpo import GraphGPO
-from creditflow.wrappers.credit.grouptd import GroupTD
 from creditflow.wrappers.credit.registry import make
-from creditflow.wrappers.credit.rewardflow import RewardFlow
+from creditflow.wrappers.credit.states.graphgpo import GraphGPO
+from creditflow.wrappers.credit.states.grouptd import GroupTD
+from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 

@@ -13,8 +13,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
-from creditflow.wrappers.credit.rewardflow_release import released_rewards
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.rewardflow_release import released_rewards
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 

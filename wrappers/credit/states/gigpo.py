@@ -13,7 +13,7 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["GiGPO", "discounted_returns"]

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.annotations import end_values, token_values, turn_values
+from creditflow.wrappers.credit.annotations.gae import gae_ragged, moments
+from creditflow.wrappers.credit.annotations.values import end_values, token_values, turn_values
 from creditflow.wrappers.credit.base import Credit, Scheme, ValueTargets, require_range
-from creditflow.wrappers.credit.gae import gae_ragged, moments
 from creditflow.wrappers.credit.outcome import invalid_turns
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import TRUNCATED

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.actor_critic import CRITIC, MTPPO
-from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.annotations.actor_critic import CRITIC, MTPPO
+from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import require_range
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import TRUNCATED

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import OutcomeScheme

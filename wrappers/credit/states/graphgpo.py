@@ -13,7 +13,7 @@ from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalise import Scale, normalise
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import TRUNCATED

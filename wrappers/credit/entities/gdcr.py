@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.entity import EntityScheme
+from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.normalise import Spread, normalise
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, Scheme, require_range
 from creditflow.wrappers.credit.normalise import normalise

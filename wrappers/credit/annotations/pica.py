@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.annotations import turn_values
+from creditflow.wrappers.credit.annotations.gae import gae_ragged
+from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
-from creditflow.wrappers.credit.gae import gae_ragged
 from creditflow.wrappers.credit.outcome import answered, outcome_scores
 from creditflow.wrappers.records.group import Group
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.gdcr import GDCR
+from creditflow.wrappers.credit.entities.gdcr import GDCR
 
 __all__ = ["SAPO"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import shown
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
-from creditflow.wrappers.credit.information_gain import (
+from creditflow.wrappers.credit.entities.information_gain import (
     GoldenPassages,
     information_gains,
     redundancies,

@@ -9,7 +9,7 @@ import numpy as np
 
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.entity import EntityScheme
+from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason

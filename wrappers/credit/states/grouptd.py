@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError
-from creditflow.wrappers.credit.mean_backup import Backup, horizon_values, stationary_values
 from creditflow.wrappers.credit.outcome import outcome_scores
-from creditflow.wrappers.credit.states import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values, stationary_values
 from creditflow.wrappers.graphs.state_graph import shortest_distances
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED

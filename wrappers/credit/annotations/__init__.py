@@ -1,0 +1,1 @@
+"""Schemes that read numbers which annotators wrote: values, likelihoods, judges' marks."""

@@ -1,0 +1,1 @@
+"""Schemes that read which entities and passages a search found."""

@@ -1,0 +1,1 @@
+"""Schemes that read outcomes alone."""

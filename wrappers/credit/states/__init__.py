@@ -1,0 +1,1 @@
+"""Schemes that compare turns at equal states or read the state graph."""
