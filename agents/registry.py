@@ -7,10 +7,10 @@ from functools import partial
 from importlib import import_module
 
 from creditflow.agents.base import Agent
-from creditflow.agents.language_model import LanguageModelAgent
-from creditflow.agents.react import ReactAgent, ReflexionAgent
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
+from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
-from creditflow.agents.search_baselines import SearchBaseline
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError, unknown_name
 
@@ -18,9 +18,9 @@ __all__ = ["AGENTS", "PROMPTED", "check_agent", "make_agent"]
 
 # language models: what opens the argument behind the name; imported only then
 MODELS: dict[str, tuple[str, str]] = {
-    "hf": ("creditflow.agents.pretrained", "make_hf_agent"),
-    "vllm": ("creditflow.agents.vllm_agent", "make_vllm_agent"),
-    "openai": ("creditflow.agents.openai_agent", "make_openai_agent"),
+    "hf": ("creditflow.agents.language_model.pretrained", "make_hf_agent"),
+    "vllm": ("creditflow.agents.language_model.vllm_agent", "make_vllm_agent"),
+    "openai": ("creditflow.agents.language_model.openai_agent", "make_openai_agent"),
 }
 
 
@@ -62,7 +62,9 @@ def check_agent(spec: str) -> None:
             raise ConfigError(f"agent {name!r} prompts a language model: write {name}:hf:PATH")
         check_agent(argument)
     elif name == "openai":
-        import_module("creditflow.agents.openai_agent").parse_served(argument)  # before a key in it is written anywhere
+        import_module("creditflow.agents.language_model.openai_agent").parse_served(
+            argument
+        )  # before a key in it is written anywhere
 
 
 def make_agent(spec: str, *, device: str = "auto") -> Agent:

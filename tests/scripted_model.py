@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.language_model import Conversations, LanguageModelAgent
-from creditflow.agents.parsing import make_dialect
+from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
+from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
 
 END = 0

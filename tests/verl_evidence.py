@@ -37,7 +37,7 @@ from creditflow.agents import NoisyExpert
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.base import Decision, View
-from creditflow.agents.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.adapters.verl_data import rows_of

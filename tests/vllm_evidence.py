@@ -46,8 +46,8 @@ def engine_part() -> dict[str, Any]:
 
     from creditflow.agents.backends.base import Job, Sampling
     from creditflow.agents.backends.transformers_backend import TransformersBackend
-    from creditflow.agents.backends.vllm_config import VllmConfig
-    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+    from creditflow.agents.backends.vllm.config import VllmConfig
+    from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
     from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 
     torch.set_num_threads(1)
@@ -123,9 +123,9 @@ def _speeds(backends: dict[str, Any], jobs: list[Any], sampling: Any) -> dict[st
 
 def _wrong(model: Any, backend: Any) -> dict[str, float]:
     """The probe's difference after pushes that are made to fail; above the tolerance each would have ended the run."""
-    from creditflow.agents.backends import vllm_worker
     from creditflow.agents.backends.base import WeightPushError
-    from creditflow.agents.backends.vllm_trained import tensors_in
+    from creditflow.agents.backends.vllm import worker as vllm_worker
+    from creditflow.agents.backends.vllm.trained import tensors_in
 
     def differs(place: Any, name: str, instead: Callable[..., Any]) -> float:
         whole = getattr(place, name)

@@ -11,9 +11,9 @@ import torch
 import creditflow
 from creditflow.agents.backends.base import Sampling, TrainedBackend
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model import LanguageModelAgent
-from creditflow.agents.parsing import make_dialect
-from creditflow.agents.pretrained import open_pretrained
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
@@ -162,7 +162,7 @@ def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
     """
     rollout, generation = settings.rollout, settings.generation
     if generation.backend == "vllm":
-        from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+        from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
         name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
         return VllmTrainedBackend(model, dtype=name, config=generation.vllm, seed=settings.seed)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.agents.base import Agent, Decision, Forking, TurnTokens, View
-from creditflow.agents.tokens import join_tokens
+from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.branching import BranchConfig, rise

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent
-from creditflow.agents.react import ReflexionAgent
+from creditflow.agents.language_model.react import ReflexionAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward

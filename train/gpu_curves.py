@@ -170,7 +170,7 @@ def _writers(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
 
 def _untrained_success(policy: Path, path: Path) -> Path:
     """A success model that begins as the warm-up's network and has learned nothing: it says 1/2 of every state."""
-    from creditflow.agents.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
     from creditflow.train.annotate.success_encoding import Encoder, TextConfig
     from creditflow.train.annotate.success_model import SuccessModel, save_success
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from creditflow.agents.pretrained import open_tokenizer
+from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.train.checkpoint import (

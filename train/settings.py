@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.pretrained import Speech
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.language_model.pretrained import Speech
 from creditflow.envs.errors import ConfigError
 from creditflow.train.branching import BranchConfig
 from creditflow.train.config import apply_overrides, load_mapping, read_dataclass

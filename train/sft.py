@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.parsing import make_dialect
-from creditflow.agents.teacher import TeacherAgent
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.teacher import TeacherAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.assemble import group_maker

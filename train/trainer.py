@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.pretrained import AGENT_FILE, generation_ends
-from creditflow.agents.saved import write_agent_file
+from creditflow.agents.language_model.pretrained import AGENT_FILE, generation_ends
+from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.assemble import (

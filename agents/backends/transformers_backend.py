@@ -22,7 +22,7 @@ import torch
 from transformers import DynamicCache, StaticCache
 
 from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.backends.draw import draw, entropy_of
+from creditflow.agents.backends.token_sampling import draw, entropy_of
 from creditflow.envs.errors import ConfigError
 
 __all__ = ["TransformersBackend"]

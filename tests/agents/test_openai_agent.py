@@ -7,7 +7,7 @@ import traceback
 import pytest
 from openai_server import MODEL, openai_server
 
-from creditflow.agents.openai_agent import KEY_VARIABLE, parse_served
+from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, parse_served
 from creditflow.agents.registry import check_agent, make_agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http.client import JsonClient

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.agents.parsing import Bare, React, Tagged, make_dialect
+from creditflow.agents.language_model.parsing import Bare, React, Tagged, make_dialect
 from creditflow.envs.errors import ConfigError
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scripted_model import ScriptedBackend, scripted_model
 
-from creditflow.agents.language_model import LanguageModelAgent
-from creditflow.agents.react import ReactAgent, ReflexionAgent
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
+from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.registry import check_agent, make_agent
-from creditflow.agents.search_baselines import SearchBaseline
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout import play_group

@@ -102,7 +102,7 @@ def planted(url: str, folder: Path, kind: str) -> None:
     key = ApiKey.from_environment(VARIABLE)
     client = JsonClient([url], tries=2, backoff=0.0, timeout=10.0, key=key)
     if kind == "agent":
-        from creditflow.agents.openai_agent import _served
+        from creditflow.agents.language_model.openai_agent import _served
 
         _served(client, url, "toy")
     elif kind == "backend":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creditflow.agents.backends.vllm_release import FIRST, LAST
+from creditflow.agents.backends.vllm.release import FIRST, LAST
 
 EVIDENCE = json.loads((Path(__file__).parents[1] / "evidence" / "vllm.json").read_text(encoding="utf-8"))
 EXACT = 1e-4  # of a log-probability, float32

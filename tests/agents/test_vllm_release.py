@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from creditflow.agents import make_agent
-from creditflow.agents.backends import vllm_release as module
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_release import FIRST, LAST, Release, vllm_release
+from creditflow.agents.backends.vllm import release as module
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.release import FIRST, LAST, Release, vllm_release
 from creditflow.envs.errors import ConfigError, MissingExtraError
 
 
@@ -76,7 +76,7 @@ def test_no_vllm_is_a_missing_extra(installed):
 
 
 def test_the_agent_says_the_same_before_it_opens_anything(installed, monkeypatch):
-    from creditflow.agents import vllm_agent
+    from creditflow.agents.language_model import vllm_agent
 
     monkeypatch.setattr(vllm_agent, "require_torch", lambda: None)
     with pytest.raises(MissingExtraError, match=r"creditflow\[vllm\]"):

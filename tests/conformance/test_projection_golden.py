@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from shared_data import shared_files
 
-from creditflow.agents.parsing import make_dialect, verl_agent_projection
+from creditflow.agents.language_model.parsing import make_dialect, verl_agent_projection
 
 CASES: list[dict[str, Any]] = [
     case

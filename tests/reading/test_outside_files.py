@@ -17,9 +17,9 @@ import pytest
 from hostile_files import refusals, worse_sealed
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.model_folder import folder_ends
-from creditflow.agents.pretrained import Speech
-from creditflow.agents.saved import read_agent_file, write_agent_file
+from creditflow.agents.language_model.model_folder import folder_ends
+from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
 from creditflow.envs.alfworld.game_files.content import game_task

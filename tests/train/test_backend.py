@@ -11,9 +11,9 @@ import torch
 from transformers import StaticCache
 
 from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.backends.draw import draw
+from creditflow.agents.backends.token_sampling import draw
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.pretrained import Speech
+from creditflow.agents.language_model.pretrained import Speech
 from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout import play_group
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer

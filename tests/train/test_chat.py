@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from creditflow.agents.chat import PlainChat, TemplateChat, make_chat
+from creditflow.agents.language_model.chat import PlainChat, TemplateChat, make_chat
 from creditflow.envs.errors import ConfigError
 
 CHATML = (

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hostile_files import refusals, worse_file
 
-from creditflow.agents.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.train.checkpoint import latest_checkpoint, load_checkpoint
 from creditflow.train.config import apply_overrides, load_mapping

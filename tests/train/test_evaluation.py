@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scripted_model import scripted_model
 
-from creditflow.agents.react import ReflexionAgent
+from creditflow.agents.language_model.react import ReflexionAgent
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv

@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from creditflow.agents.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
+from creditflow.agents.language_model.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, read_groups, write_jsonl

@@ -296,7 +296,7 @@ def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make
 
 
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
-    from creditflow.agents.pretrained import make_hf_agent
+    from creditflow.agents.language_model.pretrained import make_hf_agent
     from creditflow.train.assemble import group_maker
     from creditflow.train.engine import Arena
 

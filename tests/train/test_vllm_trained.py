@@ -17,8 +17,8 @@ import torch
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
 from creditflow.agents.backends.engine import Probed, Request
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_trained import VllmTrainedBackend, probe_differences, tensors_in
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, probe_differences, tensors_in
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.train import assemble
 from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
@@ -214,7 +214,7 @@ def test_sleeping_and_waking_stand_around_the_push_in_their_order(model: Any) ->
 
 
 def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from creditflow.agents.backends import vllm_trained
+    from creditflow.agents.backends.vllm import trained as vllm_trained
 
     folders: list[str] = []
     whole = vllm_trained._write_weights
@@ -236,7 +236,7 @@ def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pyt
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> list[StandIn]:
     """Training runs with ``generation.backend: vllm`` get the stand-in."""
-    from creditflow.agents.backends import vllm_trained
+    from creditflow.agents.backends.vllm import trained as vllm_trained
 
     made: list[StandIn] = []
 
@@ -294,7 +294,7 @@ def test_a_run_without_vllm_installed_is_told_so_and_writes_nothing(
     settings_of: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from creditflow.agents.backends import vllm_release
+    from creditflow.agents.backends.vllm import release as vllm_release
     from creditflow.train.dry_run import describe
 
     monkeypatch.setattr(vllm_release, "_version", lambda name: None)
@@ -308,7 +308,7 @@ def test_a_run_without_vllm_installed_is_told_so_and_writes_nothing(
 def test_the_sampler_computes_in_the_dtype_of_the_setting(
     config: dict[str, Any], settings_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, model: Any
 ) -> None:
-    from creditflow.agents.backends import vllm_trained
+    from creditflow.agents.backends.vllm import trained as vllm_trained
 
     asked: list[str] = []
 

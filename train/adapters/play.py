@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from creditflow.agents.pretrained import Speech
+from creditflow.agents.language_model.pretrained import Speech
 from creditflow.envs.errors import ConfigError
 from creditflow.train.engine import Budget
 from creditflow.train.settings import EnvConfig

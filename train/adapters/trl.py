@@ -6,7 +6,7 @@ wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribut
 
     from trl import GRPOConfig
     from creditflow import credit
-    from creditflow.agents.pretrained import Speech
+    from creditflow.agents.language_model.pretrained import Speech
     from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
     from creditflow.train.assemble import training_tasks
     from creditflow.train.settings import EnvConfig, TaskConfig
@@ -54,8 +54,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.pretrained import AGENT_FILE, open_tokenizer, require_torch
-from creditflow.agents.saved import write_agent_file
+from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, require_torch
+from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl_support import TRL, check_arguments

@@ -32,10 +32,10 @@ import numpy as np
 
 from creditflow.agents.backends.base import Sampled
 from creditflow.agents.base import TurnTokens, View
-from creditflow.agents.language_model import Conversations, decide
-from creditflow.agents.parsing import make_dialect
-from creditflow.agents.pretrained import Speech
-from creditflow.agents.tokens import join_tokens
+from creditflow.agents.language_model.agent import Conversations, decide
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.play import Play

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.sentence_embedder import make_embedder
+from creditflow.agents.language_model.sentence_embedder import make_embedder
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.train.bench.metrics import rank_correlation
 from creditflow.train.bench.tables import text_table

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
@@ -186,7 +186,7 @@ def make(argument: str, context: Context) -> LikelihoodAnnotator:
     """The annotator ``likelihood:DIR``."""
     settings = settings_of("likelihood", context, DEFAULTS)
     require_torch()
-    from creditflow.agents.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
     from creditflow.train.logprobs import check_model
 
     model, tokenizer = open_pretrained(argument, device=context.device)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from creditflow.agents.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success_encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
 from creditflow.train.annotate.success_labels import Labels, read_labels

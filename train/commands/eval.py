@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from creditflow.agents.pretrained import require_torch
+    from creditflow.agents.language_model.pretrained import require_torch
 
     require_torch()
     from creditflow.agents.registry import make_agent

@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success_labels import write_labels
 from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error

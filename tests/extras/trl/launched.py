@@ -14,7 +14,7 @@ import torch
 from trl import GRPOConfig
 
 from creditflow import credit
-from creditflow.agents.saved import read_agent_file
+from creditflow.agents.language_model.saved import read_agent_file
 from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
 from creditflow.train.assemble import training_tasks
 from creditflow.train.settings import EnvConfig, TaskConfig

@@ -271,7 +271,7 @@ def test_accelerate_reads_the_launch_files(name: str, kind: str) -> None:
 def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
     trainer_of: Callable[..., Any], settings: Any, tmp_path: Path
 ) -> None:
-    from creditflow.agents.pretrained import make_hf_agent
+    from creditflow.agents.language_model.pretrained import make_hf_agent
 
     trainer = trainer_of(max_steps=1, save_strategy="steps", save_steps=1)
     trainer.train()

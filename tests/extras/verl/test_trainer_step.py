@@ -59,7 +59,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         from transfer_queue import KVBatchMeta
         from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
-        from creditflow.agents.pretrained import open_tokenizer
+        from creditflow.agents.language_model.pretrained import open_tokenizer
         from creditflow.train.adapters.verl_data import rows_of
         from creditflow.train.assemble import training_tasks
         from creditflow.train.settings import EnvConfig, TaskConfig

@@ -34,8 +34,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def pair(kind: str) -> tuple[Any, Any]:
     """A trained model and the sampler that follows it, in float32, synced."""
-    from creditflow.agents.backends.vllm_config import VllmConfig
-    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+    from creditflow.agents.backends.vllm.config import VllmConfig
+    from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
     if kind not in _opened:
         model = made_model(*KINDS[kind])

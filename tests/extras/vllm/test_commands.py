@@ -35,8 +35,8 @@ import gc
 import numpy as np
 from vllm_model import made_model
 from creditflow.agents.backends.base import Job, Sampling
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_trained import VllmTrainedBackend
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 job = Job(0, np.arange(5, 50, dtype=np.int32), np.full(4, 0.5))
 held = []
 for number in range(4):  # the second follows a dropped one, the third stands beside the second, which goes then

@@ -91,7 +91,7 @@ def test_three_pushes_arrive(pair: Any, shift: Callable[[Any], None]) -> None:
 def test_a_push_that_does_not_arrive_is_refused(
     pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from creditflow.agents.backends.vllm_trained import tensors_in
+    from creditflow.agents.backends.vllm.trained import tensors_in
 
     model, backend = pair
     shift(model)
@@ -120,7 +120,7 @@ def test_cached_prefixes_of_old_weights_are_noticed(
 def test_a_tied_output_layer_that_stays_behind_is_noticed(
     kind: str, pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from creditflow.agents.backends import vllm_worker
+    from creditflow.agents.backends.vllm import worker as vllm_worker
 
     model, backend = pair
     shift(model)
@@ -211,8 +211,8 @@ def test_a_sleeping_sampler_wants_to_be_synced(pair: Any) -> None:
 def test_a_coarser_sampler_is_held_to_a_coarser_tolerance(
     shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from creditflow.agents.backends.vllm_config import VllmConfig
-    from creditflow.agents.backends.vllm_trained import VllmTrainedBackend, tensors_in
+    from creditflow.agents.backends.vllm.config import VllmConfig
+    from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, tensors_in
 
     model = made_model("qwen3", True)
     backend = VllmTrainedBackend(model, dtype="bfloat16", config=VllmConfig(kv_gib=0.25))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import creditflow
-from creditflow.agents.parsing import make_dialect
+from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.core import AgentEnv
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_recipe, thaw

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.pretrained import Speech
-from creditflow.agents.saved import read_agent_file, write_agent_file
+from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success_labels import Labels, read_labels, write_labels

@@ -15,7 +15,7 @@ import numpy as np
 
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
-from creditflow.agents.openai_agent import parse_served
+from creditflow.agents.language_model.openai_agent import parse_served
 from creditflow.envs.errors import CreditflowError
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever

@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 
 from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
-from creditflow.agents.language_model import LanguageModelAgent
-from creditflow.agents.model_folder import folder_ends, folder_speech
-from creditflow.agents.pretrained import Speech, open_tokenizer
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.model_folder import folder_ends, folder_speech
+from creditflow.agents.language_model.pretrained import Speech, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey, check_url, shown

@@ -23,9 +23,9 @@ from safetensors import safe_open
 
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
 from creditflow.agents.backends.engine import Engine, Probed
-from creditflow.agents.backends.vllm_backend import VllmBackend
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_release import vllm_release
+from creditflow.agents.backends.vllm.backend import VllmBackend
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.envs.reading.failures import loading
 
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
@@ -138,7 +138,7 @@ def _opened(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine
     vllm_release()
 
     def make(folder: str) -> Engine:
-        from creditflow.agents.backends.vllm_engine import VllmEngine
+        from creditflow.agents.backends.vllm.engine import VllmEngine
 
         return VllmEngine(folder, dtype=dtype, config=config, seed=seed, empty=True)
 

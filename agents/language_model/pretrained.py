@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.chat import make_chat
-from creditflow.agents.language_model import Conversations, LanguageModelAgent
-from creditflow.agents.model_files import check_model_files, model_settings
-from creditflow.agents.parsing import make_dialect
+from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
+from creditflow.agents.language_model.chat import make_chat
+from creditflow.agents.language_model.model_files import check_model_files, model_settings
+from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.reading.failures import loading
@@ -164,7 +164,7 @@ def make_hf_agent(
         raise ConfigError("name the model: hf:PATH")
     model, tokenizer = open_pretrained(argument, device=device)
     from creditflow.agents.backends.transformers_backend import TransformersBackend
-    from creditflow.agents.saved import read_agent_file
+    from creditflow.agents.language_model.saved import read_agent_file
 
     saved = Path(argument) / AGENT_FILE
     kept_speech, kept_sampling = read_agent_file(saved) if saved.is_file() else (Speech(), Sampling())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.backends.vllm_backend import VllmBackend
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_release import vllm_release
-from creditflow.agents.language_model import LanguageModelAgent
-from creditflow.agents.model_folder import folder_ends, folder_speech
-from creditflow.agents.pretrained import Speech, open_tokenizer, require_torch
+from creditflow.agents.backends.vllm.backend import VllmBackend
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.release import vllm_release
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.model_folder import folder_ends, folder_speech
+from creditflow.agents.language_model.pretrained import Speech, open_tokenizer, require_torch
 from creditflow.envs.errors import ConfigError, DataError
 
 __all__ = ["make_vllm_agent"]
@@ -48,7 +48,7 @@ def make_vllm_agent(
         raise ConfigError(f"{release.distribution} {release.version} computes on {kind}, device is {device!r}")
     if not (Path(argument) / "config.json").is_file():
         raise DataError(f"{argument}: is not a model folder (no config.json); expected what save_pretrained() writes")
-    from creditflow.agents.backends.vllm_engine import VllmEngine
+    from creditflow.agents.backends.vllm.engine import VllmEngine
 
     try:
         tokenizer = open_tokenizer(argument)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.pretrained import Speech
+from creditflow.agents.language_model.pretrained import Speech
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json

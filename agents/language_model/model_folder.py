@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.model_files import model_settings
-from creditflow.agents.pretrained import AGENT_FILE, Speech
-from creditflow.agents.saved import read_agent_file
+from creditflow.agents.language_model.model_files import model_settings
+from creditflow.agents.language_model.pretrained import AGENT_FILE, Speech
+from creditflow.agents.language_model.saved import read_agent_file
 from creditflow.envs.errors import DataError
 
 __all__ = ["folder_ends", "folder_speech"]

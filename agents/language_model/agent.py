@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Backend, Job, Sampled, Sampling
 from creditflow.agents.base import Decision, TurnTokens, View
-from creditflow.agents.chat import Chat
-from creditflow.agents.parsing import Dialect, make_dialect
+from creditflow.agents.language_model.chat import Chat
+from creditflow.agents.language_model.parsing import Dialect, make_dialect
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError

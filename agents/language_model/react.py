@@ -15,7 +15,7 @@ import numpy as np
 
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.base import Decision, View
-from creditflow.agents.language_model import LanguageModelAgent
+from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.records.trajectory import Trajectory
 

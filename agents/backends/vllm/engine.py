@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import GenerationError, Sampled, Sampling
 from creditflow.agents.backends.engine import Probed, Request
-from creditflow.agents.backends.vllm_config import VllmConfig
-from creditflow.agents.backends.vllm_release import vllm_release
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.envs.errors import ConfigError
 
 __all__ = ["VllmEngine"]
@@ -92,7 +92,7 @@ class VllmEngine:
                     enforce_eager=config.eager or on_cpu,
                     enable_sleep_mode=config.sleep and not on_cpu,
                     distributed_executor_backend="uni",
-                    worker_extension_cls="creditflow.agents.backends.vllm_worker.WeightReceiver",
+                    worker_extension_cls="creditflow.agents.backends.vllm.worker.WeightReceiver",
                     **{name: value for name, value in options.items() if value is not None},
                 )
             except ValueError as error:

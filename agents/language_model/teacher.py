@@ -8,8 +8,8 @@ import numpy as np
 
 from creditflow.agents.backends.base import Sampled
 from creditflow.agents.base import Decision, View
-from creditflow.agents.language_model import Conversations
-from creditflow.agents.parsing import Dialect
+from creditflow.agents.language_model.agent import Conversations
+from creditflow.agents.language_model.parsing import Dialect
 from creditflow.envs.errors import ConfigError
 
 __all__ = ["TeacherAgent"]

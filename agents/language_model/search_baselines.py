@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.base import Decision, View
-from creditflow.agents.language_model import LanguageModelAgent
+from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv

@@ -1,0 +1,1 @@
+"""Language models as agents: prompts in, answers parsed into actions."""
