@@ -9,7 +9,7 @@ import sys
 from unittest.mock import patch
 
 from creditflow.train.commands import rollout
-from creditflow.train.workers.play import read_group
+from creditflow.train.rollout.workers.play import read_group
 from creditflow.wrappers.records.group import Group
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from creditflow.train.config import load_mapping
+from creditflow.train.settings.reading import load_mapping
 
 
 def run_content(folder: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ MODULES = (
     "creditflow.train.commands.annotate",
     "creditflow.train.annotate.critic",
     "creditflow.train.annotate.likelihood",
-    "creditflow.train.config",
+    "creditflow.train.settings.reading",
 )
 
 

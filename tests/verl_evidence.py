@@ -43,11 +43,11 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.adapters.verl_data import rows_of
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl_trainer import assign_advantages
-from creditflow.train.assemble import group_maker, panel_tasks, training_tasks
-from creditflow.train.losses import LossConfig, token_losses
-from creditflow.train.rollout import play_group
-from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.settings import EnvConfig, TaskConfig
+from creditflow.train.policy.losses import LossConfig, token_losses
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.rollout.play import play_group
+from creditflow.train.run.assemble import group_maker, panel_tasks, training_tasks
+from creditflow.train.settings.schema import EnvConfig, TaskConfig
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line
 from creditflow.wrappers.records.tokens import Tokens

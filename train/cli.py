@@ -71,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if top.command not in COMMANDS:
             raise unknown_name("command", top.command, COMMANDS)
-        from creditflow.train.commands.outputs import claimed_by  # reads logs: needless for --help and --version
+        from creditflow.train.commands.arguments.outputs import (
+            claimed_by,  # reads logs: needless for --help and --version
+        )
 
         module = import_module(f"creditflow.train.commands.{top.command.replace('-', '_')}")
         sub = argparse.ArgumentParser(

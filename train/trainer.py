@@ -19,7 +19,18 @@ from creditflow.agents.language_model.pretrained import AGENT_FILE, generation_e
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate import Annotator, annotate
-from creditflow.train.assemble import (
+from creditflow.train.policy.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
+from creditflow.train.policy.critic import Critic, explained_variance, save_critic
+from creditflow.train.policy.optimiser import learning_rate, make_optimiser
+from creditflow.train.policy.samples import make_rows
+from creditflow.train.policy.scored import Scored, aligned, mismatch, score_rows
+from creditflow.train.policy.sft import demonstrations, sft_plan, sft_rows, warm_up
+from creditflow.train.policy.update import subtract_kl, update_policy
+from creditflow.train.rollout.engine import Arena, Budget
+from creditflow.train.rollout.evaluation import Evaluation, evaluate
+from creditflow.train.rollout.task_sampling import sample_groups
+from creditflow.train.run.annotators import check_annotations, run_annotators
+from creditflow.train.run.assemble import (
     group_maker,
     keeps_texts,
     make_agent_of,
@@ -28,22 +39,11 @@ from creditflow.train.assemble import (
     panel_tasks,
     training_tasks,
 )
-from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
-from creditflow.train.critic import Critic, explained_variance, save_critic
-from creditflow.train.engine import Arena, Budget
-from creditflow.train.evaluation import Evaluation, evaluate
-from creditflow.train.failures import DivergedError
-from creditflow.train.iteration_log import episode_numbers, graph_numbers, iteration_line, stopwatch
-from creditflow.train.journal import Journal
-from creditflow.train.optimiser import learning_rate, make_optimiser
-from creditflow.train.run_annotators import check_annotations, run_annotators
-from creditflow.train.run_folder import begin_folder, export_whole, kept_reference, kept_tokenizer, save_wreck
-from creditflow.train.samples import make_rows
-from creditflow.train.sampling import sample_groups
-from creditflow.train.scored import Scored, aligned, mismatch, score_rows
-from creditflow.train.settings import TrainConfig
-from creditflow.train.sft import demonstrations, sft_plan, sft_rows, warm_up
-from creditflow.train.update import subtract_kl, update_policy
+from creditflow.train.run.failures import DivergedError
+from creditflow.train.run.folder import begin_folder, export_whole, kept_reference, kept_tokenizer, save_wreck
+from creditflow.train.run.iteration_log import episode_numbers, graph_numbers, iteration_line, stopwatch
+from creditflow.train.run.journal import Journal
+from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.credit.branches import share_prefixes

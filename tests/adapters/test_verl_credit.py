@@ -14,7 +14,7 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_credit import CreditSettings, score_batch, settings_of
 from creditflow.train.adapters.verl_data import rows_of
 from creditflow.train.adapters.verl_record import EpisodeRecord
-from creditflow.train.samples import spread
+from creditflow.train.policy.samples import spread
 from creditflow.wrappers.records.group import Group
 
 WIDTH = 90

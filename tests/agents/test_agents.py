@@ -9,7 +9,7 @@ import pytest
 
 from creditflow.agents import ExpertAgent, NoisyExpert, RandomAgent, TabularAgent, make_agent
 from creditflow.envs.errors import ConfigError
-from creditflow.train.rollout import episode_rng, play_group
+from creditflow.train.rollout.play import episode_rng, play_group
 from creditflow.wrappers import GroupEnv, credit
 
 LEVEL = "#######\n#  .  #\n#  $  #\n#  @  #\n#######"

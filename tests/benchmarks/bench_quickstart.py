@@ -48,10 +48,10 @@ def over_tasks(differences: Sequence[np.ndarray[Any, Any]]) -> dict[str, float]:
 
 def one_seed(settings: Any) -> dict[str, Any]:
     """Play the three policies of one seed."""
-    from creditflow.train.assemble import make_agent_of, panel_tasks
-    from creditflow.train.evaluation import Evaluation, evaluate
-    from creditflow.train.optimiser import make_optimiser
-    from creditflow.train.sft import demonstrations, sft_plan, sft_rows, warm_up
+    from creditflow.train.policy.optimiser import make_optimiser
+    from creditflow.train.policy.sft import demonstrations, sft_plan, sft_rows, warm_up
+    from creditflow.train.rollout.evaluation import Evaluation, evaluate
+    from creditflow.train.run.assemble import make_agent_of, panel_tasks
     from creditflow.train.trainer import Trainer
 
     class Watched(Trainer):
@@ -139,7 +139,7 @@ def main() -> int:
     import torch
     import transformers
 
-    from creditflow.train.settings import load_settings
+    from creditflow.train.settings.schema import load_settings
 
     done: list[dict[str, Any]] = []
     for seed in args.seeds:

@@ -25,13 +25,13 @@ import torch
 
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.journal import read_metrics
-from creditflow.train.optimiser import OptimiserConfig, make_optimiser
-from creditflow.train.samples import Row
-from creditflow.train.scored import Scored
-from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.settings import UpdateConfig, load_settings
-from creditflow.train.update import update_policy
+from creditflow.train.policy.optimiser import OptimiserConfig, make_optimiser
+from creditflow.train.policy.samples import Row
+from creditflow.train.policy.scored import Scored
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.update import update_policy
+from creditflow.train.run.journal import read_metrics
+from creditflow.train.settings.schema import UpdateConfig, load_settings
 
 READ, WRITTEN = 36, 4  # tokens of a turn: a small board, and a short answer
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from creditflow.train.cli import main
 from creditflow.train.commands.rollout import identity_of
-from creditflow.train.identity import OtherRunError, agent_identity, identity_text, require_same
-from creditflow.train.workers.play import RolloutSpec
+from creditflow.train.rollout.workers.play import RolloutSpec
+from creditflow.train.run.identity import OtherRunError, agent_identity, identity_text, require_same
 from creditflow.wrappers.records.jsonl import read_jsonl
 
 BASE = {

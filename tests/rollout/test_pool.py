@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.workers.pool import TRIES, Event, WorkerError, run_units
+from creditflow.train.rollout.workers.pool import TRIES, Event, WorkerError, run_units
 
 
 class Scripted:

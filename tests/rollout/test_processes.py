@@ -16,9 +16,9 @@ import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
-from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
-from creditflow.train.workers.pool import WorkerError, run_units
-from creditflow.train.workers.processes import ProcessExecutor
+from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
+from creditflow.train.rollout.workers.pool import WorkerError, run_units
+from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_jsonl
 

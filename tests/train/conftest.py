@@ -55,8 +55,8 @@ def config(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def settings_of() -> Callable[..., Any]:
     """Settings from plain data and ``a.b=c`` overrides."""
-    from creditflow.train.config import apply_overrides, read_dataclass
-    from creditflow.train.settings import TrainConfig
+    from creditflow.train.settings.reading import apply_overrides, read_dataclass
+    from creditflow.train.settings.schema import TrainConfig
 
     def make(data: dict[str, Any], *overrides: str) -> TrainConfig:
         return read_dataclass(TrainConfig, apply_overrides(data, overrides))

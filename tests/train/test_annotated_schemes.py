@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from toy_success import success_folder
 
-from creditflow.train.journal import read_metrics
+from creditflow.train.run.journal import read_metrics
 from creditflow.wrappers.records.group import Group
 
 SEARCH: dict[str, Any] = {
@@ -98,7 +98,7 @@ def test_a_scheme_over_annotations_trains_by_its_name(
 
 def test_the_gpu_script_writes_every_annotation_or_says_why_not(tmp_path: Path) -> None:
     from creditflow import credit
-    from creditflow.train.gpu_curves import ONLY_TOY, WITHOUT, _writers
+    from creditflow.train.gpu.curves import ONLY_TOY, WITHOUT, _writers
 
     needy = {name for name in credit.names() if credit.make(name).needs}
     assert set(WITHOUT) <= needy

@@ -15,10 +15,10 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
-from creditflow.train.branching import BranchConfig
-from creditflow.train.engine import Arena, Budget, Report
-from creditflow.train.journal import read_metrics
-from creditflow.train.samples import make_rows
+from creditflow.train.policy.samples import make_rows
+from creditflow.train.rollout.branching import BranchConfig
+from creditflow.train.rollout.engine import Arena, Budget, Report
+from creditflow.train.run.journal import read_metrics
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.group_env import GroupEnv
@@ -296,7 +296,7 @@ BRANCHED = (
 
 
 def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, config: dict[str, Any]) -> None:
-    from creditflow.train.assemble import make_agent_of
+    from creditflow.train.run.assemble import make_agent_of
 
     for history in ("append", "window"):
         run = trainer_of(

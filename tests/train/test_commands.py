@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.config import write_yaml
+from creditflow.train.settings.reading import write_yaml
 from creditflow.wrappers.records.jsonl import read_jsonl
 
 

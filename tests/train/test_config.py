@@ -10,8 +10,8 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
-from creditflow.train.config import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
-from creditflow.train.settings import TrainConfig, load_settings
+from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
+from creditflow.train.settings.schema import TrainConfig, load_settings
 
 
 def write(tmp_path: Path, name: str, text: str) -> Path:

@@ -14,11 +14,11 @@ from hostile_files import refusals, worse_file
 
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import CreditflowError, DataError
-from creditflow.train.checkpoint import latest_checkpoint, load_checkpoint
-from creditflow.train.config import apply_overrides, load_mapping
-from creditflow.train.critic import Critic, open_critic, save_critic
-from creditflow.train.journal import read_metrics
-from creditflow.train.settings import CriticConfig
+from creditflow.train.policy.checkpoint import latest_checkpoint, load_checkpoint
+from creditflow.train.policy.critic import Critic, open_critic, save_critic
+from creditflow.train.run.journal import read_metrics
+from creditflow.train.settings.reading import apply_overrides, load_mapping
+from creditflow.train.settings.schema import CriticConfig
 from creditflow.train.trainer import Trainer
 
 Make = Callable[..., Trainer]

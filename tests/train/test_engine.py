@@ -14,7 +14,7 @@ from creditflow.agents.scripted import ExpertAgent, RandomAgent
 from creditflow.envs.errors import EpisodeError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
-from creditflow.train.engine import Arena, Budget, Report
+from creditflow.train.rollout.engine import Arena, Budget, Report
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 

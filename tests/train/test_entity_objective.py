@@ -11,8 +11,8 @@ import torch
 from shared_data import shared_file
 
 from creditflow import credit
-from creditflow.train.losses import LossConfig, surrogate
-from creditflow.train.samples import make_rows, token_weights
+from creditflow.train.policy.losses import LossConfig, surrogate
+from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn
 

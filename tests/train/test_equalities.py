@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from creditflow.train.batching import batches_of, plan
-from creditflow.train.logprobs import token_scores
-from creditflow.train.losses import LossConfig
-from creditflow.train.optimiser import make_optimiser
-from creditflow.train.recomputation import recompute_activations
-from creditflow.train.samples import Row, token_weights
-from creditflow.train.scored import Scored, score_rows
-from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.settings import UpdateConfig
-from creditflow.train.update import update_policy
+from creditflow.train.policy.batching import batches_of, plan
+from creditflow.train.policy.logprobs import token_scores
+from creditflow.train.policy.losses import LossConfig
+from creditflow.train.policy.optimiser import make_optimiser
+from creditflow.train.policy.recomputation import recompute_activations
+from creditflow.train.policy.samples import Row, token_weights
+from creditflow.train.policy.scored import Scored, score_rows
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.update import update_policy
+from creditflow.train.settings.schema import UpdateConfig
 
 TEXTS = ["Pa1 Oa2 Xa3", "up down left right"] * 4
 

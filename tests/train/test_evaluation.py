@@ -13,8 +13,15 @@ from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.engine import Arena
-from creditflow.train.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type, wilson_interval
+from creditflow.train.rollout.engine import Arena
+from creditflow.train.rollout.evaluation import (
+    Evaluation,
+    clustered_interval,
+    evaluate,
+    pass_at_k,
+    task_type,
+    wilson_interval,
+)
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 

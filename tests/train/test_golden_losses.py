@@ -9,7 +9,7 @@ import pytest
 import torch
 from shared_data import shared_file
 
-from creditflow.train.losses import KLKind, LossConfig, kl_estimate, surrogate
+from creditflow.train.policy.losses import KLKind, LossConfig, kl_estimate, surrogate
 
 DATA = json.loads(shared_file("conformance/search_credit/advantages.json").read_text())
 ATOL = DATA["tolerance"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.checkpoint import Progress
-from creditflow.train.journal import Journal, read_metrics
+from creditflow.train.policy.checkpoint import Progress
+from creditflow.train.run.journal import Journal, read_metrics
 from creditflow.train.trainer import Trainer
 
 VALUES = {"loss": 0.25, "success": 1, "scheme": "gigpo", "broken": float("nan")}

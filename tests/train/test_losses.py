@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.losses import LossConfig, kl_estimate, surrogate, token_losses
+from creditflow.train.policy.losses import LossConfig, kl_estimate, surrogate, token_losses
 
 
 def t(*values: float) -> torch.Tensor:

@@ -14,10 +14,10 @@ from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, make_ope
 from creditflow.agents.language_model.pretrained import AGENT_FILE, Speech
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.assemble import group_maker, panel_tasks
-from creditflow.train.engine import Arena
-from creditflow.train.scratch import ScratchConfig, build_tokenizer
-from creditflow.train.settings import EnvConfig
+from creditflow.train.policy.scratch import ScratchConfig, build_tokenizer
+from creditflow.train.rollout.engine import Arena
+from creditflow.train.run.assemble import group_maker, panel_tasks
+from creditflow.train.settings.schema import EnvConfig
 
 ENV = EnvConfig(name="sokoban", options={"max_steps": 3})
 

@@ -14,13 +14,13 @@ import torch
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import annotate, make_annotator
 from creditflow.train.annotate.registry import Context
-from creditflow.train.batching import batches_of
-from creditflow.train.checkpoint import latest_checkpoint
-from creditflow.train.critic import Critic, explained_variance, open_critic, save_critic
-from creditflow.train.journal import read_metrics
-from creditflow.train.losses import value_losses
-from creditflow.train.samples import make_rows
-from creditflow.train.settings import CriticConfig
+from creditflow.train.policy.batching import batches_of
+from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.policy.critic import Critic, explained_variance, open_critic, save_critic
+from creditflow.train.policy.losses import value_losses
+from creditflow.train.policy.samples import make_rows
+from creditflow.train.run.journal import read_metrics
+from creditflow.train.settings.schema import CriticConfig
 from creditflow.train.trainer import Trainer
 from creditflow.wrappers import credit
 from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
@@ -44,7 +44,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 def played(run: Trainer) -> list[Group]:
     """Rollouts of the run's policy, with its critic's values."""
-    from creditflow.train.assemble import make_agent_of
+    from creditflow.train.run.assemble import make_agent_of
 
     agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0)
     groups = run.arena.play(agent, run.tasks[:2], seed=5)
@@ -182,8 +182,8 @@ def test_one_pass_of_a_shared_critic_has_the_gradient_of_two(trainer_of: Make, c
     expected = torch.cat([p.grad.flatten() for p in run.model.parameters()])
     captured: list[torch.Tensor] = []
     run.optimiser.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in run.model.parameters()]))
-    from creditflow.train.scored import Scored
-    from creditflow.train.update import update_policy
+    from creditflow.train.policy.scored import Scored
+    from creditflow.train.policy.update import update_policy
 
     config_ = replace(
         run.settings.update, optimiser=replace(run.settings.update.optimiser, grad_clip=0.0), batch_tokens=90

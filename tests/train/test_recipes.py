@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.assemble import keeps_texts
 from creditflow.train.commands import train
-from creditflow.train.config import load_mapping
-from creditflow.train.dry_run import describe
+from creditflow.train.run.assemble import keeps_texts
+from creditflow.train.run.dry_run import describe
+from creditflow.train.settings.reading import load_mapping
 from creditflow.wrappers import credit
 
 FOLDER = Path(__file__).parents[2] / "train" / "configs"

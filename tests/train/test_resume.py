@@ -14,10 +14,10 @@ import pytest
 from run_content import run_content
 
 from creditflow.train.cli import main
-from creditflow.train.config import load_mapping, plain, write_yaml
-from creditflow.train.identity import OtherRunError, read_run_file, write_run_file
-from creditflow.train.run_folder import begin_folder, require_same_run
-from creditflow.train.settings import TrainConfig
+from creditflow.train.run.folder import begin_folder, require_same_run
+from creditflow.train.run.identity import OtherRunError, read_run_file, write_run_file
+from creditflow.train.settings.reading import load_mapping, plain, write_yaml
+from creditflow.train.settings.schema import TrainConfig
 
 SCRIPT = Path(__file__).with_name("killed_training.py")
 POINTS = 7  # moments at which a run is killed, evenly spread over its changes of the file system
@@ -102,7 +102,7 @@ class Saved:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that was just begun, under defaults."""
-    monkeypatch.setattr("creditflow.train.run_folder.kept_tokenizer", lambda folder: folder)
+    monkeypatch.setattr("creditflow.train.run.folder.kept_tokenizer", lambda folder: folder)
     begin_folder(tmp_path / "run", TrainConfig(out=str(tmp_path / "run")), Saved())
     return tmp_path / "run"
 
@@ -181,7 +181,7 @@ def test_the_command_refuses_other_settings_and_touches_nothing(
 def test_a_changed_file_is_another_run(
     config: dict[str, Any], settings_of: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creditflow.train.run_folder.kept_tokenizer", lambda folder: folder)
+    monkeypatch.setattr("creditflow.train.run.folder.kept_tokenizer", lambda folder: folder)
     settings = settings_of(config)
     begin_folder(tmp_path / "run", settings, Saved())
     levels = Path(config["env"]["options"]["levels"])

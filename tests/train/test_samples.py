@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.samples import Row, make_rows, spread, token_weights
+from creditflow.train.policy.samples import Row, make_rows, spread, token_weights
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.journal import read_metrics
+from creditflow.train.run.journal import read_metrics
 from creditflow.wrappers.records.group import Group
 
 SEARCH: dict[str, Any] = {

@@ -24,8 +24,8 @@ from creditflow.train.annotate.success_predict import predict_success
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
 from creditflow.train.annotate.success_training import SuccessTrainer, evaluate_success
 from creditflow.train.cli import main
-from creditflow.train.config import apply_overrides, read_dataclass
-from creditflow.train.failures import DivergedError
+from creditflow.train.run.failures import DivergedError
+from creditflow.train.settings.reading import apply_overrides, read_dataclass
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 

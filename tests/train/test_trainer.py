@@ -17,13 +17,13 @@ import torch
 from safetensors.torch import save_file
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train import checkpoint as checkpoint_module
 from creditflow.train import trainer as trainer_module
-from creditflow.train.checkpoint import latest_checkpoint
-from creditflow.train.failures import DivergedError
-from creditflow.train.journal import read_metrics
+from creditflow.train.policy import checkpoint as checkpoint_module
+from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.policy.update import update_policy
+from creditflow.train.run.failures import DivergedError
+from creditflow.train.run.journal import read_metrics
 from creditflow.train.trainer import Trainer
-from creditflow.train.update import update_policy
 
 Make = Callable[..., Trainer]
 TIMES = ("seconds",)
@@ -134,14 +134,14 @@ def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
 def test_a_killed_process_resumes_bit_equal(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path, finished: Trainer
 ) -> None:
-    from creditflow.train.config import write_yaml
+    from creditflow.train.settings.reading import write_yaml
 
     config["out"] = str(tmp_path / "killed")
     write_yaml(tmp_path / "config.yaml", config)
     code = (
         "import sys, os, signal\n"
         "from creditflow.train import trainer as t\n"
-        "from creditflow.train.settings import load_settings\n"
+        "from creditflow.train.settings.schema import load_settings\n"
         "real = t.update_policy\n"
         "def dying(*a, **k):\n"
         "    dying.calls += 1\n"
@@ -297,8 +297,8 @@ def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make
 
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     from creditflow.agents.language_model.pretrained import make_hf_agent
-    from creditflow.train.assemble import group_maker
-    from creditflow.train.engine import Arena
+    from creditflow.train.rollout.engine import Arena
+    from creditflow.train.run.assemble import group_maker
 
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
     for token in finished.tokenizer.get_vocab():
@@ -311,7 +311,7 @@ def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str,
 
 
 def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, Any]) -> None:
-    from creditflow.train.sft import demonstrations
+    from creditflow.train.policy.sft import demonstrations
 
     run = trainer_of(config)
     groups = demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)

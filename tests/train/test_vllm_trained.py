@@ -20,8 +20,8 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, probe_differences, tensors_in
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.train import assemble
-from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.run import assemble
 
 
 class StandIn:
@@ -295,7 +295,7 @@ def test_a_run_without_vllm_installed_is_told_so_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from creditflow.agents.backends.vllm import release as vllm_release
-    from creditflow.train.dry_run import describe
+    from creditflow.train.run.dry_run import describe
 
     monkeypatch.setattr(vllm_release, "_version", lambda name: None)
     with pytest.raises(MissingExtraError, match="vllm"):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from creditflow.agents.language_model.pretrained import Speech
 from creditflow.envs.errors import ConfigError
-from creditflow.train.engine import Budget
-from creditflow.train.settings import EnvConfig
+from creditflow.train.rollout.engine import Budget
+from creditflow.train.settings.schema import EnvConfig
 
 __all__ = ["Play"]
 

@@ -8,8 +8,8 @@ wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribut
     from creditflow import credit
     from creditflow.agents.language_model.pretrained import Speech
     from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
-    from creditflow.train.assemble import training_tasks
-    from creditflow.train.settings import EnvConfig, TaskConfig
+    from creditflow.train.run.assemble import training_tasks
+    from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
     env = EnvConfig(name="sokoban", options={"max_steps": 20})
     trainer = CreditGRPOTrainer(

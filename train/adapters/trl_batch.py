@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.samples import Row, make_rows
+from creditflow.train.policy.samples import Row, make_rows
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 

@@ -19,8 +19,8 @@ from creditflow.train.adapters.play import Play
 from creditflow.train.adapters.trl_batch import columns_of, tasks_of
 from creditflow.train.adapters.trl_support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
-from creditflow.train.assemble import group_maker
-from creditflow.train.engine import Arena, Report
+from creditflow.train.rollout.engine import Arena, Report
+from creditflow.train.run.assemble import group_maker
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_record import EpisodeRecord
-from creditflow.train.config import read_dataclass
-from creditflow.train.samples import spread
+from creditflow.train.policy.samples import spread
+from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme
 from creditflow.wrappers.records.group import Group

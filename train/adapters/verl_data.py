@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet")
     given = parser.parse_args(arguments)
     try:
-        from creditflow.train.assemble import training_tasks
-        from creditflow.train.config import apply_overrides
-        from creditflow.train.settings import EnvConfig, TaskConfig
+        from creditflow.train.run.assemble import training_tasks
+        from creditflow.train.settings.reading import apply_overrides
+        from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         env = EnvConfig(name=given.env, options=apply_overrides({}, given.set))
         tasks = training_tasks(env, TaskConfig(panel=given.panel, draw=given.draw), seed=given.seed)

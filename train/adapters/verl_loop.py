@@ -42,9 +42,9 @@ from creditflow.train.adapters.play import Play
 from creditflow.train.adapters.verl_credit import NAME
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl_support import VERL, credit_settings
-from creditflow.train.assemble import group_maker
-from creditflow.train.config import read_dataclass
-from creditflow.train.rollout import episode_rng
+from creditflow.train.rollout.play import episode_rng
+from creditflow.train.run.assemble import group_maker
+from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import member_seed, payload
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory

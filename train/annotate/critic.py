@@ -64,9 +64,9 @@ class CriticAnnotator:
         """Number of a trajectory, places in its token values, and the values."""
         import torch
 
-        from creditflow.train.batching import batches_of
-        from creditflow.train.precision import autocast
-        from creditflow.train.samples import Row
+        from creditflow.train.policy.batching import batches_of
+        from creditflow.train.policy.precision import autocast
+        from creditflow.train.policy.samples import Row
 
         rows, places = [], []
         for number, trajectory in enumerate(trajectories):
@@ -131,8 +131,8 @@ def make(argument: str, context: Context) -> CriticAnnotator:
     """The annotator ``critic:DIR``."""
     settings = settings_of("critic", context, {"batch_tokens": 16384})
     require_torch()
-    from creditflow.train.critic import open_critic
-    from creditflow.train.device import pick_device
+    from creditflow.train.policy.critic import open_critic
+    from creditflow.train.policy.device import pick_device
 
     critic = open_critic(argument, pick_device(context.device))
     return CriticAnnotator(

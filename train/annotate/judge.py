@@ -23,7 +23,7 @@ from creditflow.envs.http.credentials import ApiKey, shown
 from creditflow.envs.reading.failures import loading
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.replay import whole
+from creditflow.train.rollout.replay import whole
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 

@@ -18,7 +18,7 @@ from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.replay import whole
+from creditflow.train.rollout.replay import whole
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -155,9 +155,9 @@ class LikelihoodAnnotator:
         """Σ log p of every answer behind its history."""
         import torch
 
-        from creditflow.train.batching import batches_of
-        from creditflow.train.logprobs import token_scores
-        from creditflow.train.samples import Row
+        from creditflow.train.policy.batching import batches_of
+        from creditflow.train.policy.logprobs import token_scores
+        from creditflow.train.policy.samples import Row
 
         rows = []
         for number, (history, answer, where) in enumerate(asked):
@@ -187,7 +187,7 @@ def make(argument: str, context: Context) -> LikelihoodAnnotator:
     settings = settings_of("likelihood", context, DEFAULTS)
     require_torch()
     from creditflow.agents.language_model.pretrained import open_pretrained
-    from creditflow.train.logprobs import check_model
+    from creditflow.train.policy.logprobs import check_model
 
     model, tokenizer = open_pretrained(argument, device=context.device)
     check_model(model)

@@ -15,9 +15,9 @@ from typing import TypeVar
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
-from creditflow.train.identity import require_same
-from creditflow.train.interrupted import partial_of, whole_lines
 from creditflow.train.progress import progress
+from creditflow.train.run.identity import require_same
+from creditflow.train.run.interrupted import partial_of, whole_lines
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.records.trajectory import Trajectory

@@ -13,7 +13,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.replay import member_chance, replay, whole
+from creditflow.train.rollout.replay import member_chance, replay, whole
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["OracleAnnotator", "make"]

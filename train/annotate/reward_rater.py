@@ -16,7 +16,7 @@ from creditflow.train.annotate.success_encoding import Encoded, EpisodeTooLongEr
 from creditflow.train.annotate.success_model import open_success
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_text import PLACEHOLDER
-from creditflow.train.batching import plan
+from creditflow.train.policy.batching import plan
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["FolderRater"]

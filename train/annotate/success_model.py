@@ -16,7 +16,7 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig
-from creditflow.train.config import read_dataclass
+from creditflow.train.settings.reading import read_dataclass
 
 __all__ = ["GAIN", "SuccessFile", "SuccessModel", "open_success", "save_success"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.annotate.success_encoding import Encoded
 from creditflow.train.annotate.success_model import SuccessModel
-from creditflow.train.batching import plan
+from creditflow.train.policy.batching import plan
 
 __all__ = ["PlaceBatch", "predict_success", "read_logits"]
 

@@ -8,8 +8,8 @@ from typing import Literal
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.success_encoding import TextConfig
 from creditflow.train.annotate.success_loss import SuccessLossConfig
-from creditflow.train.optimiser import OptimiserConfig
-from creditflow.train.settings import CheckpointConfig, LogConfig, ModelConfig
+from creditflow.train.policy.optimiser import OptimiserConfig
+from creditflow.train.settings.schema import CheckpointConfig, LogConfig, ModelConfig
 
 __all__ = ["KIND", "SuccessDataConfig", "SuccessTrainConfig"]
 

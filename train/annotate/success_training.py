@@ -27,16 +27,16 @@ from creditflow.train.annotate.success_model import SuccessModel, save_success
 from creditflow.train.annotate.success_names import plain_words
 from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success_settings import SuccessTrainConfig
-from creditflow.train.batching import plan
-from creditflow.train.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
-from creditflow.train.device import pick_device
-from creditflow.train.failures import DivergedError
-from creditflow.train.journal import Journal
-from creditflow.train.optimiser import learning_rate, make_optimiser, set_learning_rate
-from creditflow.train.precision import autocast
-from creditflow.train.recomputation import recompute_activations
-from creditflow.train.run_folder import begin_folder, export_whole, kept_tokenizer
-from creditflow.train.scratch import build_model, build_tokenizer
+from creditflow.train.policy.batching import plan
+from creditflow.train.policy.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
+from creditflow.train.policy.device import pick_device
+from creditflow.train.policy.optimiser import learning_rate, make_optimiser, set_learning_rate
+from creditflow.train.policy.precision import autocast
+from creditflow.train.policy.recomputation import recompute_activations
+from creditflow.train.policy.scratch import build_model, build_tokenizer
+from creditflow.train.run.failures import DivergedError
+from creditflow.train.run.folder import begin_folder, export_whole, kept_tokenizer
+from creditflow.train.run.journal import Journal
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent, View
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.replay import replay
+from creditflow.train.rollout.replay import replay
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 

@@ -33,9 +33,9 @@ from creditflow.train.bench.sanity import sanity_rules
 from creditflow.train.bench.scoring import log_statistics, score_cost, sight
 from creditflow.train.bench.suites import Suite, open_suite
 from creditflow.train.bench.summary import BASELINE, correlations
-from creditflow.train.identity import require_same_folder, versions, write_run_file
 from creditflow.train.progress import progress
-from creditflow.train.rollout import play_groups
+from creditflow.train.rollout.play import play_groups
+from creditflow.train.run.identity import require_same_folder, versions, write_run_file
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl

@@ -25,7 +25,7 @@ from typing import Any
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.finding import Finding, NotDefined, plain
-from creditflow.train.commands.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 

@@ -20,8 +20,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, make
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
-from creditflow.train.commands.options import add_env_arguments, env_arguments, parse_settings, positive
-from creditflow.train.commands.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, parse_settings, positive
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]

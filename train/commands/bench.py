@@ -33,9 +33,9 @@ from creditflow.train.bench.run import read_results, run_bench
 from creditflow.train.bench.sanity import require_sane
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.bench.text import document_text
-from creditflow.train.commands.options import positive
-from creditflow.train.commands.outputs import Output, add_input, add_output, named
-from creditflow.train.identity import RUN_FILE
+from creditflow.train.commands.arguments.options import positive
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]

@@ -19,8 +19,8 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.commands.options import parse_rewards, parse_settings
-from creditflow.train.commands.outputs import add_input, add_output
+from creditflow.train.commands.arguments.options import parse_rewards, parse_settings
+from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import rewarded
 from creditflow.wrappers.records.group import Group

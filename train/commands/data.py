@@ -17,8 +17,8 @@ from creditflow.envs.errors import unknown_name
 from creditflow.envs.files.sealed_folder import sealed_entry
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
-from creditflow.train.commands.options import positive
-from creditflow.train.commands.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.arguments.options import positive
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 
 __all__ = ["add_arguments", "run"]
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id
-from creditflow.train.commands.options import parse_rewards, positive
-from creditflow.train.commands.outputs import add_output
-from creditflow.train.identity import Identity, agent_identity, contents, identity_text, marked, versions
+from creditflow.train.commands.arguments.options import parse_rewards, positive
+from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
 if TYPE_CHECKING:
-    from creditflow.train.settings import EnvConfig
+    from creditflow.train.settings.schema import EnvConfig
 
 __all__ = ["add_arguments", "run"]
 
@@ -64,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
 
     require_torch()
     from creditflow.agents.registry import make_agent
-    from creditflow.train.assemble import group_maker, panel_tasks
-    from creditflow.train.config import apply_overrides
-    from creditflow.train.engine import Arena
-    from creditflow.train.evaluation import evaluate
-    from creditflow.train.settings import EnvConfig
+    from creditflow.train.rollout.engine import Arena
+    from creditflow.train.rollout.evaluation import evaluate
+    from creditflow.train.run.assemble import group_maker, panel_tasks
+    from creditflow.train.settings.reading import apply_overrides
+    from creditflow.train.settings.schema import EnvConfig
 
     env = EnvConfig(name=args.env, options=apply_overrides({}, args.set))
     tasks = panel_tasks(env, args.panel, args.limit)

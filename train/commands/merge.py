@@ -25,7 +25,7 @@ import sys
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
-from creditflow.train.commands.outputs import add_input, add_output
+from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.train.progress import progress
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError
-from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments
+from creditflow.train.commands.arguments.options import add_env_arguments, bare_env, env_arguments
 
 __all__ = ["add_arguments", "run"]
 

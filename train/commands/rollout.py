@@ -29,9 +29,19 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import env_id
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.commands.options import add_env_arguments, bare_env, env_arguments, parse_rewards, positive
-from creditflow.train.commands.outputs import Output, add_output
-from creditflow.train.identity import (
+from creditflow.train.commands.arguments.options import (
+    add_env_arguments,
+    bare_env,
+    env_arguments,
+    parse_rewards,
+    positive,
+)
+from creditflow.train.commands.arguments.outputs import Output, add_output
+from creditflow.train.progress import progress
+from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
+from creditflow.train.rollout.workers.pool import Executor, run_units
+from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.train.run.identity import (
     Identity,
     agent_identity,
     contents,
@@ -39,11 +49,7 @@ from creditflow.train.identity import (
     require_same_log,
     versions,
 )
-from creditflow.train.interrupted import partial_of, whole_groups
-from creditflow.train.progress import progress
-from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
-from creditflow.train.workers.pool import Executor, run_units
-from creditflow.train.workers.processes import ProcessExecutor
+from creditflow.train.run.interrupted import partial_of, whole_groups
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
@@ -154,7 +160,7 @@ def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
 
 def _executor(spec: RolloutSpec, args: argparse.Namespace) -> Executor:
     if args.ray is not None:
-        from creditflow.train.workers.ray_cluster import RayExecutor
+        from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
         return RayExecutor(spec, args.workers or 2, args.ray)
     return ProcessExecutor(spec, args.workers)

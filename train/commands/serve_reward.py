@@ -17,7 +17,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import listen
 from creditflow.train.annotate.reward_server import RewardLimits, create_reward_app
 from creditflow.train.annotate.success_text import PLACEHOLDER
-from creditflow.train.commands.options import positive
+from creditflow.train.commands.arguments.options import positive
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -28,7 +28,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
-from creditflow.train.commands.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 
 __all__ = ["add_arguments", "run"]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.commands.outputs import Output, Target, add_input, claimed, named
-from creditflow.train.named_paths import paths_named
+from creditflow.train.commands.arguments.outputs import Output, Target, add_input, claimed, named
+from creditflow.train.run.named_paths import paths_named
 
 __all__ = ["add_arguments", "run"]
 
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.agents.language_model.pretrained import require_torch
 
     require_torch()
-    from creditflow.train.config import load_mapping
-    from creditflow.train.settings import load_settings
+    from creditflow.train.settings.reading import load_mapping
+    from creditflow.train.settings.schema import load_settings
     from creditflow.train.trainer import Trainer
 
     if (args.config is None) == (args.resume is None):
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
     if args.dry_run:
-        from creditflow.train.dry_run import describe
+        from creditflow.train.run.dry_run import describe
 
         describe(settings)
         return 0
@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _claimed(settings: Any, args: argparse.Namespace) -> Iterator[None]:
     """The run's folder, under the one rule for outputs; of a resumed run, only under the settings it was begun with."""
-    from creditflow.train.config import plain
-    from creditflow.train.run_folder import require_same_run
+    from creditflow.train.run.folder import require_same_run
+    from creditflow.train.settings.reading import plain
 
     out = Target(Path(settings.out), RUN, "out =")
     values = {name: value for name, value in plain(settings).items() if name != "out"}
@@ -97,7 +97,7 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     from creditflow.envs.errors import unknown_name
     from creditflow.train.annotate.success_settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success_training import SuccessTrainer
-    from creditflow.train.config import apply_overrides, load_mapping, plain, read_dataclass
+    from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass
 
     data = apply_overrides(load_mapping(source), overrides)
     if data["kind"] != KIND:

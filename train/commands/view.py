@@ -12,8 +12,8 @@ from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.commands.options import positive
-from creditflow.train.commands.outputs import add_input, add_output
+from creditflow.train.commands.arguments.options import positive
+from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit

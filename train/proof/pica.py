@@ -35,10 +35,10 @@ from creditflow.train.annotate.success_labels import write_labels
 from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error
 from creditflow.train.annotate.success_names import plain_words
 from creditflow.train.annotate.success_pipeline import label_log
-from creditflow.train.config import apply_overrides, load_mapping, read_dataclass
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
+from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 from creditflow.wrappers.records.trajectory import Trajectory

@@ -30,10 +30,10 @@ import creditflow
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import make
 from creditflow.train.bench.provenance import provenance
-from creditflow.train.workers.play import Player, RolloutSpec, read_group, write_task
-from creditflow.train.workers.pool import Executor, run_units
-from creditflow.train.workers.processes import ProcessExecutor
-from creditflow.train.workers.ray_cluster import RayExecutor
+from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
+from creditflow.train.rollout.workers.pool import Executor, run_units
+from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
 ROOT = Path(__file__).parents[3]
 SOURCE = str(Path(creditflow.__file__).parents[1])

@@ -19,10 +19,10 @@ import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
-from creditflow.train.workers import ray_cluster
-from creditflow.train.workers.play import Player, RolloutSpec, write_task
-from creditflow.train.workers.pool import WorkerError, run_units
-from creditflow.train.workers.ray_cluster import RayExecutor
+from creditflow.train.rollout.workers import ray_cluster
+from creditflow.train.rollout.workers.play import Player, RolloutSpec, write_task
+from creditflow.train.rollout.workers.pool import WorkerError, run_units
+from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 from creditflow.wrappers.records.jsonl import read_jsonl
 
 pytestmark = [

@@ -27,13 +27,13 @@ from creditflow.agents.language_model.pretrained import make_hf_agent
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
-from creditflow.train.assemble import group_maker, training_tasks
 from creditflow.train.bench.provenance import provenance
-from creditflow.train.config import read_dataclass
-from creditflow.train.engine import Arena
-from creditflow.train.evaluation import clustered_interval, evaluate
-from creditflow.train.samples import make_rows
-from creditflow.train.settings import TrainConfig
+from creditflow.train.policy.samples import make_rows
+from creditflow.train.rollout.engine import Arena
+from creditflow.train.rollout.evaluation import clustered_interval, evaluate
+from creditflow.train.run.assemble import group_maker, training_tasks
+from creditflow.train.settings.reading import read_dataclass
+from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.trainer import Trainer
 
 SIZE, GROUPS, SAMPLES = 8, 8, 8

@@ -16,8 +16,8 @@ from trl import GRPOConfig
 from creditflow import credit
 from creditflow.agents.language_model.saved import read_agent_file
 from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
-from creditflow.train.assemble import training_tasks
-from creditflow.train.settings import EnvConfig, TaskConfig
+from creditflow.train.run.assemble import training_tasks
+from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
 
 def main(model: str, levels: str, out: str, episodes: str) -> None:

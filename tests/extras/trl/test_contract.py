@@ -12,7 +12,7 @@ from spoken_groups import GROUPS, SIZE
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
-from creditflow.train.samples import make_rows, token_weights
+from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -25,7 +25,7 @@ def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -
     """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""
     from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
     from creditflow.train.adapters.trl_rollout import CreditRollout
-    from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 
     def make(groups: list[Group], credits_: list[Credit], *, others: Any = None, **changes: Any) -> Any:
         by_name = {group.task_id: (group, one) for group, one in zip(groups, credits_, strict=True)}
@@ -165,9 +165,9 @@ def test_one_step_moves_the_weights_as_our_own_loss_does(
 ) -> None:
     import torch
 
-    from creditflow.train.batching import batches_of
-    from creditflow.train.logprobs import token_scores
-    from creditflow.train.losses import LossConfig, token_losses
+    from creditflow.train.policy.batching import batches_of
+    from creditflow.train.policy.logprobs import token_scores
+    from creditflow.train.policy.losses import LossConfig, token_losses
 
     groups = [GROUPS["unequal turn counts"], GROUPS["one turn"]]
     credits_ = [credit.make("gigpo").assign(group) for group in groups]

@@ -47,8 +47,8 @@ class FirstWord(Scheme):
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Settings of creditflow's own trainer that stop after a short warm-up."""
-    from creditflow.train.config import read_dataclass
-    from creditflow.train.settings import TrainConfig
+    from creditflow.train.settings.reading import read_dataclass
+    from creditflow.train.settings.schema import TrainConfig
 
     folder = tmp_path_factory.mktemp("warm")
     levels = folder / "levels.txt"
@@ -78,7 +78,7 @@ def warm(settings: Any) -> Path:
 @pytest.fixture
 def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
     from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
-    from creditflow.train.assemble import training_tasks
+    from creditflow.train.run.assemble import training_tasks
 
     def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
         tasks = training_tasks(settings.env, settings.tasks, settings.seed)

@@ -32,7 +32,7 @@ def verl_is_there() -> None:
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Qwen2 and its tokenizer."""
-    from creditflow.train.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 
     config = ScratchConfig(
         hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=280, init=0.2,
@@ -106,8 +106,8 @@ def play(config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[...
         from verl.protocol import DataProto
 
         from creditflow.train.adapters.verl_data import rows_of
-        from creditflow.train.assemble import training_tasks
-        from creditflow.train.settings import EnvConfig, TaskConfig
+        from creditflow.train.run.assemble import training_tasks
+        from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         config = config or config_of()
         tasks = training_tasks(EnvConfig(name="sokoban", options=options), TaskConfig(), seed=0)[:groups]

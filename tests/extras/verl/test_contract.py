@@ -15,7 +15,7 @@ from spoken_groups import GROUPS, SIZE
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.samples import make_rows, token_weights
+from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -345,9 +345,9 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
     from verl.utils.config import omega_conf_to_dataclass
 
     from creditflow.train.adapters.verl_trainer import assign_advantages
-    from creditflow.train.batching import batches_of
-    from creditflow.train.logprobs import token_scores
-    from creditflow.train.losses import LossConfig, token_losses
+    from creditflow.train.policy.batching import batches_of
+    from creditflow.train.policy.logprobs import token_scores
+    from creditflow.train.policy.losses import LossConfig, token_losses
 
     groups, made = [GROUPS["unequal turn counts"], GROUPS["one turn"]], credit.make("gigpo")
     credits_ = [made.assign(group) for group in groups]

@@ -65,7 +65,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
 
     from creditflow.train.adapters.play import Play
     from creditflow.train.adapters.verl_loop import CreditAgentLoop
-    from creditflow.train.config import read_dataclass
+    from creditflow.train.settings.reading import read_dataclass
 
     loops = OmegaConf.to_container(OmegaConf.load(FOLDER / "verl_loop.yaml"))
     for loop in loops:

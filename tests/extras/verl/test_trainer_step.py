@@ -15,7 +15,7 @@ from verl_parts import speaker
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.samples import spread
+from creditflow.train.policy.samples import spread
 from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.verl
@@ -61,8 +61,8 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
 
         from creditflow.agents.language_model.pretrained import open_tokenizer
         from creditflow.train.adapters.verl_data import rows_of
-        from creditflow.train.assemble import training_tasks
-        from creditflow.train.settings import EnvConfig, TaskConfig
+        from creditflow.train.run.assemble import training_tasks
+        from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         tasks = training_tasks(EnvConfig(name="sokoban", options=options), TaskConfig(), seed=0)
         tokenizer = open_tokenizer(config.actor_rollout_ref.model.path)

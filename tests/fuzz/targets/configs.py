@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.train.commands.options import parse_settings
-from creditflow.train.config import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
+from creditflow.train.commands.arguments.options import parse_settings
+from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import freeze, mutate_json
 from fuzz.target import MismatchError, Target
@@ -63,7 +63,7 @@ def _mutate_yaml(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
 
 def _config() -> type[Any]:
     """The settings of a training run; torch is imported with them."""
-    from creditflow.train.settings import TrainConfig
+    from creditflow.train.settings.schema import TrainConfig
 
     return TrainConfig
 

@@ -90,8 +90,8 @@ def _reads(name: str, function: Any) -> Any:
 
 
 def _metrics(path: Path) -> None:
-    from creditflow.train.checkpoint import Progress
-    from creditflow.train.journal import Journal
+    from creditflow.train.policy.checkpoint import Progress
+    from creditflow.train.run.journal import Journal
 
     Journal(path.parent, after=Progress("rl", 5))
 

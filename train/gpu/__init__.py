@@ -1,0 +1,1 @@
+"""What a GPU has to prove, as one script for a bare machine."""

@@ -1,0 +1,133 @@
+"""Equality tests on a device: the sampler, packing, chunks and precisions against a plain fp32 forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.policy.batching import batches_of
+from creditflow.train.policy.logprobs import token_scores
+from creditflow.train.policy.precision import autocast
+from creditflow.train.policy.samples import Row
+from creditflow.train.policy.scored import Scored, score_rows
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.update import update_policy
+from creditflow.train.settings.schema import UpdateConfig
+
+__all__ = ["checks"]
+
+FP32, BF16 = 1e-4, 0.2  # largest |difference| of a log-probability
+LOWEST, HIGHEST = 10, 250  # token ids that every tokenizer here has
+
+
+def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Named checks; each raises ArithmeticError when an equality does not hold."""
+    sizes = ScratchConfig(hidden=128, layers=3, heads=4, kv_heads=2, intermediate=256, vocabulary=300, init=0.1)
+    model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
+    named: dict[str, Callable[[], dict[str, Any]]] = {
+        "sampler-dynamic": partial(_sampler, model, {}, FP32),
+        "sampler-static": partial(_sampler, model, {"cache": "static"}, FP32),
+        "sampler-bfloat16": partial(_sampler, model, {"dtype": torch.bfloat16}, BF16),
+        "packed-padded": partial(_layouts, model, {"packing": "packed"}),
+        "split": partial(_layouts, model, {"batch_tokens": 64}),
+        "chunks": partial(_layouts, model, {"chunk": 5}),
+        "autocast": partial(_autocast, model),
+        "first-ratio": partial(_first_ratio, model),
+    }
+    if device.type == "cuda":
+        named["sampler-compiled"] = partial(_sampler, model, {"cache": "static", "compile": True}, FP32)
+    return named
+
+
+def _rows(count: int = 12) -> list[Row]:
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(count):
+        length = int(rng.integers(4, 60))
+        target = np.sort(rng.choice(np.arange(1, length), max(1, length // 3), replace=False))
+        n = len(target)
+        ids = rng.integers(LOWEST, HIGHEST, length).astype(np.int32)
+        rows.append(Row(ids, target, rng.normal(size=n), np.full(n, -5.0, np.float32), np.zeros(n, np.int32), i))
+    return rows
+
+
+def _plain(model: Any, ids: Any) -> Any:
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        logits = model(input_ids=torch.from_numpy(ids.astype(np.int64))[None].to(device)).logits[0].float()
+    return torch.log_softmax(logits, -1).cpu().numpy()
+
+
+def _within(gap: float, limit: float, what: str) -> dict[str, Any]:
+    if not gap <= limit:
+        raise ArithmeticError(f"{what}: off by {gap:.3g}, allowed {limit:.3g}")
+    return {"off_max": gap, "allowed": limit}
+
+
+def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any]:
+    """Three turns of conversations of unequal length."""
+    backend = TransformersBackend(model, **options)
+    rng, gap = np.random.default_rng(1), 0.0
+    ids = {i: rng.integers(LOWEST, HIGHEST, 3 + 5 * i).astype(np.int32) for i in range(6)}
+    for turn in range(3):
+        jobs = [Job(i, ids[i], rng.random(5)) for i in ids if i >= turn]
+        answers = backend.generate(jobs, Sampling(max_new_tokens=5), frozenset({1}))
+        for job, answer in zip(jobs, answers, strict=True):
+            whole = np.concatenate([job.ids, answer.ids])
+            table = _plain(model, whole)
+            at = np.arange(len(job.ids), len(whole))
+            gap = max(gap, float(np.abs(table[at - 1, whole[at]] - answer.logprobs).max()))
+            ids[int(str(job.key))] = np.concatenate([whole, rng.integers(LOWEST, HIGHEST, 2).astype(np.int32)])
+    return _within(gap, limit, f"sampler {options}")
+
+
+def _flat(model: Any, rows: list[Row], **options: Any) -> Any:
+    return np.concatenate(score_rows(model, rows, UpdateConfig(**options), temperature=1.0))
+
+
+def _layouts(model: Any, options: dict[str, Any]) -> dict[str, Any]:
+    rows = _rows()
+    gap = float(np.abs(_flat(model, rows, **options) - _flat(model, rows)).max())
+    return _within(gap, FP32, str(options))
+
+
+def _autocast(model: Any) -> dict[str, Any]:
+    rows = _rows()
+    device = next(model.parameters()).device
+    gap = 0.0
+    for batch in batches_of(rows, 4096, device):
+        with torch.no_grad():
+            exact = token_scores(model, batch).logprob
+            with autocast("bfloat16", device):
+                rough = token_scores(model, batch).logprob
+        gap = max(gap, float((exact - rough).abs().max()))
+    return _within(gap, BF16, "bfloat16 autocast")
+
+
+def _first_ratio(model: Any) -> dict[str, Any]:
+    """The ratio of the very first update is exactly 1 (nothing is changed: the step is left out)."""
+    rows, config = _rows(), UpdateConfig(epochs=1)
+
+    class Still:
+        """An optimiser that does not move."""
+
+        param_groups: tuple[dict[str, float], ...] = ()
+
+        def step(self) -> None:
+            """Nothing."""
+
+        def zero_grad(self, *, set_to_none: bool) -> None:
+            """Forget the gradient."""
+            model.zero_grad(set_to_none=set_to_none)
+
+    stats = update_policy(
+        model, Still(), rows, Scored(score_rows(model, rows, config, temperature=1.0)), config,
+        aggregation="token_mean", temperature=1.0, lr=1.0, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return _within(stats["ratio_first"], 0.0, "first ratio")

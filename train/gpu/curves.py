@@ -1,0 +1,180 @@
+"""Learning curves on a device: every scheme and two controls from the same warm-up, seed by seed.
+
+Controls: ``gigpo_shuffled`` gives GiGPO's step advantages to the wrong turns (what remains is outcome and noise of the
+same size), ``more_sft`` goes on with the warm-up instead of learning from rewards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.gpu.speed import sizes_of
+from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.run.journal import read_metrics
+from creditflow.train.settings.reading import apply_overrides, read_dataclass
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
+
+FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # these first, should the time run out
+CONTROLS = ("gigpo_shuffled", "more_sft")
+ONLY_TOY = ("pica",)  # with a success model that was never trained, to show that the path is whole
+WITHOUT = {
+    "pica": "train a success model on search logs first (kind: success_model)",
+    "tips": "Sokoban's tasks have no answers",
+    "igpo": "Sokoban's tasks have no answers",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledGiGPO(credit.GiGPO):
+    """GiGPO whose step advantages are dealt to other turns of the group: a control, not a method."""
+
+    name = "gigpo_shuffled"
+    source = "control"
+    declares = frozenset()
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group; the permutation is a function of the group's id."""
+        scored = super().assign(group)
+        seed = int.from_bytes(hashlib.blake2b(group.group_id.encode(), digest_size=8).digest(), "big")
+        order = np.random.default_rng(seed).permutation(len(scored.flat_step_advantages))
+        return replace(scored, flat_step_advantages=scored.flat_step_advantages[order])
+
+
+def curves(
+    folder: Path, *, seeds: Sequence[int], schemes: Sequence[str], overrides: Sequence[str], toy: bool
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Named pieces: per seed one warm-up, then one run per scheme and control."""
+    credit.register(ShuffledGiGPO)
+    registered = [name for name in credit.names() if name not in (*FIRST, *CONTROLS) and not lookup(name).task_fields]
+    wanted = list(schemes) or [*FIRST, *CONTROLS, *registered]
+    seeds = list(seeds)[:1] if toy else list(seeds)
+    pieces: dict[str, Callable[[], dict[str, Any]]] = {}
+    for seed in seeds:
+        pieces[f"sft/{seed}"] = partial(_warm_up, folder, seed, overrides, toy)
+        for scheme in wanted:
+            pieces[f"{scheme}/{seed}"] = partial(_learn, folder, scheme, seed, overrides, toy)
+    return pieces
+
+
+def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy: bool, *more: str) -> TrainConfig:
+    sizes = sizes_of(toy)
+    data: dict[str, Any] = {
+        "out": str(folder / f"{name}-{seed}"),
+        "seed": seed,
+        "device": "cpu" if toy else "cuda",
+        "threads": 1 if toy else 0,
+        "env": {
+            "name": "sokoban",
+            "options": {
+                "generator": {"height": 8, "width": 8, "boxes": 2, "min_length": 3, "max_length": 20},
+                "max_steps": 30,
+                "symbols": "ascii",
+                "separator": "",
+            },
+        },
+        "tasks": {"draw": 4000, "exclude": ["standard-v1:valid", "standard-v1:test"]},
+        "model": {
+            "autocast": "bfloat16",
+            "scratch": {
+                "hidden": sizes.hidden, "layers": sizes.layers, "heads": sizes.heads, "kv_heads": sizes.kv_heads,
+                "intermediate": sizes.intermediate, "vocabulary": 1024, "init": sizes.init,
+                "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
+            },
+        },
+        "speech": {"prompt": "places-v1", "dialect": "bare", "history": "window", "window": 0},
+        "sft": {
+            "episodes": 3000, "noise": 0.3, "steps": 1500, "batch_tokens": 8192,
+            "optimiser": {"lr": 6e-4, "schedule": "cosine", "warmup": 0.05, "betas": [0.9, 0.95]},
+        },
+        "rollout": {"tasks": 64, "group_size": 8, "max_new_tokens": 3, "dtype": "bfloat16"},
+        "update": {
+            "iterations": 100, "batch_tokens": 131072, "chunk": 8192, "loss": {"clip_high": 0.28},
+            "optimiser": {"lr": 1e-4, "betas": [0.9, 0.95], "warmup": 0.05},
+        },
+        "evaluation": {"panel": "standard-v1:valid", "final_panel": "standard-v1:test", "every": 10, "samples": 4},
+        "checkpoint": {"every": 20, "keep": 1},
+    }  # fmt: skip
+    if toy:
+        toy_settings = (
+            "env.options.max_steps=6", "tasks.draw=24",
+            "env.options.generator={height: 6, width: 6, boxes: 1, min_length: 2, max_length: 4}",
+            "sft.episodes=60", "sft.steps=60", "sft.batch_tokens=600", "sft.optimiser.lr=3e-3", "rollout.tasks=4",
+            "rollout.group_size=4", "update.iterations=2", "evaluation.limit=2", "evaluation.samples=1",
+            "evaluation.every=1", "evaluation.panel=small-v1:valid",
+            "evaluation.final_panel=", "checkpoint.every=1",
+        )  # fmt: skip
+        data = apply_overrides(data, toy_settings)
+    return read_dataclass(TrainConfig, apply_overrides(data, [*overrides, *more]))
+
+
+def _run(settings: TrainConfig) -> dict[str, Any]:
+    """Run, or go on with, one training run; returns its curve."""
+    from creditflow.train.trainer import Trainer
+
+    folder = Path(settings.out)
+    Trainer(settings, resume=latest_checkpoint(folder / "checkpoints") is not None).run()
+    records = read_metrics(folder / "metrics.jsonl")
+    seen = ("success", "entropy", "seconds", "seconds_rollout", "seconds_credit", "seconds_update", "mismatch_max")
+    return {
+        "train": [{k: r.get(k) for k in ("step", *seen)} for r in records if r["kind"] == "iteration"],
+        "evaluations": [r for r in records if r["kind"].startswith("eval_")],
+        "model": str(folder / "model"),
+    }
+
+
+def _warm_up(folder: Path, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
+    return _run(_settings(folder, "sft", seed, overrides, toy, "update.iterations=0"))
+
+
+def _learn(folder: Path, scheme: str, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
+    start = folder / f"sft-{seed}" / "model"
+    if not (start / "config.json").is_file():
+        raise ConfigError(f"the warm-up of seed {seed} is missing: {start}")
+    begin = (f"model.path={start}",)
+    if scheme == "more_sft":
+        return _run(_settings(folder, scheme, seed, overrides, toy, *begin, "update.iterations=0"))
+    made = credit.make(scheme)
+    written = _writers(scheme, start, folder) if made.needs else ()
+    if written is None or (scheme in ONLY_TOY and not toy):
+        return {"skipped": f"needs {', '.join(made.needs)}, which nothing here writes: {WITHOUT.get(scheme, scheme)}"}
+    return _run(
+        _settings(folder, scheme, seed, overrides, toy, *begin, "sft.episodes=0", f"credit.scheme={scheme}", *written)
+    )
+
+
+def _writers(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
+    """Settings under which the scheme's annotations are written on Sokoban; None if they cannot be."""
+    if scheme in ("mt_ppo", "ppo_gae"):
+        return ("critic.kind=shared",)
+    if scheme == "prm":  # the judge is the oracle: a turn is marked down when it loses the level
+        return ("credit.annotators=[oracle]", "credit.parameters={value: value.oracle, form: increase}")
+    if scheme == "pica":
+        model = _untrained_success(policy, folder / "success")
+        return (f"credit.annotators=['success:{model}']", "credit.parameters={penalty: 0.0, baseline: group}")
+    return None
+
+
+def _untrained_success(policy: Path, path: Path) -> Path:
+    """A success model that begins as the warm-up's network and has learned nothing: it says 1/2 of every state."""
+    from creditflow.agents.language_model.pretrained import open_pretrained
+    from creditflow.train.annotate.success_encoding import Encoder, TextConfig
+    from creditflow.train.annotate.success_model import SuccessModel, save_success
+
+    if not path.exists():
+        backbone, tokenizer = open_pretrained(str(policy), device="cpu")
+        save_success(path, SuccessModel(backbone), tokenizer, "paper", Encoder(tokenizer, TextConfig()))
+    return path

@@ -1,0 +1,170 @@
+"""Throughput on a device, next to what the device itself can do: matrix products and memory traffic, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.policy.optimiser import OptimiserConfig, make_optimiser
+from creditflow.train.policy.samples import Row
+from creditflow.train.policy.scored import Scored
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
+from creditflow.train.policy.sft import sft_step
+from creditflow.train.policy.update import update_policy
+from creditflow.train.settings.schema import UpdateConfig
+
+__all__ = ["measurements", "sizes_of"]
+
+
+def sizes_of(toy: bool) -> ScratchConfig:
+    """About 18 million parameters, or a toy."""
+    if toy:
+        return ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=640, init=0.1)
+    return ScratchConfig(
+        hidden=384, layers=8, heads=6, kv_heads=6, intermediate=1536, vocabulary=640, positions=2048, init=0.05
+    )
+
+
+def measurements(device: Any, *, toy: bool) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Named measurements."""
+    ceilings: dict[str, float] = {}
+    sizes = sizes_of(toy)
+    model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
+    return {
+        "ceilings": partial(_ceilings, device, ceilings, toy),
+        "sft": partial(_sft, model, device, ceilings, toy),
+        "rollout-dynamic": partial(_rollout, model, device, ceilings, toy, {}),
+        "rollout-static": partial(_rollout, model, device, ceilings, toy, {"cache": "static"}),
+        **(
+            {"rollout-compiled": partial(_rollout, model, device, ceilings, toy, {"cache": "static", "compile": True})}
+            if device.type == "cuda"
+            else {}
+        ),
+        "update-padded": partial(_update, model, device, ceilings, toy, "padded"),
+        "update-packed": partial(_update, model, device, ceilings, toy, "packed"),
+    }
+
+
+def _seconds(work: Callable[[], Any], device: Any, repeats: int) -> float:
+    """Median seconds of one call, after two warming ones."""
+    times = []
+    for _ in range(repeats + 2):
+        _wait(device)
+        began = time.perf_counter()
+        work()
+        _wait(device)
+        times.append(time.perf_counter() - began)
+    return float(np.median(times[2:]))
+
+
+def _wait(device: Any) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _peak(device: Any) -> float:
+    return torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else 0.0
+
+
+def _ceilings(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
+    """Best matrix product in bf16 and fp32 (FLOP/s), and best copy (byte/s)."""
+    side = 256 if toy else 8192
+    for name in ("bfloat16", "float32"):
+        a = torch.randn(side, side, device=device, dtype=getattr(torch, name))
+        ceilings[f"flops_{name}"] = 2.0 * side**3 / _seconds(partial(torch.matmul, a, a), device, 5)
+    source = torch.empty((2**20 if toy else 2**30) // 4, device=device)
+    target = torch.empty_like(source)
+    ceilings["bytes"] = 2.0 * source.numel() * 4 / _seconds(partial(target.copy_, source), device, 5)
+    return dict(ceilings)
+
+
+def _made_up_rows(toy: bool) -> list[Row]:
+    """Episodes as a rollout would give them: unequal lengths, a sixth of the tokens the model's own."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(8 if toy else 512):
+        length = int(rng.integers(24, 48)) if toy else int(rng.integers(60, 420))
+        target = np.arange(6, length, 6)
+        n = len(target)
+        ids = rng.integers(10, 250, length).astype(np.int32)
+        rows.append(Row(ids, target, rng.normal(size=n), np.full(n, -5.0, np.float32), np.zeros(n, np.int32), i))
+    return rows
+
+
+def _share(tokens: float, seconds: float, model: Any, ceilings: dict[str, float], passes: float) -> dict[str, Any]:
+    """Tokens a second, and the share of the measured bf16 ceiling: 2 FLOP per parameter, token and forward pass."""
+    speed = tokens / seconds
+    out: dict[str, Any] = {"tokens_per_second": speed, "parameters": parameter_count(model)}
+    if "flops_bfloat16" in ceilings:
+        out["share_of_matmul_ceiling"] = speed * 2.0 * passes * parameter_count(model) / ceilings["flops_bfloat16"]
+    return out
+
+
+def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
+    rows = _made_up_rows(toy)
+    optimiser = make_optimiser(model, OptimiserConfig(lr=1e-5))
+    step = partial(
+        sft_step, model, optimiser, rows, micro_tokens=2048 if toy else 131_072, packing="padded", chunk=8192,
+        config=OptimiserConfig(lr=1e-5), lr=1e-5, precision="bfloat16",
+    )  # fmt: skip
+    seconds = _seconds(step, device, 1 if toy else 5)
+    return _share(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+
+
+def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, packing: Any) -> dict[str, Any]:
+    rows = _made_up_rows(toy)
+    # a packed micro-batch has a dense mask, quadratic in its length
+    budget = 2048 if toy else 8192 if packing == "packed" else 131_072
+    config = UpdateConfig(batch_tokens=budget, packing=packing, chunk=8192)
+    optimiser = make_optimiser(model, OptimiserConfig(lr=1e-6))
+    step = partial(
+        update_policy, model, optimiser, rows, Scored(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
+        rng=np.random.default_rng(0), precision="bfloat16",
+    )  # fmt: skip
+    seconds = _seconds(step, device, 1 if toy else 5)
+    return _share(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+
+
+def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """Sampled tokens a second over three turns, without an environment, and the share of the memory ceiling.
+
+    A step of one token reads every weight once: weights' bytes × steps / seconds, against a measured copy.
+    """
+    dtype = None if device.type == "cpu" else torch.bfloat16
+    backend = TransformersBackend(model, dtype=dtype, **options)
+    rows, longest, turns = (4, 4, 2) if toy else (1024, 16, 3)
+    sampling, counted = Sampling(max_new_tokens=longest), {"tokens": 0, "steps": 0}
+
+    def play() -> None:
+        rng = np.random.default_rng(0)
+        ids = [rng.integers(10, 250, 40).astype(np.int32) for _ in range(rows)]
+        counted["tokens"] = counted["steps"] = 0
+        for _ in range(turns):
+            jobs = [Job(i, one, rng.random(longest)) for i, one in enumerate(ids)]
+            answers = backend.generate(jobs, sampling, frozenset())
+            counted["tokens"] += sum(len(answer.ids) for answer in answers)
+            counted["steps"] += max(len(answer.ids) for answer in answers)
+            ids = [
+                np.concatenate([one, answer.ids, rng.integers(10, 250, 30).astype(np.int32)])
+                for one, answer in zip(ids, answers, strict=True)
+            ]
+        backend.sync()
+
+    seconds = _seconds(play, device, 1 if toy else 3)
+    size = next(backend.model.parameters()).element_size()
+    out: dict[str, Any] = {
+        "sampled_tokens_per_second": counted["tokens"] / seconds,
+        "rows": rows,
+        "peak_gib": _peak(device),
+    }
+    if "bytes" in ceilings:
+        read = parameter_count(model) * size * counted["steps"]
+        out["share_of_copy_ceiling"] = read / seconds / ceilings["bytes"]
+    return out

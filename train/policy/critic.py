@@ -1,0 +1,122 @@
+"""The critic: a value head on the policy's last hidden state, or on a network of its own.
+
+V of a history is read from the hidden state of its last token, which is the state that the next token is drawn from:
+the value before a turn's first token is the value of the state that the model was asked in.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from creditflow.agents.language_model.model_files import check_model_files
+from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json
+from creditflow.train.policy.batching import MicroBatch
+from creditflow.train.policy.logprobs import hidden_before
+from creditflow.train.policy.losses import value_losses
+from creditflow.train.policy.samples import Row
+from creditflow.train.settings.schema import CriticConfig
+
+__all__ = ["Critic", "explained_variance", "open_critic", "save_critic"]
+
+HEAD_FILE, NOTE_FILE, VERSION = "value_head.safetensors", "creditflow_critic.json", 1
+
+
+class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """Values of histories.
+
+    Args:
+        config: of the critic.
+        decoder: a model of ``transformers`` without output layer; a separate critic trains a copy of it.
+
+    Attributes:
+        shared: whether the decoder is the policy's own, whose weights are not among this module's.
+    """
+
+    def __init__(self, config: CriticConfig, decoder: Any) -> None:
+        super().__init__()
+        first = next(decoder.parameters())
+        self.config = config
+        self.shared = config.kind == "shared"
+        self.trunk = None if self.shared else copy.deepcopy(decoder)
+        self._policy = [decoder]  # in a list: not a part of this module
+        self.head = torch.nn.Linear(decoder.config.hidden_size, 1, device=first.device, dtype=torch.float32)
+        torch.nn.init.zeros_(self.head.weight)  # every value begins at 0, whatever the seed
+        torch.nn.init.zeros_(self.head.bias)
+
+    @property
+    def decoder(self) -> Any:
+        """What makes hidden states."""
+        return self._policy[0] if self.trunk is None else self.trunk
+
+    def forward(self, batch: MicroBatch, before: Any | None = None) -> Any:
+        """float32 (N,): the value of the history before every target token.
+
+        Args:
+            batch: what to value.
+            before: the decoder's ``hidden_before``, if it is known already.
+        """
+        states = hidden_before(self.decoder, batch) if before is None else before
+        return self.head((states.detach() if self.shared and self.config.detach else states).float())[:, 0]
+
+    def loss(self, batch: MicroBatch, rows: Sequence[Row], count: int, before: Any | None = None) -> dict[str, Any]:
+        """The loss of one micro-batch's share of ``count`` value targets.
+
+        Returns:
+            ``loss`` with gradient; ``value_clip_share``, this micro-batch's share of the targets whose loss was capped.
+        """
+        device = batch.ids.device
+        flat = [np.concatenate([getattr(rows[i], name) for i in batch.rows]) for name in ("value_target", "value_old")]
+        asked = torch.from_numpy(np.flatnonzero(np.isfinite(flat[0]))).to(device)
+        target, old = (torch.from_numpy(one.astype(np.float32)).to(device)[asked] for one in flat)
+        losses, clipped = value_losses(self(batch, before)[asked], old, target, self.config.clip)
+        return {"loss": losses.sum() / count, "value_clip_share": float(clipped.sum()) / count}
+
+
+def explained_variance(rows: Sequence[Row]) -> float:
+    """1 − var(R − V) / var(R) over all value targets; 0 for a critic that knows nothing, nan if targets are equal."""
+    target = np.concatenate([row.value_target for row in rows if row.value_target is not None] or [np.zeros(0)])
+    old = np.concatenate([row.value_old for row in rows if row.value_old is not None] or [np.zeros(0)])
+    asked = np.isfinite(target)
+    spread = float(target[asked].var()) if asked.any() else 0.0
+    return 1.0 - float((target[asked] - old[asked]).var()) / spread if spread > 0.0 else float("nan")
+
+
+def save_critic(critic: Critic, folder: Path) -> None:
+    """Write a folder that ``critic:DIR`` opens."""
+    critic.decoder.save_pretrained(folder)
+    save_file({name: p.detach().contiguous() for name, p in critic.head.state_dict().items()}, folder / HEAD_FILE)
+    with atomic_writer(folder / NOTE_FILE) as stream:
+        stream.write(json.dumps({"format_version": VERSION, "value": "value.critic"}) + "\n")
+
+
+def open_critic(path: str | Path, device: Any) -> Critic:
+    """The critic of a folder.
+
+    Raises:
+        DataError: not a folder that ``save_critic`` wrote.
+    """
+    from transformers import AutoModel
+
+    folder = Path(path)
+    note = read_json(folder / NOTE_FILE)
+    version = note.get("format_version") if isinstance(note, dict) else None
+    if version != VERSION:
+        raise DataError(f"{folder}: format_version {version!r:.60}, this reader knows {VERSION}")
+    check_model_files(folder)
+    with loading(f"{folder}: is not a critic that a training run wrote"):
+        decoder = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="sdpa").to(device)
+        critic = Critic(CriticConfig(kind="shared"), decoder)
+        critic.head.load_state_dict(load_file(folder / HEAD_FILE))
+    critic.to(device).eval()
+    return critic

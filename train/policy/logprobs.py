@@ -1,0 +1,91 @@
+"""Log-probabilities and entropies of the model's tokens, without ever holding logits of a whole batch.
+
+Only hidden states at positions that predict a target token go to the output layer, a chunk at a time; in the backward
+pass each chunk is computed again. Memory for logits is chunk × V instead of B × T × V.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.policy.batching import MicroBatch
+
+__all__ = ["Scores", "check_model", "hidden_before", "token_scores"]
+
+
+class Scores(NamedTuple):
+    """float32 (N,) each, in the order of the batch's target tokens."""
+
+    logprob: Any
+    entropy: Any
+
+
+def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
+    """(N, hidden): the last hidden state of the token before every target token; it has not seen the target.
+
+    Args:
+        decoder: a model of ``transformers`` without output layer.
+        batch: what to run.
+    """
+    hidden = decoder(
+        input_ids=batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
+    ).last_hidden_state
+    return hidden[batch.target_row, batch.target_place - 1]
+
+
+def token_scores(
+    model: Any, batch: MicroBatch, *, temperature: float = 1.0, chunk: int = 1024, before: Any | None = None
+) -> Scores:
+    """Log-probability of every target token, and the entropy of the distribution it was drawn from (nats).
+
+    Args:
+        model: a causal language model of ``transformers``.
+        batch: what to score.
+        temperature: logits are divided by it, as the sampler does.
+        chunk: target tokens at a time.
+        before: ``hidden_before`` of the model's decoder, if it is known already.
+    """
+    before = hidden_before(model.get_decoder(), batch) if before is None else before
+    target = batch.ids[batch.target_row, batch.target_place]
+    head = model.get_output_embeddings()
+    parts = []
+    for start in range(0, len(target), chunk):
+        states, wanted = before[start : start + chunk], target[start : start + chunk]
+        if torch.is_grad_enabled() and len(target) > chunk:
+            parts.append(checkpoint(_score, head, states, wanted, temperature, use_reentrant=False))
+        else:
+            parts.append(_score(head, states, wanted, temperature))
+    return Scores(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+
+
+def _score(head: Any, states: Any, target: Any, temperature: float) -> tuple[Any, Any]:
+    logits = head(states).float() / temperature
+    log_chances = torch.log_softmax(logits, -1)
+    chosen = log_chances.gather(-1, target[:, None])[:, 0]
+    return chosen, -(log_chances.exp() * log_chances).sum(-1)
+
+
+def check_model(model: Any) -> None:
+    """Compare with the model's own logits once: some families scale or cap them after the output layer.
+
+    Raises:
+        ConfigError: this model's logits are not its output layer applied to its last hidden state.
+    """
+    ids = torch.arange(4, device=next(model.parameters()).device)[None] % model.config.vocab_size
+    trained = model.training
+    model.eval()
+    with torch.no_grad():
+        own = model(input_ids=ids, use_cache=False).logits.float()
+        ours = model.get_output_embeddings()(
+            model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+        ).float()
+    model.train(trained)
+    if not torch.allclose(own, ours, rtol=1e-3, atol=1e-3):
+        raise ConfigError(
+            f"{type(model).__name__} changes its logits after the output layer (scaling or soft caps): chunked "
+            "log-probabilities would be wrong for it, so it cannot be trained here"
+        )

@@ -1,0 +1,97 @@
+"""What one worker does: it gets a task as text, plays its whole group, and gives the group back as lines of a log.
+
+Only text crosses the border between processes or machines, in the formats that files have. A group's episodes draw
+from generators of their own (seed, iteration, task, replica), so it does not matter which worker plays it, or how often.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from creditflow.agents.registry import make_agent
+from creditflow.envs.tasks import Task
+from creditflow.envs.wikisearch.grading.rewards import named_reward
+from creditflow.train.rollout.play import play_group
+from creditflow.train.run.identity import marked
+from creditflow.wrappers.episode_rewards import with_reward_values
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.invalid_actions import Policy
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+
+__all__ = ["Player", "RolloutSpec", "read_group", "write_task"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutSpec:
+    """Everything that decides what is played, as plain data.
+
+    Attributes:
+        env, options: the environment and its arguments.
+        agent: as the command line names it.
+        group_size: episodes per task.
+        invalid_actions, oracle: as for ``GroupEnv``.
+        rewards: names of transcript rewards to write into the trajectories.
+        seed: of the episodes.
+        run: identity of the run as text, written into every trajectory; "" for none.
+    """
+
+    env: str
+    options: dict[str, Any] = field(default_factory=dict)
+    agent: str = "random"
+    group_size: int = 8
+    invalid_actions: Policy = "keep"
+    oracle: bool = False
+    rewards: tuple[str, ...] = ()
+    seed: int = 0
+    run: str = ""
+
+    def to_text(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_text(text: str) -> RolloutSpec:
+        """What ``to_text`` wrote."""
+        data = json.loads(text)
+        return RolloutSpec(**{**data, "rewards": tuple(data["rewards"])})
+
+
+def write_task(task: Task) -> str:
+    """A task as one line of JSON."""
+    return json.dumps({"task_id": task.task_id, "canonical_id": task.canonical_id, "content": dict(task.content)})
+
+
+def read_group(text: str) -> Group:
+    """The one group in a worker's answer."""
+    [group] = read_groups(io.StringIO(text))
+    return group
+
+
+class Player:
+    """Environments and agent of one worker, kept from task to task."""
+
+    def __init__(self, spec: RolloutSpec) -> None:
+        self.spec = spec
+        self._agent = make_agent(spec.agent)
+        self._rewards = {name: named_reward(name) for name in spec.rewards}
+        self._env = GroupEnv(
+            spec.env, size=spec.group_size, invalid_actions=spec.invalid_actions, oracle=spec.oracle, policy=spec.agent,
+            **spec.options,
+        )  # fmt: skip
+
+    def group(self, task: Task) -> Group:
+        """A task's group."""
+        group = play_group(self._env, self._agent, task, seed=self.spec.seed)
+        if self._rewards:
+            group = with_reward_values(group, self._rewards)
+        return marked(group, self.spec.run) if self.spec.run else group
+
+    def answer(self, task: str) -> str:
+        """A task as text, its group as lines of a log."""
+        stream = io.StringIO()
+        write_jsonl(stream, [self.group(Task(**json.loads(task)))])
+        return stream.getvalue()

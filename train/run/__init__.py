@@ -1,0 +1,1 @@
+"""A training run: its parts put together, its folder, its metrics."""

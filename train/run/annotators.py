@@ -1,0 +1,50 @@
+"""What writes annotations during a training run: its own critic, and whatever ``credit.annotators`` names."""
+
+from __future__ import annotations
+
+import creditflow
+from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate import Annotator, Context, Provenance, make_annotator
+from creditflow.train.annotate.critic import NAME, CriticAnnotator
+from creditflow.train.policy.critic import Critic
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.wrappers.credit.base import Scheme
+
+__all__ = ["check_annotations", "run_annotators"]
+
+
+def check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
+    """Raise ConfigError if the scheme needs annotations that nothing in the settings writes."""
+    if NAME in scheme.needs and settings.critic.kind == "none":
+        raise ConfigError(
+            f"scheme {scheme.name!r} needs {NAME}: configure a critic with critic.kind=shared or critic.kind=separate"
+        )
+    rest = [name for name in scheme.needs if name != NAME]
+    if rest and not settings.credit.annotators:
+        raise ConfigError(
+            f"scheme {scheme.name!r} needs {', '.join(rest)}: name in credit.annotators what writes it "
+            "(creditflow annotate --list)"
+        )
+
+
+def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotator]:
+    """The annotators of every iteration's rollouts, in order.
+
+    Raises:
+        ConfigError: an annotator that there is not.
+    """
+    made: list[Annotator] = []
+    if critic is not None:
+        made.append(
+            CriticAnnotator(
+                critic,
+                Provenance("critic", 1, {"run": settings.out, "kind": settings.critic.kind}),
+                batch_tokens=settings.update.batch_tokens,
+                packing=settings.update.packing,
+                precision=settings.model.autocast,
+            )
+        )
+    context = Context(
+        make_env=lambda: creditflow.make(settings.env.name, **settings.env.options), device=settings.device
+    )
+    return made + [make_annotator(spec, context) for spec in settings.credit.annotators]

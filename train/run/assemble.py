@@ -1,0 +1,178 @@
+"""Settings made real: tasks, environments, model, tokenizer and agent of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+import creditflow
+from creditflow.agents.backends.base import Sampling, TrainedBackend
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.agents.scripted import RandomAgent
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.tasks import Task
+from creditflow.train.policy.device import pick_device
+from creditflow.train.policy.logprobs import check_model
+from creditflow.train.policy.recomputation import recompute_activations
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.rollout.engine import Arena, Budget
+from creditflow.train.settings.schema import EnvConfig, TaskConfig, TrainConfig
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.group_env import GroupEnv
+
+__all__ = [
+    "group_maker",
+    "keeps_texts",
+    "make_agent_of",
+    "make_backend",
+    "make_policy",
+    "panel_tasks",
+    "pick_device",
+    "scratch_tokenizer",
+    "training_tasks",
+]
+
+TOKENIZER_EPISODES = 512
+MAX_REDRAWS = 50  # draws per wanted task before a source counts as too small for what is excluded
+
+
+def group_maker(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[], GroupEnv]:
+    """A function that makes the environments of one group."""
+
+    def make() -> GroupEnv:
+        return GroupEnv(
+            env.name, size=size, invalid_actions=env.invalid_actions, texts=texts, policy="lm", **env.options
+        )
+
+    return make
+
+
+def keeps_texts(settings: TrainConfig, scheme: Scheme) -> bool:
+    """Whether rollouts must keep what was read and written: for windowed prompts, the scheme, or annotators."""
+    return settings.speech.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
+
+
+def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:
+    """The tasks of an embedded panel "NAME:SPLIT", or of the first ``limit`` rows."""
+    base = _base(env, panel=spec)
+    ids = base.tasks.task_ids()
+    return [base.tasks.get(task_id) for task_id in (ids[:limit] if limit else ids)]
+
+
+def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
+    """The pool that training draws from, free of everything symmetric to an excluded task.
+
+    Raises:
+        ConfigError: an endless source without ``draw``; nothing left after exclusion.
+    """
+    base = _base(env, panel=tasks.panel) if tasks.panel else _base(env)
+    source = base.tasks
+    banned = {task.canonical_id for spec in tasks.exclude for task in panel_tasks(env, spec)}
+    ids = source.task_ids()
+    if ids:
+        pool = [task for task in map(source.get, ids) if task.canonical_id not in banned]
+        if tasks.draw:
+            order = np.random.default_rng([seed, 1]).permutation(len(pool))[: tasks.draw]
+            pool = [pool[i] for i in order]
+    elif not tasks.draw:
+        raise ConfigError("this task source is endless: say how many tasks to draw with tasks.draw")
+    else:
+        rng, pool, tried, seen = np.random.default_rng([seed, 1]), [], 0, set()
+        while len(pool) < tasks.draw and tried < MAX_REDRAWS * tasks.draw:
+            task = source.draw(rng)
+            tried += 1
+            if task.canonical_id not in banned and task.task_id not in seen:
+                seen.add(task.task_id)
+                pool.append(task)
+        if len(pool) < tasks.draw:
+            raise ConfigError(f"the source gave only {len(pool)} different allowed tasks, tasks.draw is {tasks.draw}")
+    if not pool:
+        raise ConfigError("no task is left to train on after tasks.exclude")
+    return pool
+
+
+def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
+    """A bare environment; with ``panel``, on that panel instead of its configured source."""
+    options = dict(env.options)
+    if panel is not None:
+        for source in ("panel", "levels", "level", "generator"):
+            options.pop(source, None)
+        options["panel"] = panel
+    return cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **options).unwrapped)
+
+
+def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
+    """A tokenizer trained on what a random player would read and write on the first tasks."""
+    from creditflow.agents.prompts import make_prompt, slots_of
+
+    prompt, dialect = make_prompt(settings.speech.prompt), make_dialect(settings.speech.dialect)
+    texts: list[str] = []
+
+    class _Reader(RandomAgent):
+        """Plays at random and keeps every text that was shown or could have been answered."""
+
+        def act(self, views: Any) -> Any:
+            for view in views:
+                slots = slots_of(prompt, view, settings.speech.window)
+                part = "later" if view.turns and settings.speech.history == "append" else "first"
+                texts.append(prompt.fill(part, slots))
+                texts.extend(dialect.write(action) for action in view.info["admissible_actions"])
+            return super().act(views)
+
+    Arena(group_maker(settings.env, 1, texts=True), Budget(turns=4)).play(
+        _Reader(), tasks[:TOKENIZER_EPISODES], seed=settings.seed
+    )
+    return build_tokenizer(texts, settings.model.scratch)
+
+
+def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task]) -> tuple[Any, Any]:
+    """Model (fp32 master weights, on its device) and tokenizer.
+
+    Args:
+        settings: of the run.
+        tokenizer: of a resumed run, else None.
+        tasks: what a tokenizer from nothing is trained on.
+    """
+    device = pick_device(settings.device)
+    if settings.model.path:
+        model, found = open_pretrained(settings.model.path, device=str(device))
+        tokenizer = tokenizer or found
+    else:
+        scratch: ScratchConfig = settings.model.scratch
+        tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
+        model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
+    check_model(model)
+    if settings.model.gradient_checkpointing:
+        recompute_activations(model)
+    return model, tokenizer
+
+
+def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
+    """The sampler of a run.
+
+    Raises:
+        MissingExtraError, ConfigError: vLLM is wanted, and it or a release that is known is not installed.
+    """
+    rollout, generation = settings.rollout, settings.generation
+    if generation.backend == "vllm":
+        from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
+
+        name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
+        return VllmTrainedBackend(model, dtype=name, config=generation.vllm, seed=settings.seed)
+    dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
+    return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
+
+
+def make_agent_of(
+    settings: TrainConfig, backend: TrainedBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
+) -> LanguageModelAgent:
+    """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""
+    sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature, entropies=entropies)
+    return settings.speech.agent(backend, tokenizer, sampling, name="policy")

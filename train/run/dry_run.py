@@ -1,0 +1,177 @@
+"""What a training run would be: everything checked that can be checked without its weights, and nothing written.
+
+A model by name is described from its configuration and tokenizer if they are at hand; nothing is ever fetched. What a
+random player does in two short episodes goes through prompt, dialect and credit scheme, so that a setting that only a
+rollout would trip over is met here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from creditflow.agents.backends.vllm.release import vllm_release
+from creditflow.agents.language_model.model_files import check_model_files
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import open_tokenizer
+from creditflow.agents.prompts import make_prompt, slots_of
+from creditflow.agents.scripted import RandomAgent
+from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.tasks import Task
+from creditflow.train.annotate.registry import ANNOTATORS
+from creditflow.train.rollout.engine import Arena, Budget
+from creditflow.train.run.annotators import check_annotations
+from creditflow.train.run.assemble import group_maker, keeps_texts, make_policy, panel_tasks, training_tasks
+from creditflow.train.settings.reading import plain
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.base import Scheme
+
+__all__ = ["describe"]
+
+TURNS = 3  # of the rehearsal
+
+
+def describe(settings: TrainConfig) -> None:
+    """Check, then print the resolved config to standard output and what it amounts to to standard error.
+
+    Raises:
+        CreditflowError: the run could not begin, or would stop at its first rollout.
+    """
+    scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
+    check_annotations(scheme, settings)
+    for spec in settings.credit.annotators:
+        _check_annotator(spec)
+    if settings.generation.backend == "vllm":
+        vllm_release()
+    tasks = training_tasks(settings.env, settings.tasks, settings.seed)
+    panels = {
+        spec: len(panel_tasks(settings.env, spec))
+        for spec in (settings.evaluation.panel, settings.evaluation.final_panel)
+        if spec
+    }
+    _rehearse(settings, scheme, tasks[0])
+    model = _model(settings, tasks)
+    print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
+    for spec, count in panels.items():
+        print(f"# {count} tasks in {spec}", file=sys.stderr)
+    rollout = settings.rollout
+    print(
+        f"# {model}; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} warm-up steps; "
+        f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
+        file=sys.stderr,
+    )
+
+
+def _check_annotator(spec: str) -> None:
+    """An annotator there is, with an argument if it takes one; its model is opened when the run begins."""
+    name, _, argument = spec.partition(":")
+    if name not in ANNOTATORS:
+        raise unknown_name("annotator", name, ANNOTATORS)
+    wanted = ANNOTATORS[name][1]
+    if wanted and not argument:
+        raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
+
+
+class _Rehearsing(RandomAgent):
+    """A random player whose every prompt is filled and whose every answer is written and read in the run's form."""
+
+    def __init__(self, settings: TrainConfig) -> None:
+        self._prompt, self._dialect = make_prompt(settings.speech.prompt), make_dialect(settings.speech.dialect)
+        self._speech = settings.speech
+
+    def act(self, views: Any) -> Any:
+        """One decision per view."""
+        later = "windowed" if self._speech.history == "window" else "later"
+        for view in views:
+            for part in ("system", later if view.turns else "first"):
+                self._prompt.fill(part, slots_of(self._prompt, view, self._speech.window))
+        decisions = super().act(views)
+        for view, decision in zip(views, decisions, strict=True):
+            if isinstance(decision.action, str) and decision.action in view.info["admissible_actions"]:
+                parsed = self._dialect.parse(self._dialect.write(decision.action, "a thought"))
+                if not parsed.valid:
+                    raise ConfigError(
+                        f"speech.dialect {self._speech.dialect!r} cannot write {decision.action!r}: {parsed.reason}"
+                    )
+        return decisions
+
+
+def _rehearse(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
+    """Two short random episodes of the first task, scored if the scheme needs nothing that only a run has."""
+    arena = Arena(group_maker(settings.env, 2, texts=keeps_texts(settings, scheme)), Budget(turns=TURNS))
+    [group] = arena.play(_Rehearsing(settings), [task], seed=settings.seed)
+    missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
+    annotated = bool(scheme.needs or scheme.requires_tokens)  # what only a run writes
+    reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)
+    if reason:
+        raise ConfigError(f"scheme {scheme.name!r} cannot score {settings.env.name!r} tasks: {reason}")
+    if not annotated:
+        scheme.assign(group)
+
+
+def _model(settings: TrainConfig, tasks: list[Task]) -> str:
+    """The policy in words.
+
+    Raises:
+        ConfigError: a model or tokenizer that the speech does not suit.
+        DataError: a folder without a model.
+    """
+    if not settings.model.path:
+        model, tokenizer = make_policy(settings, None, tasks)
+        settings.speech.conversations(tokenizer)
+        return _counted(model, tokenizer)
+    folder = _at_hand(settings.model.path)
+    if folder is None:
+        if settings.speech.chat not in ("template", "plain"):
+            raise ConfigError(f"speech.chat must be 'template' or 'plain', got {settings.speech.chat!r}")
+        return f"{settings.model.path}, which is not on this machine (the run fetches it; nothing of it was checked)"
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    check_model_files(folder)
+    with loading(f"cannot open {str(folder)!r} as a causal language model"):
+        with torch.device("meta"):  # shapes without weights: a dry run of a large model takes no memory
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+        tokenizer = open_tokenizer(folder)
+    if not list(folder.glob("*.safetensors")):
+        raise DataError(f"{folder}: holds no weights (*.safetensors)")
+    settings.speech.conversations(tokenizer)
+    limit = getattr(model.config, "max_position_embeddings", 0)
+    if settings.speech.max_context > limit > 0:
+        raise ConfigError(
+            f"speech.max_context is {settings.speech.max_context}, the model's own limit is {limit} tokens"
+        )
+    return _counted(model, tokenizer)
+
+
+def _counted(model: Any, tokenizer: Any) -> str:
+    parameters = sum(p.numel() for p in model.parameters())
+    return f"{type(model).__name__} with {parameters:,} parameters, {len(tokenizer)} tokens"
+
+
+def _at_hand(path: str) -> Path | None:
+    """The folder of a model: itself, or its snapshot in the Hugging Face cache; None if it would have to be fetched.
+
+    Raises:
+        ConfigError: neither a folder nor a name.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    if Path(path).exists():
+        return Path(path)
+    try:
+        found = try_to_load_from_cache(path, "config.json")
+    except HFValidationError as error:
+        raise ConfigError(
+            f"model.path {path!r} is no folder here, and no name of a Hugging Face model either: {error}"
+        ) from error
+    if not isinstance(found, str):
+        return None
+    folder = Path(found).parent
+    return folder if list(folder.glob("*.safetensors")) else None

@@ -1,0 +1,1 @@
+"""Settings of a run: the schema, and how YAML and TOML are read into it."""

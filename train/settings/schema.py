@@ -1,0 +1,327 @@
+"""Everything that a training run is told, as one tree of frozen dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.language_model.pretrained import Speech
+from creditflow.envs.errors import ConfigError
+from creditflow.train.policy.losses import LossConfig
+from creditflow.train.policy.optimiser import OptimiserConfig
+from creditflow.train.policy.scratch import ScratchConfig
+from creditflow.train.rollout.branching import BranchConfig
+from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass
+
+__all__ = [
+    "CheckpointConfig",
+    "CreditConfig",
+    "CriticConfig",
+    "EnvConfig",
+    "EvaluationConfig",
+    "GenerationConfig",
+    "LogConfig",
+    "ModelConfig",
+    "RolloutConfig",
+    "SftConfig",
+    "TaskConfig",
+    "TrainConfig",
+    "UpdateConfig",
+    "load_settings",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """The environment: a name for ``creditflow.make`` and its arguments; the policy for refused actions."""
+
+    name: str = "sokoban"
+    options: dict[str, Any] = field(default_factory=dict)
+    invalid_actions: Literal["keep", "penalise", "retry", "terminate"] = "keep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """Where training tasks come from.
+
+    Attributes:
+        panel: "NAME:SPLIT" of an embedded panel; "" takes the environment's own source.
+        draw: from an endless source, draw this many once and use them over and over; 0 takes all of a finite source.
+        exclude: panels ("NAME:SPLIT") whose tasks, and everything symmetric to them, are never trained on.
+    """
+
+    panel: str = ""
+    draw: int = 0
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The policy's network.
+
+    Attributes:
+        path: folder or name of a Hugging Face model; "" builds one from ``scratch``.
+        scratch: a model from nothing.
+        gradient_checkpointing: recompute activations in the backward pass.
+        autocast: "none", or "bfloat16" for forward passes over fp32 master weights.
+    """
+
+    path: str = ""
+    scratch: ScratchConfig = field(default_factory=ScratchConfig)
+    gradient_checkpointing: bool = False
+    autocast: Literal["none", "bfloat16"] = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SftConfig:
+    """Supervised warm-up on a teacher's rollouts.
+
+    Attributes:
+        episodes: demonstrations; 0 skips the warm-up.
+        noise: probability that the teacher takes a random action instead of an optimal one.
+        learn_noise: whether random actions are imitated too.
+        keep: "all" episodes, or those with "success" only.
+        steps: optimiser steps.
+        batch_tokens: tokens per step.
+        observation_weight: weight of predicting what is read, beside what is to be written.
+        optimiser: learning rate and schedule.
+    """
+
+    episodes: int = 0
+    noise: float = 0.0
+    learn_noise: bool = True
+    keep: Literal["all", "success"] = "all"
+    steps: int = 200
+    batch_tokens: int = 8192
+    observation_weight: float = 0.0
+    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig(lr=1e-3, schedule="cosine", warmup=0.05))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutConfig:
+    """Sampling of training episodes.
+
+    Attributes:
+        tasks: groups per iteration.
+        group_size: episodes per group.
+        temperature: of the sampler.
+        max_new_tokens: longest answer.
+        max_turns, max_tokens: budgets per episode (0: none beside the environment's).
+        dynamic_sampling: leave out groups whose outcomes are all equal and sample others instead.
+        attempts: rounds of sampling per iteration at most; the last is kept whatever its outcomes.
+        dtype: of the sampling copy ("same": that of the trained weights; transformers then samples from themselves).
+        cache: "dynamic", or "static" (fixed shapes, for GPUs).
+        compile: compile the one-token step (static cache only).
+        branching: fork episodes where the policy is unsure.
+    """
+
+    tasks: int = 16
+    group_size: int = 8
+    temperature: float = 1.0
+    max_new_tokens: int = 256
+    max_turns: int = 0
+    max_tokens: int = 0
+    dynamic_sampling: bool = False
+    attempts: int = 4
+    dtype: Literal["same", "float32", "bfloat16"] = "same"
+    cache: Literal["dynamic", "static"] = "dynamic"
+    compile: bool = False
+    branching: BranchConfig = field(default_factory=BranchConfig)
+
+    def __post_init__(self) -> None:
+        if 0 < self.branching.total <= self.group_size:
+            raise ConfigError(
+                f"branching.total counts a group's {self.group_size} episodes too: {self.branching.total} leaves no room"
+            )
+        if min(self.tasks, self.group_size, self.attempts) < 1:
+            raise ConfigError("tasks, group_size and attempts must be at least 1")
+        if not self.temperature > 0.0:
+            raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """What samples the episodes, in training and in evaluation.
+
+    Attributes:
+        backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" has an
+            engine of its own, whose weights are replaced and checked after every update. Its draws depend on who shares
+            a batch and on what is cached, so only "transformers" repeats a run to the bit.
+        vllm: settings of that engine.
+    """
+
+    backend: Literal["transformers", "vllm"] = "transformers"
+    vllm: VllmConfig = field(default_factory=VllmConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreditConfig:
+    """The credit scheme.
+
+    Attributes:
+        scheme, semantics, parameters: for ``credit.make``.
+        annotators: what writes annotations into every iteration's rollouts before credit is assigned, as
+            ``creditflow annotate --with`` takes it ("likelihood:DIR"); the run's own critic needs no entry.
+    """
+
+    scheme: str = "grpo"
+    semantics: Literal["paper", "release"] = "paper"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    annotators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """The critic that writes ``value.critic``, for schemes that need it.
+
+    Attributes:
+        kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
+            begun as a copy of the policy's when reinforcement learning begins.
+        lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
+        weight: of a shared critic's loss beside the policy's.
+        detach: a shared critic's loss does not reach the policy's network.
+        clip: a value moves at most this far from what it was at rollout before its loss is capped; 0 for no cap.
+        grad_clip: largest gradient norm of the critic's own weights; 0 for none.
+        epochs: passes of a separate critic over each minibatch; the policy takes one.
+    """
+
+    kind: Literal["none", "shared", "separate"] = "none"
+    lr: float = 1e-5
+    weight: float = 0.5
+    detach: bool = False
+    clip: float = 0.2
+    grad_clip: float = 1.0
+    epochs: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0 or self.epochs < 1:
+            raise ConfigError("lr must be positive, weight, clip and grad_clip not negative, epochs at least 1")
+        if self.epochs > 1 and self.kind != "separate":
+            raise ConfigError("only a separate critic can take more epochs than the policy: use kind=separate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """The policy update.
+
+    Attributes:
+        iterations: rounds of rollout and update; 0 stops after the warm-up.
+        epochs: passes over each iteration's rows.
+        minibatches: optimiser steps per pass; whole trajectories are dealt out.
+        layout: "trajectory" (each once, masked) or "turn" (one row per turn).
+        packing: "padded" or "packed" micro-batches.
+        batch_tokens: tokens per micro-batch.
+        chunk: target tokens whose logits are held at once.
+        old_logprobs: "trainer" takes the ratio against the trainer's own log-probabilities before the update (it is
+            exactly 1 at first), "sampler" against the sampler's.
+        loss, optimiser: their settings.
+    """
+
+    iterations: int = 0
+    epochs: int = 1
+    minibatches: int = 1
+    layout: Literal["trajectory", "turn"] = "trajectory"
+    packing: Literal["padded", "packed"] = "padded"
+    batch_tokens: int = 16384
+    chunk: int = 1024
+    old_logprobs: Literal["trainer", "sampler"] = "trainer"
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.minibatches, self.batch_tokens, self.chunk) < 1 or self.iterations < 0:
+            raise ConfigError("epochs, minibatches, batch_tokens and chunk must be at least 1, iterations at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Evaluation on tasks that are not trained on.
+
+    Attributes:
+        panel: "NAME:SPLIT"; "" evaluates nothing.
+        final_panel: evaluated once after the last iteration; "" for none.
+        every: iterations between two evaluations; 0 only before and after training.
+        limit: only the first tasks of the panel; 0 takes all.
+        samples: sampled episodes per task, beside one greedy one.
+        temperature: of the sampled ones.
+    """
+
+    panel: str = ""
+    final_panel: str = ""
+    every: int = 0
+    limit: int = 0
+    samples: int = 4
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """Checkpoints: iterations (warm-up: steps) between two, and how many to keep; 0 keeps all."""
+
+    every: int = 20
+    keep: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogConfig:
+    """Beside ``metrics.jsonl`` and plain lines: optional TensorBoard and Weights & Biases (project name, "" for none)."""
+
+    tensorboard: bool = False
+    wandb: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """One training run.
+
+    Attributes:
+        out: run folder.
+        seed: of everything drawn.
+        device: "auto", "cpu", "cuda", …
+        threads: of torch on a CPU; 0 leaves them alone.
+    """
+
+    out: str
+    seed: int = 0
+    device: str = "auto"
+    threads: int = 0
+    env: EnvConfig = field(default_factory=EnvConfig)
+    tasks: TaskConfig = field(default_factory=TaskConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    speech: Speech = field(default_factory=Speech)
+    sft: SftConfig = field(default_factory=SftConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+    credit: CreditConfig = field(default_factory=CreditConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    update: UpdateConfig = field(default_factory=UpdateConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        rollout = self.rollout
+        if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
+            raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
+        if self.generation.backend == "vllm" and rollout.branching.total:
+            raise ConfigError(
+                "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
+            )
+
+    @property
+    def sampling(self) -> Sampling:
+        """How training episodes are sampled."""
+        return Sampling(max_new_tokens=self.rollout.max_new_tokens, temperature=self.rollout.temperature)
+
+
+def load_settings(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainConfig:
+    """A run's settings from a file and ``a.b=c`` overrides.
+
+    Raises:
+        DataError: the file cannot be read.
+        ConfigError: a wrong name or value; suggests the near one.
+    """
+    return read_dataclass(TrainConfig, apply_overrides(load_mapping(path), overrides))
