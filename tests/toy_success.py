@@ -10,8 +10,8 @@ def success_folder(path: Path, kind: str = "paper", *, positions: int = 96, **te
     """An untrained model with a head that is not flat."""
     import torch
 
-    from creditflow.train.annotate.success_encoding import Encoder, TextConfig
-    from creditflow.train.annotate.success_model import SuccessModel, save_success
+    from creditflow.train.annotate.success.encoding import Encoder, TextConfig
+    from creditflow.train.annotate.success.model import SuccessModel, save_success
     from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 
     sizes = ScratchConfig(

@@ -24,9 +24,9 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http import BadRequestError
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
-from creditflow.train.annotate.reward_server import RewardLimits, create_reward_app, episodes_of, texts_of
-from creditflow.train.annotate.success_remote import PicaServerAnnotator, marked_text
-from creditflow.train.annotate.success_text import PLACEHOLDER, released_query
+from creditflow.train.annotate.success.remote import PicaServerAnnotator, marked_text
+from creditflow.train.annotate.success.server import RewardLimits, create_reward_app, episodes_of, texts_of
+from creditflow.train.annotate.success.text import PLACEHOLDER, released_query
 from creditflow.train.cli import main
 from creditflow.train.commands import serve_reward
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success_encoding import Encoder, EpisodeTooLongError, TextConfig
+from creditflow.train.annotate.success.encoding import Encoder, EpisodeTooLongError, TextConfig
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 

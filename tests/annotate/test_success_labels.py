@@ -9,8 +9,8 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
-from creditflow.train.annotate.success_labels import JudgeLabeller, Labels, RuleLabeller, read_labels, write_labels
-from creditflow.train.annotate.success_pipeline import judge_labeller, label_log, write_audit
+from creditflow.train.annotate.success.labels import JudgeLabeller, Labels, RuleLabeller, read_labels, write_labels
+from creditflow.train.annotate.success.pipeline import judge_labeller, label_log, write_audit
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import write_jsonl
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error
+from creditflow.train.annotate.success.metrics import auc, bootstrap, calibration_error
 
 SAMPLES = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=2, max_size=20)
 

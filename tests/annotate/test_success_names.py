@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.annotate.success_encoding import Encoder, TextConfig
-from creditflow.train.annotate.success_names import by_origin, plain_words
+from creditflow.train.annotate.success.encoding import Encoder, TextConfig
+from creditflow.train.annotate.success.names import by_origin, plain_words
 from creditflow.wrappers.trajectory import Turn
 
 NAME = st.sampled_from(["Elm", "Oak", "Ash", "Fir"])

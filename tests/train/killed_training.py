@@ -37,7 +37,7 @@ if __name__ == "__main__":
     import torch
     import transformers  # noqa: F401 - once, for all children
 
-    import creditflow.train.annotate.success_training
+    import creditflow.train.annotate.success.training
     import creditflow.train.trainer  # noqa: F401 - as above
 
     torch.set_num_threads(1)

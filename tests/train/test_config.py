@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success_settings import SuccessTrainConfig
+from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
 from creditflow.train.settings.schema import TrainConfig, load_settings
 

@@ -11,8 +11,8 @@ from toy_success import success_folder
 
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.registry import Context
-from creditflow.train.annotate.reward_rater import FolderRater
-from creditflow.train.annotate.success import make
+from creditflow.train.annotate.success.annotator import make
+from creditflow.train.annotate.success.rater import FolderRater
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 MARK = "<|vision_start|>"

@@ -17,12 +17,12 @@ from run_content import run_content
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import AnnotationError, annotate, make_annotator
-from creditflow.train.annotate.success_labels import Labels, write_labels
-from creditflow.train.annotate.success_loss import SuccessLossConfig, hazard_loss, paper_loss
-from creditflow.train.annotate.success_model import GAIN, open_success
-from creditflow.train.annotate.success_predict import predict_success
-from creditflow.train.annotate.success_settings import SuccessTrainConfig
-from creditflow.train.annotate.success_training import SuccessTrainer, evaluate_success
+from creditflow.train.annotate.success.labels import Labels, write_labels
+from creditflow.train.annotate.success.loss import SuccessLossConfig, hazard_loss, paper_loss
+from creditflow.train.annotate.success.model import GAIN, open_success
+from creditflow.train.annotate.success.predict import predict_success
+from creditflow.train.annotate.success.settings import SuccessTrainConfig
+from creditflow.train.annotate.success.training import SuccessTrainer, evaluate_success
 from creditflow.train.cli import main
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.reading import apply_overrides, read_dataclass

@@ -27,12 +27,12 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
         "logp.answer, logp.answer.mean: log-likelihood of the right answer after the history so far",
     ),
     "success": (
-        "creditflow.train.annotate.success",
+        "creditflow.train.annotate.success.annotator",
         "DIR",
         "value.pica: a success model's probability of success; DIR or the URL of creditflow serve-reward",
     ),
     "pica-server": (
-        "creditflow.train.annotate.success_remote",
+        "creditflow.train.annotate.success.remote",
         "URL",
         "value.pica: from the hazards that PiCA's released reward service says, or ours",
     ),

@@ -143,8 +143,8 @@ def _audit_file(labels: Path) -> Path:
 
 
 def _label(args: argparse.Namespace) -> int:
-    from creditflow.train.annotate.success_labels import write_labels
-    from creditflow.train.annotate.success_pipeline import judge_labeller, label_log, write_audit
+    from creditflow.train.annotate.success.labels import write_labels
+    from creditflow.train.annotate.success.pipeline import judge_labeller, label_log, write_audit
     from creditflow.wrappers.records.jsonl import read_groups
 
     labeller = judge_labeller(args.judge, args.cache) if args.judge else None

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import listen
-from creditflow.train.annotate.reward_server import RewardLimits, create_reward_app
-from creditflow.train.annotate.success_text import PLACEHOLDER
+from creditflow.train.annotate.success.server import RewardLimits, create_reward_app
+from creditflow.train.annotate.success.text import PLACEHOLDER
 from creditflow.train.commands.arguments.options import positive
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         from creditflow.agents.language_model.pretrained import require_torch
 
         require_torch()
-        from creditflow.train.annotate.reward_rater import FolderRater
+        from creditflow.train.annotate.success.rater import FolderRater
 
         rater = FolderRater(
             args.model, device=args.device, placeholder=args.placeholder, batch_tokens=args.batch_tokens

@@ -95,8 +95,8 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     import yaml
 
     from creditflow.envs.errors import unknown_name
-    from creditflow.train.annotate.success_settings import KIND, SuccessTrainConfig
-    from creditflow.train.annotate.success_training import SuccessTrainer
+    from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
+    from creditflow.train.annotate.success.training import SuccessTrainer
     from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass
 
     data = apply_overrides(load_mapping(source), overrides)

@@ -171,8 +171,8 @@ def _writers(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
 def _untrained_success(policy: Path, path: Path) -> Path:
     """A success model that begins as the warm-up's network and has learned nothing: it says 1/2 of every state."""
     from creditflow.agents.language_model.pretrained import open_pretrained
-    from creditflow.train.annotate.success_encoding import Encoder, TextConfig
-    from creditflow.train.annotate.success_model import SuccessModel, save_success
+    from creditflow.train.annotate.success.encoding import Encoder, TextConfig
+    from creditflow.train.annotate.success.model import SuccessModel, save_success
 
     if not path.exists():
         backbone, tokenizer = open_pretrained(str(policy), device="cpu")

@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.annotate.success_labels import write_labels
-from creditflow.train.annotate.success_metrics import auc, bootstrap, calibration_error
-from creditflow.train.annotate.success_names import plain_words
-from creditflow.train.annotate.success_pipeline import label_log
+from creditflow.train.annotate.success.labels import write_labels
+from creditflow.train.annotate.success.metrics import auc, bootstrap, calibration_error
+from creditflow.train.annotate.success.names import plain_words
+from creditflow.train.annotate.success.pipeline import label_log
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
@@ -88,8 +88,8 @@ class Turns:
 def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
     """Everything; returns what is written as evidence."""
     from creditflow.train.annotate import make_annotator
-    from creditflow.train.annotate.success_settings import SuccessTrainConfig
-    from creditflow.train.annotate.success_training import SuccessTrainer
+    from creditflow.train.annotate.success.settings import SuccessTrainConfig
+    from creditflow.train.annotate.success.training import SuccessTrainer
 
     began = time.process_time()
     spent: dict[str, float] = {}

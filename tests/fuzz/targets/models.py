@@ -143,8 +143,8 @@ def _read_model(case: bytes, folder: Path) -> None:
 def _write_success(path: Path) -> None:
     import torch
 
-    from creditflow.train.annotate.success_encoding import Encoder, TextConfig
-    from creditflow.train.annotate.success_model import SuccessModel, save_success
+    from creditflow.train.annotate.success.encoding import Encoder, TextConfig
+    from creditflow.train.annotate.success.model import SuccessModel, save_success
 
     backbone, tokenizer = _made()
     model = SuccessModel(backbone)
@@ -156,7 +156,7 @@ def _write_success(path: Path) -> None:
 def _read_success(case: bytes, folder: Path) -> None:
     import torch
 
-    from creditflow.train.annotate.success_model import open_success
+    from creditflow.train.annotate.success.model import open_success
 
     torch.set_num_threads(1)
     open_success(_apply("success", case, folder), device="cpu")

@@ -14,7 +14,7 @@ from creditflow.agents.language_model.pretrained import Speech
 from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
-from creditflow.train.annotate.success_labels import Labels, read_labels, write_labels
+from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.jobs import Job, Workshop
 from creditflow.train.bench.run import read_results
 from fuzz.mutate_bytes import mutate_bytes

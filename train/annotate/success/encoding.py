@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.train.annotate.success_names import by_origin
+from creditflow.train.annotate.success.names import by_origin
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 

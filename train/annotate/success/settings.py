@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.annotate.success_encoding import TextConfig
-from creditflow.train.annotate.success_loss import SuccessLossConfig
+from creditflow.train.annotate.success.encoding import TextConfig
+from creditflow.train.annotate.success.loss import SuccessLossConfig
 from creditflow.train.policy.optimiser import OptimiserConfig
 from creditflow.train.settings.schema import CheckpointConfig, LogConfig, ModelConfig
 

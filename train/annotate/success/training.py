@@ -19,14 +19,14 @@ from torch.nn import functional
 
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success_encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
-from creditflow.train.annotate.success_labels import Labels, read_labels
-from creditflow.train.annotate.success_loss import SuccessLossConfig, hazard_loss, paper_loss
-from creditflow.train.annotate.success_metrics import auc, calibration_error, logistic_fit
-from creditflow.train.annotate.success_model import SuccessModel, save_success
-from creditflow.train.annotate.success_names import plain_words
-from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
-from creditflow.train.annotate.success_settings import SuccessTrainConfig
+from creditflow.train.annotate.success.encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
+from creditflow.train.annotate.success.labels import Labels, read_labels
+from creditflow.train.annotate.success.loss import SuccessLossConfig, hazard_loss, paper_loss
+from creditflow.train.annotate.success.metrics import auc, calibration_error, logistic_fit
+from creditflow.train.annotate.success.model import SuccessModel, save_success
+from creditflow.train.annotate.success.names import plain_words
+from creditflow.train.annotate.success.predict import PlaceBatch, predict_success, read_logits
+from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.policy.batching import plan
 from creditflow.train.policy.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
 from creditflow.train.policy.device import pick_device

@@ -15,7 +15,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.annotate.success_encoding import TEMPLATE_VERSION, Encoder, TextConfig
+from creditflow.train.annotate.success.encoding import TEMPLATE_VERSION, Encoder, TextConfig
 from creditflow.train.settings.reading import read_dataclass
 
 __all__ = ["GAIN", "SuccessFile", "SuccessModel", "open_success", "save_success"]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.train.annotate.success_encoding import Encoded
-from creditflow.train.annotate.success_model import SuccessModel
+from creditflow.train.annotate.success.encoding import Encoded
+from creditflow.train.annotate.success.model import SuccessModel
 from creditflow.train.policy.batching import plan
 
 __all__ = ["PlaceBatch", "predict_success", "read_logits"]

@@ -13,7 +13,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.train.annotate.success_labels import JudgeLabeller, Labeller, Labels, RuleLabeller
+from creditflow.train.annotate.success.labels import JudgeLabeller, Labeller, Labels, RuleLabeller
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 

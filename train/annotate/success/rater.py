@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.digest import folder_digest
-from creditflow.train.annotate.success_encoding import Encoded, EpisodeTooLongError
-from creditflow.train.annotate.success_model import open_success
-from creditflow.train.annotate.success_predict import PlaceBatch, predict_success, read_logits
-from creditflow.train.annotate.success_text import PLACEHOLDER
+from creditflow.train.annotate.success.encoding import Encoded, EpisodeTooLongError
+from creditflow.train.annotate.success.model import open_success
+from creditflow.train.annotate.success.predict import PlaceBatch, predict_success, read_logits
+from creditflow.train.annotate.success.text import PLACEHOLDER
 from creditflow.train.policy.batching import plan
 from creditflow.wrappers.records.trajectory import Turn
 

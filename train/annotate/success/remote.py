@@ -17,7 +17,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.http.client import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.annotate.success_text import PLACEHOLDER, compact_text
+from creditflow.train.annotate.success.text import PLACEHOLDER, compact_text
 from creditflow.train.rollout.replay import whole
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn

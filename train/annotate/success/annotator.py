@@ -50,7 +50,7 @@ class SuccessAnnotator:
         Raises:
             AnnotationError: a log without texts, an episode too long for the model, or a model that says no number.
         """
-        from creditflow.train.annotate.success_predict import predict_success
+        from creditflow.train.annotate.success.predict import predict_success
 
         members = [(group, i) for group in groups for i in range(len(group))]
         episodes = [self._encoder.encode_member(group, i) for group, i in members]
@@ -75,12 +75,12 @@ def make(argument: str, context: Context) -> Annotator:
     A URL in its place is that of ``creditflow serve-reward``.
     """
     if argument.startswith(("http://", "https://")):
-        from creditflow.train.annotate.success_remote import make_success
+        from creditflow.train.annotate.success.remote import make_success
 
         return make_success(argument, context)
     settings = settings_of("success", context, {"batch_tokens": 16384})
     require_torch()
-    from creditflow.train.annotate.success_model import open_success
+    from creditflow.train.annotate.success.model import open_success
 
     model, encoder, file = open_success(argument, device=context.device)
     parameters = {"kind": file.kind, "read": file.text.read, "template": file.template}

@@ -1,0 +1,1 @@
+"""The success model of PiCA: labels, training, prediction, and serving."""
