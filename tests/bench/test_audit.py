@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.audit import audit
-from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
+from creditflow.train.analyses.audit import audit
+from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
 

@@ -14,12 +14,12 @@ from shared_data import ROOT
 
 from creditflow import credit
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.cells import run_task
+from creditflow.train.bench.exact.cells import run_task
 from creditflow.train.bench.presets import PRESETS
+from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.run import read_results, write_results
 from creditflow.train.bench.suites import open_suite
-from creditflow.train.bench.tables import suite_tables
-from creditflow.train.bench.text import document_text
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import read_groups
 

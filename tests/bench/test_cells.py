@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from bench.exact_fixtures import LOGITS, chain
 
-from creditflow.train.bench.cells import Cell, assemble, cells_of, run_task
 from creditflow.train.bench.columns import scheme_columns
-from creditflow.train.bench.curves import learn_exactly
-from creditflow.train.bench.exact import success
-from creditflow.train.bench.exact_tasks import SOKOBAN_KINDS, exact_kinds, exact_tasks
-from creditflow.train.bench.policies import softmax
-from creditflow.train.bench.predictions import RULES, judge_predictions, load_predictions
+from creditflow.train.bench.exact.cells import Cell, assemble, cells_of, run_task
+from creditflow.train.bench.exact.curves import learn_exactly
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS, exact_kinds, exact_tasks
+from creditflow.train.bench.exact.values import success
 from creditflow.train.bench.presets import PRESETS, ExactWork
+from creditflow.train.bench.report.predictions import RULES, judge_predictions, load_predictions
 
 WORK = PRESETS["smoke"].grids
 COLUMNS = (*scheme_columns(True), "oracle_adv", "oracle_progress")

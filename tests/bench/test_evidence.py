@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from creditflow.train.bench.predictions import load_predictions
+from creditflow.train.bench.report.predictions import load_predictions
+from creditflow.train.bench.report.sanity import require_sane
+from creditflow.train.bench.report.summary import correlations
+from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.run import predictions_of, read_results
-from creditflow.train.bench.sanity import require_sane
-from creditflow.train.bench.summary import correlations
-from creditflow.train.bench.text import document_text
 
 FOLDER = Path(__file__).parent.parent / "evidence" / "bench"
 RUNS = sorted(FOLDER.glob("*.json.gz"))

@@ -11,7 +11,12 @@ from creditflow.agents.scripted import NoisyExpert
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.sokoban.levels import parse_level
-from creditflow.train.bench.exact import (
+from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
+from creditflow.train.bench.exact.mdp import tabulate
+from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax, table_of
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.steps import divergence, step_sizes
+from creditflow.train.bench.exact.values import (
     evaluate,
     natural_direction,
     optimal_action_values,
@@ -20,11 +25,6 @@ from creditflow.train.bench.exact import (
     visit_shares,
     visits,
 )
-from creditflow.train.bench.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.mdp import tabulate
-from creditflow.train.bench.policies import logits_with_success, noisy_expert, softmax, table_of
-from creditflow.train.bench.sokoban_mdp import sokoban_mdp
-from creditflow.train.bench.steps import divergence, step_sizes
 
 LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
 

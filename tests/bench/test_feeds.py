@@ -12,13 +12,13 @@ from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.columns import fed_columns, feedable, plain_name, scheme_column, scheme_columns, settings_of
 from creditflow.train.bench.controls import Judge
-from creditflow.train.bench.curves import learn_exactly
+from creditflow.train.bench.exact.curves import learn_exactly
+from creditflow.train.bench.exact.gridworlds import grid_tasks
+from creditflow.train.bench.exact.offline import measure
+from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.feeds import feed_log, open_feed
-from creditflow.train.bench.gridworlds import grid_tasks
 from creditflow.train.bench.lineup import line_up
-from creditflow.train.bench.offline import measure
 from creditflow.train.bench.run import read_results
-from creditflow.train.bench.simulate import simulate
 from creditflow.train.cli import main
 from creditflow.train.rollout.play import play_group
 from creditflow.wrappers import credit

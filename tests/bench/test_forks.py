@@ -11,9 +11,9 @@ import creditflow.train.bench
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.controls import Judge
-from creditflow.train.bench.forks import Forks, fork_values, reliability, true_correlation
-from creditflow.train.bench.grid_layouts import grid_mdp
-from creditflow.train.bench.policies import noisy_expert
+from creditflow.train.bench.exact.grid_layouts import grid_mdp
+from creditflow.train.bench.exact.policies import noisy_expert
+from creditflow.train.bench.played.forks import Forks, fork_values, reliability, true_correlation
 from creditflow.train.rollout.play import play_group
 from creditflow.wrappers.group_env import GroupEnv, member_seed
 from creditflow.wrappers.trajectory import Group

@@ -11,8 +11,8 @@ import creditflow.train.bench
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs import check_agent_env
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.grid_layouts import KINDS, grid_mdp
-from creditflow.train.bench.gridworlds import grid_tasks
+from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp
+from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.rollout.play import play_group
 from creditflow.wrappers.group_env import GroupEnv
 

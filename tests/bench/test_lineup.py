@@ -10,7 +10,7 @@ import pytest
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.columns import scheme_column, scheme_columns, settings_of
-from creditflow.train.bench.gridworlds import grid_tasks
+from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.bench.lineup import line_up
 from creditflow.train.bench.run import read_results
 from creditflow.train.cli import main

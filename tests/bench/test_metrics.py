@@ -7,9 +7,8 @@ from bench.exact_fixtures import LOGITS, chain, policy
 from creditflow import credit
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.controls import Judge, Located, flipped, oracle_adv, oracle_progress, shuffled
-from creditflow.train.bench.exact import policy_gradient, success
-from creditflow.train.bench.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.metrics import (
+from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
+from creditflow.train.bench.exact.metrics import (
     area_under_roc,
     bias_variance,
     centred_within_states,
@@ -22,8 +21,9 @@ from creditflow.train.bench.metrics import (
     rank_correlation,
     sampled_gradient,
 )
-from creditflow.train.bench.policies import softmax
-from creditflow.train.bench.simulate import simulate
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.wrappers.trajectory import Group
 
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from browser import rendered_dom
 
-from creditflow.train.bench.report import write_report
-from creditflow.train.bench.verdict import verdict
+from creditflow.train.bench.report.page import write_report
+from creditflow.train.bench.report.verdict import verdict
 
 HOSTILE = "</style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from creditflow.train.bench.report.sanity import BenchBrokenError, require_sane, sanity_rules
 from creditflow.train.bench.run import write_results
-from creditflow.train.bench.sanity import BenchBrokenError, require_sane, sanity_rules
 from creditflow.train.cli import main
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from creditflow.train.bench.statistics import TaskBootstrap, bootstrap, paired
+from creditflow.train.bench.report.statistics import TaskBootstrap, bootstrap, paired
 
 
 def test_the_bootstrap_interval_covers_the_mean_and_shrinks_with_data():

@@ -46,7 +46,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
-from creditflow.train.bench.provenance import provenance
+from creditflow.train.bench.report.provenance import provenance
 
 WIKI_18 = 21_015_324
 DEPTH = 10

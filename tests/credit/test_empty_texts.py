@@ -11,7 +11,7 @@ from strategies import groups
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.bench.audit import audit
+from creditflow.train.analyses.audit import audit
 from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group

@@ -18,7 +18,7 @@ import creditflow
 from creditflow.agents import RandomAgent
 from creditflow.envs import CreditflowError
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
-from creditflow.train.bench.forks import fork_values
+from creditflow.train.bench.played.forks import fork_values
 from creditflow.train.rollout.play import play_group
 from creditflow.wrappers import GroupEnv, InvalidActions, Recorder
 from creditflow.wrappers.group_env import member_seed

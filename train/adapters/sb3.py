@@ -182,7 +182,7 @@ def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> N
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from creditflow.train.bench.plots import COLOURS
+    from creditflow.train.bench.report.plots import COLOURS
 
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     FigureCanvasAgg(figure)
@@ -208,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", type=int, default=8, help="levels (default 8)")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
     args = parser.parse_args(argv)
-    from creditflow.train.bench.provenance import provenance
+    from creditflow.train.bench.report.provenance import provenance
 
     tasks, out = example_tasks(args.tasks), Path(args.out)
     out.mkdir(parents=True, exist_ok=True)

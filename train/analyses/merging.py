@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.sentence_embedder import make_embedder
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.train.bench.metrics import rank_correlation
-from creditflow.train.bench.tables import text_table
+from creditflow.train.bench.exact.metrics import rank_correlation
+from creditflow.train.bench.report.tables import text_table
 from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.embedding import Embedder
 from creditflow.wrappers.canonical.merge import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_path
-from creditflow.train.bench.plots import COLOURS
+from creditflow.train.bench.report.plots import COLOURS
 
 __all__ = ["COLOURS", "figure", "save", "tidy"]
 

@@ -4,6 +4,6 @@ Where a task can be tabulated, schemes are also measured against exact values. I
 worlds with known answers available: "grid-open", "grid-pits", "grid-alias" and "grid-slip".
 """
 
-from creditflow.train.bench.gridworlds import register_grids
+from creditflow.train.bench.exact.gridworlds import register_grids
 
 register_grids()

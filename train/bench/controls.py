@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.exact import Exact, evaluate, natural_direction, policy_gradient, visit_shares
-from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.train.bench.simulate import ArrayGroup
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.exact.values import Exact, evaluate, natural_direction, policy_gradient, visit_shares
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.records.group import Group
 

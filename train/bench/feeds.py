@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.columns import ORACLES, plain_name, scheme_column
 from creditflow.train.bench.controls import Judge
-from creditflow.train.bench.exact import evaluate
-from creditflow.train.bench.simulate import ArrayGroup
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.exact.values import evaluate
 from creditflow.wrappers.credit import Scheme
 from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.records.group import Group

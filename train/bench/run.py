@@ -20,19 +20,19 @@ from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.bench.cells import assemble, cells_of, run_task
 from creditflow.train.bench.columns import fed_columns, scheme_column, scheme_columns, settings_of
+from creditflow.train.bench.exact.cells import assemble, cells_of, run_task
 from creditflow.train.bench.feeds import feed_log
 from creditflow.train.bench.jobs import Job, Workshop, fingerprint
 from creditflow.train.bench.lineup import Lineup, line_up
-from creditflow.train.bench.played import learn, played_row
-from creditflow.train.bench.predictions import judge_predictions, load_predictions
+from creditflow.train.bench.played.learning import learn, played_row
+from creditflow.train.bench.played.scoring import log_statistics, score_cost, sight
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
-from creditflow.train.bench.provenance import code_digest, provenance
-from creditflow.train.bench.sanity import sanity_rules
-from creditflow.train.bench.scoring import log_statistics, score_cost, sight
+from creditflow.train.bench.report.predictions import judge_predictions, load_predictions
+from creditflow.train.bench.report.provenance import code_digest, provenance
+from creditflow.train.bench.report.sanity import sanity_rules
+from creditflow.train.bench.report.summary import BASELINE, correlations
 from creditflow.train.bench.suites import Suite, open_suite
-from creditflow.train.bench.summary import BASELINE, correlations
 from creditflow.train.progress import progress
 from creditflow.train.rollout.play import play_groups
 from creditflow.train.run.identity import require_same_folder, versions, write_run_file

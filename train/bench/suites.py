@@ -11,7 +11,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.registration import ENVIRONMENTS, make
 from creditflow.envs.tasks import Task, panel_names
-from creditflow.train.bench.exact_tasks import GRID_BLOCK, exact_kinds, grid_seed
+from creditflow.train.bench.exact.tasks import GRID_BLOCK, exact_kinds, grid_seed
 from creditflow.train.bench.presets import Preset
 
 __all__ = ["SUITES", "Play", "Suite", "open_suite", "suite_name"]

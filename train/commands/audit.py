@@ -15,8 +15,8 @@ from dataclasses import asdict
 from typing import Any
 
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.bench.audit import audit
-from creditflow.train.bench.audit_advice import audit_text, supported_variant, warnings
+from creditflow.train.analyses.audit import audit
+from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
 from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.wrappers.records.jsonl import read_groups
 

@@ -26,13 +26,13 @@ from typing import Any
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.failures import loading
 from creditflow.train.bench.columns import scheme_column
-from creditflow.train.bench.plots import plot_document, require_plots
 from creditflow.train.bench.presets import PRESETS
-from creditflow.train.bench.report import require_report, write_report
+from creditflow.train.bench.report.page import require_report, write_report
+from creditflow.train.bench.report.plots import plot_document, require_plots
+from creditflow.train.bench.report.sanity import require_sane
+from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.run import read_results, run_bench
-from creditflow.train.bench.sanity import require_sane
 from creditflow.train.bench.suites import SUITES, suite_name
-from creditflow.train.bench.text import document_text
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.run.identity import RUN_FILE

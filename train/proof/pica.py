@@ -272,7 +272,7 @@ def _facts(arguments: Sequence[str]) -> dict[str, Any]:
     import torch
     import transformers
 
-    from creditflow.train.bench.provenance import provenance
+    from creditflow.train.bench.report.provenance import provenance
 
     command = " ".join(["python -m creditflow.train.proof.pica", *arguments])
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}

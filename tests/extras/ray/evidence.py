@@ -29,7 +29,7 @@ from typing import Any
 import creditflow
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import make
-from creditflow.train.bench.provenance import provenance
+from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
 from creditflow.train.rollout.workers.pool import Executor, run_units
 from creditflow.train.rollout.workers.processes import ProcessExecutor

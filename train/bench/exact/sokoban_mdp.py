@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from creditflow.envs.sokoban.levels import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
-from creditflow.train.bench.mdp import FiniteMDP, explore
+from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 
 __all__ = ["sokoban_mdp"]
 

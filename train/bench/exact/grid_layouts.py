@@ -17,7 +17,7 @@ import numpy as np
 
 from creditflow.envs.errors import DataError, unknown_name
 from creditflow.envs.tasks import Task, content_id, draw_index
-from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.exact.mdp import FiniteMDP
 
 __all__ = ["ACTIONS", "KINDS", "GridLayout", "generate_layout", "grid_mdp", "layout_task", "read_layout"]
 

@@ -18,7 +18,7 @@ from creditflow.envs.errors import ConfigError, DataError, EpisodeError, shown
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import Entry, register_unlisted
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, draw_index
-from creditflow.train.bench.grid_layouts import (
+from creditflow.train.bench.exact.grid_layouts import (
     ACTIONS,
     KINDS,
     PIT,

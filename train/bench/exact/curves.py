@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.columns import make_columns
 from creditflow.train.bench.controls import Judge
-from creditflow.train.bench.exact import success, visits
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.metrics import sampled_gradient
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.exact.steps import step_sizes
+from creditflow.train.bench.exact.values import success, visits
 from creditflow.train.bench.feeds import open_feed
-from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.train.bench.metrics import sampled_gradient
-from creditflow.train.bench.policies import softmax
-from creditflow.train.bench.simulate import simulate
-from creditflow.train.bench.steps import step_sizes
 from creditflow.wrappers.credit import CreditError
 
 __all__ = ["ExactCurve", "Learned", "learn_exactly"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from creditflow.train.bench.sanity import sanity_rules
-from creditflow.train.bench.statistics import Estimate
-from creditflow.train.bench.summary import Summary, baseline
+from creditflow.train.bench.report.sanity import sanity_rules
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import Summary, baseline
 
 __all__ = ["suite_facts", "verdict"]
 

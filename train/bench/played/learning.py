@@ -16,7 +16,7 @@ from creditflow.agents.tabular import TabularAgent
 from creditflow.train.bench.columns import played_column, reads_texts
 from creditflow.train.bench.feeds import open_feed
 from creditflow.train.bench.presets import PlayedWork
-from creditflow.train.bench.statistics import bootstrap
+from creditflow.train.bench.report.statistics import bootstrap
 from creditflow.train.bench.suites import Play
 from creditflow.train.rollout.play import play_group
 from creditflow.wrappers.credit import CreditError

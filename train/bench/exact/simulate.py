@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason

@@ -1,6 +1,6 @@
 """Is one column ahead of another? Paired differences of a recorded run, with intervals fit for a handful of tasks.
 
-Run: ``python -m creditflow.train.bench.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with KINDS such
+Run: ``python -m creditflow.train.bench.report.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with KINDS such
 as ``alias`` or ``open,pits``. A difference is claimed where its interval leaves out 0.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from creditflow.train.bench.report.statistics import Estimate, t_quantile
 from creditflow.train.bench.run import read_results
-from creditflow.train.bench.statistics import Estimate, t_quantile
 
 __all__ = ["difference", "main"]
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from creditflow.train.bench.exact_tasks import SOKOBAN_KINDS
-from creditflow.train.bench.sanity import ERRORS, exceptions
-from creditflow.train.bench.statistics import paired
-from creditflow.train.bench.summary import correlations
+from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
+from creditflow.train.bench.report.sanity import ERRORS, exceptions
+from creditflow.train.bench.report.statistics import paired
+from creditflow.train.bench.report.summary import correlations
 
 __all__ = ["Verdict", "judge_predictions", "load_predictions"]
 

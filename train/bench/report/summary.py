@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.train.bench.metrics import rank_correlation
-from creditflow.train.bench.statistics import Estimate, TaskBootstrap
+from creditflow.train.bench.exact.metrics import rank_correlation
+from creditflow.train.bench.report.statistics import Estimate, TaskBootstrap
 
 __all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "columns_of", "correlations"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from creditflow.train.bench.sanity import sanity_rules
-from creditflow.train.bench.tables import suite_tables, text_table, undefined_table
-from creditflow.train.bench.verdict import suite_facts, verdict
+from creditflow.train.bench.report.sanity import sanity_rules
+from creditflow.train.bench.report.tables import suite_tables, text_table, undefined_table
+from creditflow.train.bench.report.verdict import suite_facts, verdict
 
 __all__ = ["document_text", "prediction_rows"]
 

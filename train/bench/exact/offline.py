@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.columns import make_columns, plain_name
 from creditflow.train.bench.controls import Judge, Located
-from creditflow.train.bench.exact import optimal_action_values
-from creditflow.train.bench.feeds import HELD_OUT, open_feed
-from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.train.bench.metrics import (
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.metrics import (
     Concordance,
     bias_variance,
     centred_within_states,
@@ -26,8 +24,10 @@ from creditflow.train.bench.metrics import (
     hidden_value,
     sampled_gradient,
 )
-from creditflow.train.bench.policies import softmax
-from creditflow.train.bench.simulate import simulate
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.exact.values import optimal_action_values
+from creditflow.train.bench.feeds import HELD_OUT, open_feed
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.records.group import Group
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from creditflow.train.bench.feeds import HELD_OUT
-from creditflow.train.bench.statistics import Estimate
-from creditflow.train.bench.summary import Summary, baseline
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import Summary, baseline
 
 __all__ = ["Table", "suite_tables", "text_table", "undefined_table"]
 

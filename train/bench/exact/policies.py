@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.exact import success
-from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.values import success
 
 __all__ = ["logits_with_success", "noisy_expert", "softmax", "table_of"]
 

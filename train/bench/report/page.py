@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.bench.plots import Plot
-from creditflow.train.bench.sanity import sanity_rules
-from creditflow.train.bench.statistics import Estimate
-from creditflow.train.bench.tables import Table, suite_tables, undefined_table
-from creditflow.train.bench.text import prediction_rows
-from creditflow.train.bench.verdict import suite_facts, verdict
+from creditflow.train.bench.report.plots import Plot
+from creditflow.train.bench.report.sanity import sanity_rules
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
+from creditflow.train.bench.report.text import prediction_rows
+from creditflow.train.bench.report.verdict import suite_facts, verdict
 
 __all__ = ["require_report", "write_report"]
 

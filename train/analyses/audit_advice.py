@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.train.bench.audit import Audit
+from creditflow.train.analyses.audit import Audit
 
 __all__ = ["audit_text", "supported_variant", "warnings"]
 

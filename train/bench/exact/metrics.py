@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.controls import Judge, Located
-from creditflow.train.bench.exact import success
-from creditflow.train.bench.policies import softmax
-from creditflow.train.bench.steps import step_sizes
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.steps import step_sizes
+from creditflow.train.bench.exact.values import success
 from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.records.group import Group
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.mdp import FiniteMDP
+from creditflow.train.bench.exact.mdp import FiniteMDP
 
 __all__ = [
     "Exact",

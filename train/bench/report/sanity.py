@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.train.bench.statistics import paired
-from creditflow.train.bench.summary import columns_of
+from creditflow.train.bench.report.statistics import paired
+from creditflow.train.bench.report.summary import columns_of
 
 __all__ = ["ERRORS", "BenchBrokenError", "Rule", "exceptions", "require_sane", "sanity_rules"]
 

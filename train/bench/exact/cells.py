@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.curves import learn_exactly
-from creditflow.train.bench.exact_tasks import exact_tasks
-from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.train.bench.offline import Measures, measure
-from creditflow.train.bench.policies import logits_with_success
+from creditflow.train.bench.exact.curves import learn_exactly
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.offline import Measures, measure
+from creditflow.train.bench.exact.policies import logits_with_success
+from creditflow.train.bench.exact.tasks import exact_tasks
 from creditflow.train.bench.presets import ExactWork
 
 __all__ = ["Cell", "assemble", "cells_of", "run_task"]

@@ -16,10 +16,10 @@ from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.registration import make
 from creditflow.envs.sokoban.levels import parse_level
 from creditflow.envs.tasks import load_panel
-from creditflow.train.bench.grid_layouts import KINDS, grid_mdp, read_layout
-from creditflow.train.bench.gridworlds import HORIZON, grid_tasks
-from creditflow.train.bench.mdp import FiniteMDP
-from creditflow.train.bench.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp, read_layout
+from creditflow.train.bench.exact.gridworlds import HORIZON, grid_tasks
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 
 __all__ = ["GRID_BLOCK", "MOST_STATES", "SOKOBAN_KINDS", "exact_kinds", "exact_tasks", "grid_seed"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_path
-from creditflow.train.bench.statistics import Estimate
-from creditflow.train.bench.summary import Summary, baseline
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import Summary, baseline
 from creditflow.wrappers import credit
 
 __all__ = ["COLOURS", "Plot", "plot_document", "require_plots"]

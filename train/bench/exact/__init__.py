@@ -1,0 +1,1 @@
+"""Exact suites: tasks as tables, values and gradients by dynamic programming."""

@@ -1,0 +1,1 @@
+"""Played suites: learning and forks through the environment."""

@@ -1,0 +1,1 @@
+"""What a run says: statistics, sanity rules, predictions, tables, plots and the page."""
