@@ -40,9 +40,9 @@ from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.adapters.verl_data import rows_of
-from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.adapters.verl_trainer import assign_advantages
+from creditflow.train.adapters.verl.data import rows_of
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout.play import play_group
@@ -118,7 +118,7 @@ def dry_pass(folder: Path) -> dict[str, Any]:
     (folder / "levels.txt").write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
     options = {"levels": str(folder / "levels.txt"), "max_steps": 6, "symbols": "ascii"}
     loop = {
-        "name": "creditflow", "_target_": "creditflow.train.adapters.verl_loop.CreditAgentLoop",
+        "name": "creditflow", "_target_": "creditflow.train.adapters.verl.loop.CreditAgentLoop",
         "env": {"name": "sokoban", "options": options}, "speech": {"prompt": "places-v1", "dialect": "bare"},
         "max_new_tokens": 6,
     }  # fmt: skip

@@ -7,7 +7,15 @@ import pytest
 
 import creditflow
 from creditflow.envs.errors import ConfigError
-from creditflow.train.adapters.sb3 import ENVS, VARIANTS, Learned, PlayTasks, example_tasks, learn_ppo, windowed
+from creditflow.train.adapters.sb3.training import (
+    ENVS,
+    VARIANTS,
+    Learned,
+    PlayTasks,
+    example_tasks,
+    learn_ppo,
+    windowed,
+)
 from creditflow.wrappers.dense_reward import DenseReward
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.trajectory import Trajectory

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.trl_batch import Columns, columns_of, tasks_of
-from creditflow.train.adapters.trl_support import TRL, check_arguments, check_averaging
+from creditflow.train.adapters.trl.batch import Columns, columns_of, tasks_of
+from creditflow.train.adapters.trl.support import TRL, check_arguments, check_averaging
 from creditflow.train.policy.samples import spread
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_agent import advantages_of, compute_gigpo_outcome_advantage
-from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key
+from creditflow.train.adapters.verl_agent.advantage import advantages_of, compute_gigpo_outcome_advantage
+from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key
 
 
 def data_of(paths: dict[str, dict[str, str]], rewards: dict[str, float], **columns: list[Any]) -> Any:

@@ -11,9 +11,9 @@ from spoken_groups import GROUPS, SIZE
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_credit import CreditSettings, score_batch, settings_of
-from creditflow.train.adapters.verl_data import rows_of
-from creditflow.train.adapters.verl_record import EpisodeRecord
+from creditflow.train.adapters.verl.credit import CreditSettings, score_batch, settings_of
+from creditflow.train.adapters.verl.data import rows_of
+from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.policy.samples import spread
 from creditflow.wrappers.records.group import Group
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from golden_credit import build_group, load, scheme_for, states_of, step_weight
 
-from creditflow.train.adapters.verl_agent import (
+from creditflow.train.adapters.verl_agent.advantage import (
     advantages_of,
     compute_gigpo_outcome_advantage,
     compute_outcome_advantage,

@@ -26,7 +26,7 @@ from creditflow import credit
 from creditflow.agents.language_model.pretrained import make_hf_agent
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
+from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import Arena

@@ -15,7 +15,7 @@ from trl import GRPOConfig
 
 from creditflow import credit
 from creditflow.agents.language_model.saved import read_agent_file
-from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
+from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
 from creditflow.train.run.assemble import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 

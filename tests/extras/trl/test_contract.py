@@ -23,8 +23,8 @@ pytestmark = pytest.mark.trl
 @pytest.fixture
 def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""
-    from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
-    from creditflow.train.adapters.trl_rollout import CreditRollout
+    from creditflow.train.adapters.trl.rollout import CreditRollout
+    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
     from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 
     def make(groups: list[Group], credits_: list[Credit], *, others: Any = None, **changes: Any) -> Any:
@@ -261,7 +261,7 @@ def test_what_the_adapter_decides_cannot_be_given(trainer_of: Callable[..., Any]
 
 
 def test_a_task_listed_twice_is_refused() -> None:
-    from creditflow.train.adapters.trl import _dataset
+    from creditflow.train.adapters.trl.trainer import _dataset
 
     with pytest.raises(ConfigError, match="twice"):
         _dataset([Task("a", "a", {}), Task("a", "a", {})])

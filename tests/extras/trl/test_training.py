@@ -77,7 +77,7 @@ def warm(settings: Any) -> Path:
 
 @pytest.fixture
 def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
-    from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
+    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
     from creditflow.train.run.assemble import training_tasks
 
     def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:

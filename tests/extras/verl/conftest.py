@@ -83,7 +83,7 @@ def config_of(composed: Callable[..., Any], options: dict[str, Any], tmp_path: P
 
     def make(*overrides: str, **loop: Any) -> Any:
         settings = {
-            "name": "creditflow", "_target_": "creditflow.train.adapters.verl_loop.CreditAgentLoop",
+            "name": "creditflow", "_target_": "creditflow.train.adapters.verl.loop.CreditAgentLoop",
             "env": {"name": "sokoban", "options": options},
             "speech": {"prompt": "places-v1", "dialect": "bare"}, "max_new_tokens": 6, **loop,
         }  # fmt: skip
@@ -105,7 +105,7 @@ def play(config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[...
         from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
         from verl.protocol import DataProto
 
-        from creditflow.train.adapters.verl_data import rows_of
+        from creditflow.train.adapters.verl.data import rows_of
         from creditflow.train.run.assemble import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 

@@ -14,7 +14,7 @@ from spoken_groups import GROUPS, SIZE
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
@@ -106,7 +106,7 @@ def same(got: dict[Any, dict[int, float]], wanted: dict[Any, dict[int, float]]) 
 @pytest.mark.parametrize("scheme", ["grpo", "rloo", "gigpo", "graphgpo", "rewardflow", "grouptd"])
 @pytest.mark.parametrize("name", GROUPS)
 def test_the_array_and_the_mask_in_the_batch_are_ours(name: str, scheme: str, batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     group, made = GROUPS[name], credit.make(scheme)
     data = batch_of([group])
@@ -115,7 +115,7 @@ def test_the_array_and_the_mask_in_the_batch_are_ours(name: str, scheme: str, ba
 
 
 def test_rows_in_any_order_keep_their_numbers(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     groups, made = list(GROUPS.values()), credit.make("gigpo")
     data = batch_of(groups, np.random.default_rng(0).permutation(SIZE * len(groups)))
@@ -139,7 +139,7 @@ class Chosen(Scheme):
 
 
 def test_turns_keep_different_numbers_and_those_outside_the_loss_leave_verls_mask(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     group, made = GROUPS["unequal turn counts"], Chosen()
     data = batch_of([group])
@@ -152,7 +152,7 @@ def test_turns_keep_different_numbers_and_those_outside_the_loss_leave_verls_mas
 def test_rows_that_only_fill_the_batch_get_nothing_and_change_nothing(batch_of: Callable[..., Any]) -> None:
     from verl.protocol import DataProto
 
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     group, made = GROUPS["unequal turn counts"], credit.make("graphgpo")
     data = batch_of([group])
@@ -164,7 +164,7 @@ def test_rows_that_only_fill_the_batch_get_nothing_and_change_nothing(batch_of: 
 
 
 def test_a_group_split_over_workers_is_refused(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["unequal turn counts"], GROUPS["one turn"]])
     for half in data.chunk(4):
@@ -173,8 +173,8 @@ def test_a_group_split_over_workers_is_refused(batch_of: Callable[..., Any]) -> 
 
 
 def test_an_incomplete_group_can_be_left_out_instead(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_credit import CreditSettings
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.credit import CreditSettings
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     groups, made = [GROUPS["unequal turn counts"], GROUPS["one turn"]], credit.make("gigpo")
     data = batch_of(groups)[:-1]
@@ -184,7 +184,7 @@ def test_an_incomplete_group_can_be_left_out_instead(batch_of: Callable[..., Any
 
 
 def test_rows_without_a_record_say_which_loop_writes_one(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["one turn"]])
     del data.non_tensor_batch[FIELD]
@@ -193,7 +193,7 @@ def test_rows_without_a_record_say_which_loop_writes_one(batch_of: Callable[...,
 
 
 def test_a_response_that_was_cut_after_the_loop_is_refused(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["unequal turn counts"]])
     data.batch["response_mask"] = data.batch["response_mask"][:, :9]
@@ -205,7 +205,7 @@ def test_a_response_that_was_cut_after_the_loop_is_refused(batch_of: Callable[..
 def test_the_registered_name_resolves_through_verl() -> None:
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
-    from creditflow.train.adapters.verl_estimator import estimate
+    from creditflow.train.adapters.verl.estimator import estimate
 
     assert get_adv_estimator_fn("creditflow") is estimate
 
@@ -239,7 +239,7 @@ def test_verls_own_grpo_agrees_where_its_formula_is_the_same(batch_of: Callable[
 
 @pytest.mark.parametrize("scheme", ["gigpo", "graphgpo", "rewardflow", "grouptd", "gdcr"])
 def test_the_estimator_alone_refuses_what_it_cannot_see(scheme: str, batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_estimator import estimate
+    from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"]])
     with pytest.raises(ConfigError, match="verl passes neither to an estimator"):
@@ -256,7 +256,7 @@ def test_the_estimator_alone_refuses_what_it_cannot_see(scheme: str, batch_of: C
 def test_the_estimator_alone_refuses_to_guess_success_and_validity(
     parameters: dict[str, Any], name: str, batch_of: Callable[..., Any]
 ) -> None:
-    from creditflow.train.adapters.verl_estimator import estimate
+    from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"]])
     with pytest.raises(ConfigError, match=f"with {name}"):
@@ -267,7 +267,7 @@ def test_the_estimator_alone_refuses_to_guess_success_and_validity(
 
 
 def test_the_estimator_refuses_groups_of_unequal_size(batch_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl_estimator import estimate
+    from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"], GROUPS["zero variance"]])[:-1]
     with pytest.raises(TrajectoryError, match="whole groups"):
@@ -276,7 +276,7 @@ def test_the_estimator_refuses_groups_of_unequal_size(batch_of: Callable[..., An
 
 @pytest.mark.parametrize("scheme", ["pica", "ppo_gae", "igpo"])
 def test_schemes_over_annotations_are_refused_with_the_way_out(scheme: str) -> None:
-    from creditflow.train.adapters.verl_credit import CreditSettings
+    from creditflow.train.adapters.verl.credit import CreditSettings
 
     with pytest.raises(ConfigError, match="which annotators write"):
         CreditSettings(scheme=scheme).make()
@@ -310,7 +310,7 @@ def test_schemes_over_annotations_are_refused_with_the_way_out(scheme: str) -> N
 def test_settings_that_change_what_is_learned_are_refused(
     override: str, message: str, config_of: Callable[..., Any]
 ) -> None:
-    from creditflow.train.adapters.verl_support import check_config
+    from creditflow.train.adapters.verl.support import check_config
 
     check_config(config_of())
     with pytest.raises(ConfigError, match=message):
@@ -318,7 +318,7 @@ def test_settings_that_change_what_is_learned_are_refused(
 
 
 def test_another_release_is_refused() -> None:
-    from creditflow.train.adapters.verl_support import VERL
+    from creditflow.train.adapters.verl.support import VERL
 
     for version in ("0.9.0", "0.9.2", "0.10.0", "1.0", "unknown"):
         with pytest.raises(ConfigError, match="was tested with"):
@@ -326,7 +326,7 @@ def test_another_release_is_refused() -> None:
 
 
 def test_a_typo_in_the_settings_names_the_near_one() -> None:
-    from creditflow.train.adapters.verl_credit import settings_of
+    from creditflow.train.adapters.verl.credit import settings_of
 
     with pytest.raises(ConfigError, match="did you mean 'scheme'"):
         settings_of({"schem": "grpo"})
@@ -344,7 +344,7 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
     from verl.trainer.ppo.core_algos import get_policy_loss_fn
     from verl.utils.config import omega_conf_to_dataclass
 
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
     from creditflow.train.policy.batching import batches_of
     from creditflow.train.policy.logprobs import token_scores
     from creditflow.train.policy.losses import LossConfig, token_losses
@@ -391,7 +391,7 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
 
 
 def test_a_scheme_that_averages_otherwise_than_verl_says_so() -> None:
-    from creditflow.train.adapters.verl_credit import check_averaging
+    from creditflow.train.adapters.verl.credit import check_averaging
 
     check_averaging("token_mean", "token-mean")
     check_averaging("trajectory_mean", "seq-mean-token-mean")
@@ -405,7 +405,7 @@ def test_a_scheme_that_averages_otherwise_than_verl_says_so() -> None:
 def test_the_verl_agent_drop_in_takes_tensors_and_returns_tensors() -> None:
     import torch
 
-    from creditflow.train.adapters.verl_agent import advantages_of
+    from creditflow.train.adapters.verl_agent.advantage import advantages_of
 
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1]])
     rewards = torch.zeros(3, 3).scatter(1, mask.sum(1, keepdim=True) - 1, torch.tensor([[1.0], [1.0], [0.0]]))

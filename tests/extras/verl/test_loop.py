@@ -11,7 +11,7 @@ import pytest
 from verl_parts import Server, speaker
 
 from creditflow.envs.errors import DataError
-from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 
 pytestmark = pytest.mark.verl
 
@@ -141,7 +141,7 @@ def test_an_environment_that_cannot_begin_marks_its_episode_and_no_other(
     lost: set[int], play: Callable[..., Any], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from creditflow import credit
-    from creditflow.train.adapters.verl_trainer import assign_advantages
+    from creditflow.train.adapters.verl.trainer import assign_advantages
     from creditflow.wrappers.recorder import Recorder
 
     reset = Recorder.reset
@@ -200,7 +200,7 @@ def test_a_row_without_task_says_how_to_write_one(config_of: Callable[..., Any],
 
     from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
-    from creditflow.train.adapters.verl_loop import CreditAgentLoop
+    from creditflow.train.adapters.verl.loop import CreditAgentLoop
 
     config = config_of()
 

@@ -12,7 +12,7 @@ import pytest
 
 import creditflow.train.adapters
 from creditflow.agents.language_model.pretrained import Speech
-from creditflow.train.adapters.verl_data import main
+from creditflow.train.adapters.verl.data import main
 
 pytestmark = pytest.mark.verl
 FOLDER = Path(creditflow.train.adapters.__file__).parent
@@ -30,8 +30,8 @@ def test_the_recipe_passes_verls_validation_and_our_checks() -> None:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
-    from creditflow.train.adapters.verl_credit import check_averaging
-    from creditflow.train.adapters.verl_support import check_config, credit_settings
+    from creditflow.train.adapters.verl.credit import check_averaging
+    from creditflow.train.adapters.verl.support import check_config, credit_settings
 
     config = recipe()
     assert need_reference_policy(config)
@@ -64,7 +64,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
     from omegaconf import OmegaConf
 
     from creditflow.train.adapters.play import Play
-    from creditflow.train.adapters.verl_loop import CreditAgentLoop
+    from creditflow.train.adapters.verl.loop import CreditAgentLoop
     from creditflow.train.settings.reading import read_dataclass
 
     loops = OmegaConf.to_container(OmegaConf.load(FOLDER / "verl_loop.yaml"))

@@ -14,7 +14,7 @@ from verl_parts import speaker
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.policy.samples import spread
 from creditflow.wrappers.records.group import Group
 
@@ -60,7 +60,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
         from creditflow.agents.language_model.pretrained import open_tokenizer
-        from creditflow.train.adapters.verl_data import rows_of
+        from creditflow.train.adapters.verl.data import rows_of
         from creditflow.train.run.assemble import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
@@ -193,7 +193,7 @@ def test_verls_correction_between_sampler_and_trainer_still_runs(
 def test_turns_outside_the_loss_leave_both_of_verls_masks(
     played: Callable[..., Any], queue: Any, config_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from creditflow.train.adapters.verl_credit import CreditSettings
+    from creditflow.train.adapters.verl.credit import CreditSettings
     from creditflow.wrappers.credit.base import Credit, Scheme
 
     class FirstTurns(Scheme):
@@ -240,7 +240,7 @@ def test_verl_finds_all_of_it_by_the_entry_point_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [
-        "creditflow.train.adapters.verl_estimator",
-        "creditflow.train.adapters.verl_loop.CreditAgentLoop",
+        "creditflow.train.adapters.verl.estimator",
+        "creditflow.train.adapters.verl.loop.CreditAgentLoop",
         ["CreditStep"] * 3,
     ]

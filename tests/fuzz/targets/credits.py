@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.train.adapters.verl_agent_rows import StepRows
+from creditflow.train.adapters.verl_agent.rows import StepRows
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups

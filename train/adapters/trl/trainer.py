@@ -7,7 +7,7 @@ wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribut
     from trl import GRPOConfig
     from creditflow import credit
     from creditflow.agents.language_model.pretrained import Speech
-    from creditflow.train.adapters.trl import CreditGRPOTrainer, Play
+    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
     from creditflow.train.run.assemble import training_tasks
     from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
@@ -34,8 +34,8 @@ multiple of num_generations. That is checked before training and on every batch.
 as one does, launched by torchrun and by accelerate (tested)::
 
     torchrun --nproc-per-node 8 script.py
-    accelerate launch --config_file train/adapters/accelerate_ddp.yaml --num_processes 8 script.py
-    accelerate launch --config_file train/adapters/accelerate_fsdp2.yaml --num_processes 8 script.py    # not run here
+    accelerate launch --config_file train/adapters/trl/accelerate_ddp.yaml --num_processes 8 script.py
+    accelerate launch --config_file train/adapters/trl/accelerate_fsdp2.yaml --num_processes 8 script.py    # not run here
 
 Schemes that couple the groups of a batch see the groups of their process only.
 
@@ -58,7 +58,7 @@ from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokeniz
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.trl_support import TRL, check_arguments
+from creditflow.train.adapters.trl.support import TRL, check_arguments
 
 require_torch()
 TRL.require()
@@ -68,7 +68,7 @@ from datasets import Dataset
 from torch.utils.data import Sampler
 from trl import GRPOConfig, GRPOTrainer
 
-from creditflow.train.adapters.trl_rollout import (
+from creditflow.train.adapters.trl.rollout import (
     ADVANTAGES,
     LOSS_MASK,
     CreditRollout,

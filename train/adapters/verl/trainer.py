@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.adapters.verl_credit import NAME, CreditSettings, Scored, check_averaging, score_batch
-from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.adapters.verl_support import VERL, check_config, credit_settings
+from creditflow.train.adapters.verl.credit import NAME, CreditSettings, Scored, check_averaging, score_batch
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.support import VERL, check_config, credit_settings
 from creditflow.wrappers.credit.base import Scheme
 
 VERL.require()

@@ -8,7 +8,7 @@ Which environment is played, and how the model is spoken to, stands in the file 
 ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names (``verl_loop.yaml`` beside this module is one)::
 
     - name: creditflow
-      _target_: creditflow.train.adapters.verl_loop.CreditAgentLoop
+      _target_: creditflow.train.adapters.verl.loop.CreditAgentLoop
       env: {name: sokoban, options: {max_steps: 20}}
       speech: {prompt: think-v1, dialect: think}
       max_new_tokens: 256
@@ -39,9 +39,9 @@ from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.play import Play
-from creditflow.train.adapters.verl_credit import NAME
-from creditflow.train.adapters.verl_record import FIELD, EpisodeRecord
-from creditflow.train.adapters.verl_support import VERL, credit_settings
+from creditflow.train.adapters.verl.credit import NAME
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.support import VERL, credit_settings
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.run.assemble import group_maker
 from creditflow.train.settings.reading import read_dataclass
@@ -247,7 +247,7 @@ def _content(row: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(text, str):
         raise DataError(
             "a row's extra_info.task must hold the task as JSON text; write the data set with "
-            f"python -m creditflow.train.adapters.verl_data; this row has {sorted(map(str, row))}"
+            f"python -m creditflow.train.adapters.verl.data; this row has {sorted(map(str, row))}"
         )
     content: dict[str, Any] = parse_json(text, where="extra_info.task")
     return content

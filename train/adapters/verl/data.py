@@ -1,6 +1,6 @@
 """Tasks as the data set of a verl run: a Parquet file whose rows carry the whole task, so that any node can play it.
 
-  python -m creditflow.train.adapters.verl_data --env sokoban --panel standard-v1:train --out train.parquet
+  python -m creditflow.train.adapters.verl.data --env sokoban --panel standard-v1:train --out train.parquet
 
 The prompt of a row is the task's name, which nobody reads: the agent loop words the prompts. ``--agent-loop`` names the
 loop that plays these rows; files of several environments can be given to verl together.
@@ -58,7 +58,7 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m creditflow.train.adapters.verl_data", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m creditflow.train.adapters.verl.data", description=__doc__)
     parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
     parser.add_argument(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.releases import Releases
-from creditflow.train.adapters.verl_credit import NAME, CreditSettings, settings_of
+from creditflow.train.adapters.verl.credit import NAME, CreditSettings, settings_of
 
 __all__ = ["VERL", "check_config", "credit_settings"]
 

@@ -3,7 +3,7 @@
 The smallest complete use of ``DenseReward`` with a critic: PPO on a few Sokoban levels, the potential learned from the
 episodes that PPO itself plays, one new version after every batch of rollouts.
 
-  python -m creditflow.train.adapters.sb3 --steps 20000 --seeds 5 --out runs/sb3
+  python -m creditflow.train.adapters.sb3.training --steps 20000 --seeds 5 --out runs/sb3
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         curves[name] = windowed(runs, args.steps, 10)
         whole = np.array([np.mean(run.success) for run in runs])
         print(f"{name:20} success of all episodes {whole.mean():.3f} ± {whole.std(ddof=1) / np.sqrt(len(whole)):.3f}")
-    command = ["python -m creditflow.train.adapters.sb3", *(sys.argv[1:] if argv is None else argv)]
+    command = ["python -m creditflow.train.adapters.sb3.training", *(sys.argv[1:] if argv is None else argv)]
     facts = provenance(command, 0) | {"command": " ".join(command), "gamma": GAMMA, "tasks": len(tasks)}
     with atomic_writer(out / "sb3.json") as stream:
         shown = {name: [[round(float(x), 4) for x in row] for row in rates] for name, rates in curves.items()}

@@ -4,7 +4,7 @@ In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add on
 
     elif adv_estimator == "creditflow":
         from creditflow import credit
-        from creditflow.train.adapters.verl_agent import advantages_of
+        from creditflow.train.adapters.verl_agent.advantage import advantages_of
         scheme = credit.make("grouptd", key="text")
         data.batch["advantages"], data.batch["returns"] = advantages_of(data, scheme=scheme)
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_agent_rows import StepRows, anchor_key, numbers
+from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numbers
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.normalise import normalise

@@ -16,8 +16,8 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.play import Play
-from creditflow.train.adapters.trl_batch import columns_of, tasks_of
-from creditflow.train.adapters.trl_support import check_averaging
+from creditflow.train.adapters.trl.batch import columns_of, tasks_of
+from creditflow.train.adapters.trl.support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import Arena, Report
 from creditflow.train.run.assemble import group_maker

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_record import EpisodeRecord
+from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.policy.samples import spread
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers import credit

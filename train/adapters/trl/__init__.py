@@ -1,0 +1,1 @@
+"""TRL: training with our environments and credit."""

@@ -1,0 +1,1 @@
+"""verl: the plugin, its agent loop, estimator and advantage step."""

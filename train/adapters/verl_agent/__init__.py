@@ -1,0 +1,1 @@
+"""verl-agent and its forks: a drop-in for their advantage function."""
