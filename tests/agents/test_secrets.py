@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import group, walk
+from helpers.episodes.builders import group, walk
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from browser import CHROMIUM, FLAGS
+from helpers.servers.browser import CHROMIUM, FLAGS
 
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page

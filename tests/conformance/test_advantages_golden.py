@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from shared_data import shared_file
+from helpers.shared_data import shared_file
 
 from creditflow import credit
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn

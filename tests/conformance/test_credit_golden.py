@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from golden_credit import build_group, load, scheme_for, step_weight
-from shared_data import shared_file, shared_files
+from helpers.episodes.golden_credit import build_group, load, scheme_for, step_weight
+from helpers.shared_data import shared_file, shared_files
 
 from creditflow import credit
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn

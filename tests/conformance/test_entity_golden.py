@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shared_data import shared_file
+from helpers.shared_data import shared_file
 
 from creditflow import credit
 from creditflow.wrappers.graphs.entity_graph import EntityGraph

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 import pytest
-from shared_data import shared_file, shared_files
+from helpers.shared_data import shared_file, shared_files
 
 from creditflow import credit
 from creditflow.envs.wikisearch.grading.formats import Transcript, final_answer

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from shared_data import shared_files
+from helpers.shared_data import shared_files
 
 from creditflow.agents.language_model.parsing import make_dialect, verl_agent_projection
 

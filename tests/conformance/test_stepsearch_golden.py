@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shared_data import shared_files
+from helpers.shared_data import shared_files
 
 from creditflow.wrappers.credit.entities.information_gain import (
     GoldenPassages,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from golden_credit import build_group, load, scheme_for, states_of, step_weight
+from helpers.episodes.golden_credit import build_group, load, scheme_for, states_of, step_weight
 
 from creditflow.train.adapters.verl_agent.advantage import (
     advantages_of,

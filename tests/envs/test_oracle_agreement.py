@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from any_env import SOURCES, made, walk
+from helpers.shared_data import SHARED
+from helpers.worlds.any_env import SOURCES, made, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import SHARED
 
 from creditflow.envs.webshop.env import WebShopEnv
 

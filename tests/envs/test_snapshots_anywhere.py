@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from any_env import SOURCES, bare, made, walk
+from helpers.worlds.any_env import SOURCES, bare, made, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +72,7 @@ def test_equal_contents_in_another_order_of_keys_are_one_text():
 CHILD = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from any_env import made
+from helpers.worlds.any_env import made
 for line in sys.stdin:
     source, snapshot, action, outcome = json.loads(line)
     env = made(source)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_env import GENERATED, SOURCES, bare, made
+from helpers.worlds.any_env import GENERATED, SOURCES, bare, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +49,7 @@ def test_id_payload_and_both_begin_the_same_episode(source, seed):
 CHILD = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from any_env import made
+from helpers.worlds.any_env import made
 for line in sys.stdin:
     source, options, info = json.loads(line)
     assert json.loads(json.dumps(made(source).reset(seed=0, options=options)[1])).items() >= info.items(), source

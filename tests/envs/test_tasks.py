@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shared_data import ROOT
+from helpers.shared_data import ROOT
 
 import creditflow
 from creditflow.envs import ENVIRONMENTS, RowTasks, Task, content_id, load_panel, panel_names

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from shared_data import ROOT
+from helpers.shared_data import ROOT
 
 PACKAGES = ("agents", "assets", "envs", "train", "wrappers")
 

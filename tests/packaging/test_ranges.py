@@ -6,10 +6,10 @@ import tomllib
 from collections.abc import Iterator
 
 import pytest
+from helpers.shared_data import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from shared_data import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TIERS = {"minimal": [], "oldest": ["dev", "train", "train-log", "sb3"]}

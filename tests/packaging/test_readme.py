@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 
-from shared_data import ROOT
+from helpers.shared_data import ROOT
 
 
 def test_python_sessions_of_the_readme_give_what_they_show():

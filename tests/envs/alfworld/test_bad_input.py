@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.shared_data import shared_file
 from hypothesis import given
 from hypothesis import strategies as st
-from shared_data import shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game

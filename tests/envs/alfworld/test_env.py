@@ -13,9 +13,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from helpers.shared_data import ROOT, shared_file
 from hypothesis import given
 from hypothesis import strategies as st
-from shared_data import ROOT, shared_file
 
 import creditflow
 from creditflow.envs import check_agent_env

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shared_data import ROOT, shared_file
+from helpers.shared_data import ROOT, shared_file
 
 from creditflow.envs.alfworld.engines.textworld import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alfworld_tiny import tiny_house
-from shared_data import shared_files
+from helpers.shared_data import shared_files
+from helpers.worlds.alfworld_tiny import tiny_house
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shared_data import ROOT, shared_file
+from helpers.shared_data import ROOT, shared_file
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive

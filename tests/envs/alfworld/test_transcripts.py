@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from shared_data import shared_files
+from helpers.shared_data import shared_files
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 

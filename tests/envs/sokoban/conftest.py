@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from shared_data import SHARED
+from helpers.shared_data import SHARED
 
 XSB_BY_CODE = "# .*$@"
 

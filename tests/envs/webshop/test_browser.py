@@ -9,8 +9,8 @@ import shutil
 import subprocess
 
 import pytest
-from browser import CHROMIUM, FLAGS
-from http_server import served
+from helpers.servers.browser import CHROMIUM, FLAGS
+from helpers.servers.http_server import served
 
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.pages.web import create_shop_app

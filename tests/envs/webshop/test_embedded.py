@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from shared_data import shared_file
+from helpers.shared_data import shared_file
 
 from creditflow.envs.tasks import load_panel, write_panel
 from creditflow.envs.webshop.catalogue.calibration import measure

@@ -8,9 +8,9 @@ import threading
 import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
+from helpers.worlds.webshop_small import small_stock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webshop_small import small_stock
 
 import creditflow
 from creditflow.envs import check_agent_env, make_vec

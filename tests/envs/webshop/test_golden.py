@@ -7,8 +7,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from shared_data import shared_files
-from webshop_golden import goal_from, lines, loads, stock
+from helpers.shared_data import shared_files
+from helpers.worlds.webshop_golden import goal_from, lines, loads, stock
 
 from creditflow.envs.webshop.actions import parse_action
 from creditflow.envs.webshop.env import WebShopEnv

@@ -6,9 +6,9 @@ import math
 from functools import cache
 
 import pytest
+from helpers.worlds.webshop_small import small_stock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webshop_small import small_stock
 
 from creditflow.envs.webshop.actions import parse_action
 from creditflow.envs.webshop.admissible import listed_actions

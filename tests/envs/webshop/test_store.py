@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from shared_data import shared_file
-from webshop_small import write_files
+from helpers.shared_data import shared_file
+from helpers.worlds.webshop_small import write_files
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.sealed_folder import Blob, write_blob

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from http_server import served
-from webshop_small import make_product, small_stock
+from helpers.servers.http_server import served
+from helpers.worlds.webshop_small import make_product, small_stock
 
 from creditflow.envs.webshop.actions import ShopAction
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from shared_data import shared_files
+from helpers.shared_data import shared_files
 
 from creditflow.envs.wikisearch.actions import first_block, project_rewardflow, truncate_turn
 from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines

@@ -1,7 +1,7 @@
 """Real questions over a small real Wikipedia, played to the end."""
 
 import pytest
-from shared_data import shared_file
+from helpers.shared_data import shared_file
 
 from creditflow.agents.scripted import ExpertAgent, RandomAgent
 from creditflow.train.rollout.play import play_groups

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from retrieval_contract import (
+from helpers.shared_data import shared_file
+from helpers.worlds.retrieval_contract import (
     CHECKS,
     HARMS,
     PASSAGES,
@@ -19,7 +20,6 @@ from retrieval_contract import (
     check_search,
     real_questions,
 )
-from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.wikisearch.env import WikiSearchEnv

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from retrieval_contract import (
+from helpers.shared_data import shared_file
+from helpers.worlds.retrieval_contract import (
     CHECKS,
     HARMS,
     PASSAGES,
     check_damage,
     real_questions,
 )
-from shared_data import shared_file
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.sealed_folder import HEADER, seal

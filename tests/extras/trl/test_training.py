@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trainer_page import run_blocks
+from helpers.trainer_page import run_blocks
 
 import creditflow
 from creditflow import credit

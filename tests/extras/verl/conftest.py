@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from verl_parts import LEVELS, Server
+from helpers.servers.verl_parts import LEVELS, Server
 
 
 @pytest.fixture(autouse=True, scope="session")

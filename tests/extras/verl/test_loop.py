@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from verl_parts import Server, speaker
+from helpers.servers.verl_parts import Server, speaker
 
 from creditflow.envs.errors import DataError
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord

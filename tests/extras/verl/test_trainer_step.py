@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from verl_parts import speaker
+from helpers.servers.verl_parts import speaker
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError

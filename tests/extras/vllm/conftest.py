@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from vllm_model import made_model
+from helpers.models.vllm_model import made_model
 
 KINDS = {"tied": ("qwen2", True), "untied": ("qwen3", False)}
 _opened: dict[str, tuple[Any, Any]] = {}

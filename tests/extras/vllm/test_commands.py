@@ -33,7 +33,7 @@ def creditflow(*arguments: str, code: int = 0) -> str:
 SEVERAL = """
 import gc
 import numpy as np
-from vllm_model import made_model
+from helpers.models.vllm_model import made_model
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
@@ -87,7 +87,7 @@ def test_a_run_goes_on_from_its_checkpoint(run: Path) -> None:
 
 
 def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: Path, tmp_path: Path) -> None:
-    from vllm_evidence import ENV, serving
+    from experiments.vllm_engine import ENV, serving
 
     from creditflow.wrappers.records.jsonl import read_jsonl
 

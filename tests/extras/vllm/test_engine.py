@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vllm_model import made_model
+from helpers.models.vllm_model import made_model
 
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
 from creditflow.envs.errors import ConfigError

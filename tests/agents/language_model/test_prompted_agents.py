@@ -1,0 +1,137 @@
+"""ReAct, Reflexion and the search baselines over a scripted model: what is asked, what is done, what is remembered."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from helpers.models.scripted_model import ScriptedBackend, scripted_model
+
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
+from creditflow.agents.language_model.search_baselines import SearchBaseline
+from creditflow.agents.registry import check_agent, make_agent
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.tasks import Task
+from creditflow.train.rollout.play import play_group
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.records.group import Group
+
+LINE = "#######\n#@ $ .#\n#######"  # three moves to the right
+WORLD = {"articles": 400, "questions": 3, "seed": 3}
+
+
+def asked(model: LanguageModelAgent) -> list[str]:
+    assert isinstance(model.backend, ScriptedBackend)
+    return model.backend.asked
+
+
+def play(agent: ReactAgent | SearchBaseline, env: GroupEnv, group_id: str | None = None) -> Group:
+    return play_group(env, agent, env.members[0].base.tasks.draw(np.random.default_rng(0)), group_id=group_id)
+
+
+def search_env(dialect: str) -> tuple[GroupEnv, Task]:
+    env = GroupEnv("wikisearch", size=1, world=WORLD, dialect=dialect)
+    source = env.members[0].base.tasks
+    return env, source.get(source.task_ids()[0])
+
+
+def test_react_writes_thoughts_beside_actions_in_one_conversation() -> None:
+    model = scripted_model(lambda text: "Thought: the way is free\nAction: right")
+    group = play(ReactAgent(model), GroupEnv("sokoban", size=1, level=LINE))
+    [trajectory] = group.trajectories
+    assert trajectory.success
+    assert [turn.thought for turn in trajectory.turns] == ["the way is free"] * 3
+    prompts = asked(model)
+    assert "Possible actions:\nup\ndown\nleft\nright" in prompts[0]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(prompts))
+
+
+def test_an_answer_out_of_form_is_refused_with_the_reason() -> None:
+    agent = ReactAgent(scripted_model(lambda text: "right"))
+    env = GroupEnv("sokoban", size=1, level=LINE, max_steps=1)
+    [(observation, info)] = env.reset(seed=0)
+    from creditflow.agents.base import View
+
+    [decision] = agent.act([View(observation, info, (), env.members[0].base, np.random.default_rng(0))])
+    assert decision.invalid_reason.startswith("there is no line that begins with Thought:")
+
+
+@pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
+def test_direct_answers_without_tools_in_every_dialect(dialect: str) -> None:
+    env, task = search_env(dialect)
+    model = scripted_model(lambda text: str(task.content["answers"][0]))
+    [trajectory] = play_group(env, SearchBaseline(model, retrieve=False), task).trajectories
+    assert (trajectory.success, len(trajectory.turns), trajectory.turns[0].queries) == (True, 1, ())
+    assert str(task.content["text"]) in asked(model)[0]
+
+
+@pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
+def test_rag_retrieves_once_and_answers_from_what_was_found(dialect: str) -> None:
+    env, task = search_env(dialect)
+    model = scripted_model(lambda text: str(task.content["answers"][0]))
+    [trajectory] = play_group(env, SearchBaseline(model, retrieve=True), task).trajectories
+    assert (trajectory.success, len(trajectory.turns)) == (True, 2)
+    assert trajectory.turns[0].queries == (task.content["text"],)
+    [prompt] = asked(model)
+    assert trajectory.turns[1].observation.strip() in prompt
+    assert "Possible actions" not in prompt
+
+
+def test_the_baselines_want_questions() -> None:
+    with pytest.raises(ConfigError, match="--env wikisearch, not sokoban"):
+        play(SearchBaseline(scripted_model(lambda text: "x"), retrieve=True), GroupEnv("sokoban", size=1, level=LINE))
+
+
+def test_react_searches_without_seeing_the_list_that_names_answers() -> None:
+    env, task = search_env("plain")
+    answer = str(task.content["answers"][0])
+    model = scripted_model(lambda text: f"Thought: known\nAction: answer: {answer}")
+    [trajectory] = play_group(env, ReactAgent(model), task).trajectories
+    assert trajectory.success
+    assert answer not in asked(model)[0]
+
+
+def test_reflections_reach_the_next_trial_of_their_task_only_and_the_last_three_are_shown() -> None:
+    notes = iter(["note 1", "note 2", "note 3", "note 4"])
+
+    def answer(text: str) -> str:
+        return next(notes) if "has failed" in text else "Thought: t\nAction: left"
+
+    model = scripted_model(answer)
+    agent = ReflexionAgent(model)
+    env = GroupEnv("sokoban", size=1, level=LINE, max_steps=2)
+    for trial in range(4):
+        [failed] = play(agent, env, f"trial {trial}").trajectories
+        assert agent.reflect([failed]) == [f"note {trial + 1}"]
+    reflection = next(text for text in asked(model) if "has failed" in text)
+    assert "done: left" in reflection
+    assert "env_limit" in reflection
+    before = len(asked(model))
+    play(agent, env, "last")
+    prompt = asked(model)[before]
+    assert "- note 2\n- note 3\n- note 4" in prompt
+    assert "note 1" not in prompt
+    before = len(asked(model))
+    play(agent, GroupEnv("sokoban", size=1, level=LINE.replace("@ ", " @"), max_steps=2), "other task")
+    assert "note" not in asked(model)[before]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("raect:hf:x", "did you mean 'react'"),
+        ("react", "write react:hf:PATH"),
+        ("react:rag:hf:x", "write react:hf:PATH"),
+        ("react:noisi", "did you mean 'noisy'"),
+    ],
+)
+def test_wrong_specs_are_told_without_opening_anything(spec: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_agent(spec)
+
+
+def test_a_scripted_player_cannot_be_prompted() -> None:
+    with pytest.raises(ConfigError, match="which 'random' is not"):
+        make_agent("react:random")

@@ -1,0 +1,166 @@
+"""What killed writers leave, who may remove it, and locks that end with their holder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from helpers.shared_data import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import DataError
+from creditflow.envs.files.appended import cut_torn_line
+from creditflow.envs.files.atomic import atomic_path, atomic_writer, new_folder
+from creditflow.envs.files.leftovers import remove_leftovers_below
+from creditflow.envs.files.locks import BusyError, locked
+
+LOCKS = "import sys\nfrom creditflow.envs.files.locks import locked\nwith locked(sys.argv[1]):\n"
+HOLDS = LOCKS + "    print('ready', flush=True); sys.stdin.read()\n"
+# a forked child of whoever holds the lock, such as a worker, outlives it
+FORKS = LOCKS + (
+    "    import os, time\n    child = os.fork()\n"
+    "    if child: print(child, flush=True); time.sleep(600)\n"
+    "    else: sys.stdin.read(); os._exit(0)\n"
+)
+WRITES = (
+    "import sys\nfrom pathlib import Path\nfrom creditflow.envs.files.atomic import atomic_writer, new_folder\n"
+    "with atomic_writer(sys.argv[1] + '/file'), new_folder(Path(sys.argv[1], 'folder')):\n"
+    "    print('ready', flush=True); sys.stdin.read()\n"
+)
+
+
+@contextmanager
+def process(code: str, argument: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that said its first line, and that line; it is killed at the end."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(argument)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as started:  # fmt: skip
+        try:
+            assert started.stdout is not None
+            yield started, started.stdout.readline().strip()
+        finally:
+            started.kill()
+
+
+def ended_pid() -> int:
+    """The id of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    return ended.pid
+
+
+def left_by(pid: int, folder: Path) -> list[Path]:
+    """What a writer with this id would leave of a file and a folder."""
+    places = [folder / f"file.{pid}.tmp", folder / f"folder.{pid}.tmp", folder / f"folder.old.{pid}.tmp"]
+    places[0].write_text("half")
+    for place in places[1:]:
+        place.mkdir()
+        (place / "half").write_text("half")
+    return places
+
+
+def write(folder: Path) -> None:
+    with atomic_writer(folder / "file") as stream:
+        stream.write("whole")
+    with new_folder(folder / "folder", replace=True) as place:
+        (place / "whole").write_text("whole")
+
+
+def test_what_ended_processes_left_is_removed_by_the_next_writer(tmp_path: Path) -> None:
+    left = left_by(ended_pid(), tmp_path) + left_by(os.getpid(), tmp_path)  # ours: an earlier process had this id
+    write(tmp_path)
+    assert not any(place.exists() for place in left)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    with process("print('ready', flush=True); input()", tmp_path) as (living, _):
+        left = left_by(living.pid, tmp_path)
+        write(tmp_path)
+        remove_leftovers_below(tmp_path)
+        assert all(place.exists() for place in left)
+
+
+def test_a_writer_elsewhere_whose_id_says_nothing_here_is_known_by_its_lock(tmp_path: Path) -> None:
+    with process(WRITES, tmp_path) as (writer, _):
+        ended = ended_pid()  # as a process of another machine that shares the disk looks here
+        for name in ("file", "folder"):
+            (tmp_path / f"{name}.{writer.pid}.tmp").rename(tmp_path / f"{name}.{ended}.tmp")
+        write(tmp_path)
+        assert {f"file.{ended}.tmp", f"folder.{ended}.tmp"} <= {path.name for path in tmp_path.iterdir()}
+    write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_names_that_only_look_alike_are_left_alone(tmp_path: Path) -> None:
+    kept = [f"other.{ended_pid()}.tmp", "file.tmp", "file.12a.tmp", "file.99999999999999.tmp", "a.file.1.tmp"]
+    for name in kept:
+        (tmp_path / name).write_text("somebody else's")
+    write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "file", "folder"])
+
+
+def test_one_file_is_not_written_twice_at_once(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "file") as first:
+        first.write_text("first")
+        with pytest.raises(DataError, match="is being written already"), atomic_path(tmp_path / "file"):
+            pass
+    assert (tmp_path / "file").read_text() == "first"
+
+
+def test_the_second_who_locks_is_told_and_a_kill_gives_the_lock_back(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "log.jsonl"
+    alias = tmp_path / "alias"
+    with process(HOLDS, out) as (holder, _):
+        alias.symlink_to(out.parent)
+        for name in (out, alias / "log.jsonl", out.parent / ".." / "new" / "log.jsonl"):
+            with (
+                pytest.raises(BusyError, match=f"log.jsonl: another command .process {holder.pid}. is writing"),
+                locked(name),
+            ):
+                pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        with locked(out):
+            pass
+    assert list(out.parent.iterdir()) == []
+
+
+def test_a_forked_child_that_outlives_its_parent_holds_no_lock(tmp_path: Path) -> None:
+    with process(FORKS, tmp_path / "log.jsonl") as (holder, child):
+        try:
+            holder.send_signal(signal.SIGKILL)
+            holder.wait()
+            os.kill(int(child), 0)  # it lives
+            with locked(tmp_path / "log.jsonl"):
+                pass
+        finally:
+            os.kill(int(child), signal.SIGKILL)
+
+
+def test_a_lock_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
+    with locked(tmp_path / "a" / "b" / "out"):
+        assert (tmp_path / "a" / "b").is_dir()
+    assert not (tmp_path / "a").exists()
+
+
+@given(
+    st.lists(st.binary(max_size=8).map(lambda line: line.replace(b"\n", b"")), max_size=5),
+    st.binary(min_size=1, max_size=8),
+)
+def test_a_torn_last_line_is_cut_off_before_the_next_is_appended(lines: list[bytes], torn: bytes) -> None:
+    whole = b"".join(line + b"\n" for line in lines)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "cache.jsonl")
+        path.write_bytes(whole + torn.replace(b"\n", b"x"))
+        cut_torn_line(path)
+        assert path.read_bytes() == whole

@@ -1,0 +1,269 @@
+"""Every loader of files from outside: a worse file is read or refused with one of our errors, never anything else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.hostile_files import refusals, worse_sealed
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.agents.language_model.model_folder import folder_ends
+from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.reading import content_from_file
+from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.errors import CreditflowError
+from creditflow.envs.sokoban.levels import read_levels
+from creditflow.envs.tasks import load_panel, parse_panel, write_panel
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.envs.webshop.catalogue.importing import import_webshop
+from creditflow.envs.webshop.goals.stored import open_store as open_shop
+from creditflow.envs.wikisearch.grading.judge import ModelJudge
+from creditflow.envs.wikisearch.question_files import read_questions
+from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
+from creditflow.envs.wikisearch.world.articles import passages
+from creditflow.envs.wikisearch.world.graph import make_world
+from creditflow.train.adapters.search_r1 import read_search_r1
+from creditflow.train.annotate.judge import JudgeAnnotator
+from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
+from creditflow.train.bench.run import RESULTS_VERSION, SUITE, WHOLE, read_results
+from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, write_jsonl
+
+TRIES = 150
+PASSAGES = list(passages(make_world(5, 200)))[:60]
+
+
+def log() -> bytes:
+    turns = (
+        Turn("a", "x", "b", entities=("E",), values={"v": 0.5}, queries=("q",), doc_ids=("d",)),
+        Turn("b", "y", "c"),
+    )
+    tokens = Tokens(
+        np.arange(4, dtype=np.int32), np.arange(4) > 0, np.zeros(4, np.float32), np.array([0, 2, 4], np.int32)
+    )
+    rollouts = [
+        Trajectory(str(i), "g", "t", turns, True, 1.0, "success", "c", tokens=tokens, provenance={"v": "me"})
+        for i in range(3)
+    ]
+    out = io.StringIO()
+    write_jsonl(out, [Group(tuple(rollouts), {"question": "?", "documents": {"d": {"title": "T", "text": "x"}}})])
+    return out.getvalue().encode()
+
+
+def lines(*rows: Any) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+QUESTIONS = [
+    {"id": "1", "question": "Same?", "answer": "yes", "evidences": [["A", "r", "X"], ["X", "s", "F"]], "supporting_facts": [["A", 0]]},
+    {"id": 2, "question": "Who?", "answer": "Nora", "question_decomposition": [{"question": "?", "answer": "E", "paragraph_support_idx": 0}, {"question": "#1 >> r", "answer": "Nora"}], "paragraphs": [{"idx": 0, "title": "T"}]},
+    {"question": "When?", "answers": ["1900"], "supporting_facts": {"title": ["A"], "sent_id": [0]}, "type": "bridge"},
+    {"question": "Where?", "subj": "S", "prop": "p", "obj": "O", "possible_answers": '["O", "P"]'},
+    {"question": "What?", "answer": "W", "formalization": [["C@x", "r", "V@y"], ["V@y", "s & t", "? & C@z"]]},
+    {"question": "Which?", "answer": {"value": "T", "aliases": ["U"]}},
+]  # fmt: skip
+ROLLOUT = {
+    "id": "m_1", "model": "m", "question": "?", "answers": ["Nile"], "metric": {"em": 1.0}, "stop_reason": "stop",
+    "response": '<think>t</think><search>q</search><information>Doc 1(Title: "N") x</information><answer>Nile</answer>',
+}  # fmt: skip
+RESULTS = {
+    **{name: {} for name in sorted(WHOLE)}, "results_version": RESULTS_VERSION,
+    "suites": [{**dict.fromkeys(sorted(SUITE), 1), "cells": [{"x": 0.5}], "rows": []}],
+}  # fmt: skip
+LEVELS = b"; 0\n#####\n#@$.#\n#####\n\n; 1\n######\n#@ $.#\n######\n"
+
+
+def panel(tmp: Path) -> bytes:
+    write_panel(tmp / "panel.json", load_panel("sokoban", "small-v1").rows[:4])
+    return (tmp / "panel.json").read_bytes()
+
+
+def game(_: Path) -> bytes:
+    return json.dumps(game_fields(Game(generate(0, "train")))).encode()
+
+
+def packed(pack: Callable[[bytes], bytes]) -> Callable[[Path], bytes]:
+    def make(_: Path) -> bytes:
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            for number in range(3):
+                member = tarfile.TarInfo(f"{'json_2.1.1/' * 12}train/t/trial_{number}/game.tw-pddl")
+                member.size = 900
+                tar.addfile(member, io.BytesIO(b"{}".ljust(900)))
+        return pack(out.getvalue())
+
+    return make
+
+
+def written(write: Callable[[Path], object]) -> Callable[[Path], bytes]:
+    def make(tmp: Path) -> bytes:
+        write(tmp / "made")
+        return (tmp / "made").read_bytes()
+
+    return make
+
+
+FILES: dict[str, tuple[str, Callable[[Path], bytes], Callable[[Path], object]]] = {
+    "log": ("log.jsonl", lambda _: log(), read_groups),
+    "log by task": ("log.jsonl", lambda _: log(), lambda path: read_groups(path, by="task")),
+    "packed log": ("log.jsonl.gz", lambda _: gzip.compress(log()), read_groups),
+    "panel": ("panel.json", panel, lambda path: parse_panel(path.read_bytes().decode("utf-8", "replace"), "p")),
+    "questions": ("q.jsonl", lambda _: lines(*QUESTIONS), read_questions),
+    "list of questions": ("q.json.gz", lambda _: gzip.compress(json.dumps(QUESTIONS).encode()), read_questions),
+    "passages": (
+        "p.jsonl",
+        lambda _: lines(*map(write_document, PASSAGES[:5])),
+        lambda path: list(read_passages(path)),
+    ),
+    "game": ("game.tw-pddl", game, lambda path: game_task(content_from_file(path))),
+    "games .tar": ("games.tar", packed(bytes), lambda path: list(iter_archive(path))),
+    "games .tar.gz": ("games.tar.gz", packed(gzip.compress), lambda path: list(iter_archive(path))),
+    "games .tar.xz": ("games.tar.xz", packed(lzma.compress), lambda path: list(iter_archive(path))),
+    "levels": ("levels.txt", lambda _: LEVELS, read_levels),
+    "released rollouts": ("r.jsonl", lambda _: lines(ROLLOUT, ROLLOUT), read_search_r1),
+    "results": ("results.json.gz", lambda _: gzip.compress(json.dumps(RESULTS).encode()), read_results),
+    "labels": (
+        "labels.jsonl",
+        written(lambda path: write_labels(path, [Labels("g", "t", ("+", ""), True, "rule")] * 1)),
+        read_labels,
+    ),
+    "verdicts": (
+        "v.jsonl",
+        lambda _: lines({"key": "k", "correct": True}),
+        lambda path: ModelJudge("http://127.0.0.1:9", "m", cache=str(path)),
+    ),
+    "marks": (
+        "m.jsonl",
+        lambda _: lines({"key": "k", "score": 0.5}, {"key": "l", "score": 1}),
+        lambda path: JudgeAnnotator("http://127.0.0.1:9", "m", cache=str(path)),
+    ),
+    "how a model is spoken to": (
+        "creditflow_agent.json",
+        written(lambda path: write_agent_file(path, Speech(), Sampling())),
+        read_agent_file,
+    ),
+    "generation settings": (
+        "generation_config.json",
+        lambda _: b'{"eos_token_id": [1, 2], "pad_token_id": 0}',
+        lambda path: folder_ends(str(path.parent)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_worse_files_are_read_or_refused_by_name(tmp_path: Path, name: str) -> None:
+    file, make, read = FILES[name]
+    good = make(tmp_path)
+    path = tmp_path / file
+    path.write_bytes(good)
+    read(path)
+    assert refusals(path, good, lambda: read(path), TRIES, seed=15)
+
+
+def shop_files(folder: Path) -> None:
+    folder.mkdir()
+    products = [embedded_stock().catalogue.store.product(row) for row in range(12)]
+    records = [
+        {
+            "asin": p.asin, "name": p.title, "full_description": p.description, "small_description": list(p.bullets),
+            "pricing": " - ".join(f"${price}" for price in p.prices), "category": p.category, "query": p.query,
+            "customization_options": {name: [{"value": value} for value in values] for name, values in p.options},
+            "product_category": p.product_category,
+        }
+        for p in products
+    ]  # fmt: skip
+    entries = {
+        p.asin: {
+            "attributes": list(p.attributes),
+            "instruction": "Find it",
+            "instruction_attributes": list(p.attributes[:2]),
+        }
+        for p in products
+    }
+    human = {
+        products[0].asin: [{"instruction": "i.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}]
+    }
+    (folder / "items_shuffle_1000.json").write_text(json.dumps(records))
+    (folder / "items_ins_v2_1000.json").write_text(json.dumps(entries))
+    (folder / "items_human_ins.json").write_text(json.dumps(human))
+
+
+@pytest.mark.parametrize("name", ["items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"])
+def test_worse_files_of_a_shop_are_imported_or_refused_by_name(tmp_path: Path, name: str) -> None:
+    files, out = tmp_path / "files", tmp_path / "store"
+    shop_files(files)
+
+    def read() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        import_webshop(files, out)
+
+    refusals(files / name, (files / name).read_bytes(), read, 40, seed=3)
+
+
+def use_shop(path: Path) -> None:
+    for kind in ("synthetic", "human"):
+        stock = open_shop(str(path), goals=kind)
+        for row in range(len(stock.catalogue)):
+            stock.catalogue.store.product(row)
+            stock.catalogue.price(stock.catalogue.store.asin(row))
+        list(stock.goals)
+        for query in ("tea", "<c> home", "<q> desk lamps", "<r>", "soft blue"):
+            stock.catalogue.search(query)
+
+
+def use_index(path: Path) -> None:
+    engine = LocalRetriever(*open_store(path))
+    engine.search(["market charter", PASSAGES[0].title, "born in"], 5)
+    engine.visit([PASSAGES[0].page, PASSAGES[3].id, "nobody"], "market")
+    for row in range(len(engine.corpus)):
+        engine.corpus.passage(row)
+
+
+def make_shop(path: Path) -> None:
+    shop_files(path.with_name("files"))
+    import_webshop(path.with_name("files"), path)
+
+
+SEALED: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
+    "shop": (make_shop, use_shop),
+    "index": (lambda path: write_store(path, PASSAGES), use_index),
+}
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_worse_folders_whose_checksums_hold_are_read_or_refused_by_name(tmp_path: Path, name: str) -> None:
+    make, use = SEALED[name]
+    make(tmp_path / "good")
+    use(tmp_path / "good")
+    refused = 0
+    for number in range(120):
+        worse = tmp_path / "worse"
+        shutil.copytree(tmp_path / "good", worse)
+        worse_sealed(worse, np.random.default_rng([8, number]))
+        try:
+            use(worse)
+        except CreditflowError as error:
+            assert str(error).strip()
+            refused += 1
+        except Exception as error:
+            error.add_note(f"number {number}")
+            raise
+        shutil.rmtree(worse)
+    assert refused

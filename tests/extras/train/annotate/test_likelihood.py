@@ -1,0 +1,153 @@
+"""Answer likelihoods: exact at every turn, of exactly the answer's tokens, with reasons for what cannot be scored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.episodes.builders import group, walk
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+
+SIZES = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=300, init=0.2, positions=96)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = build_tokenizer(["who was it", "page answer Paris London <answer>"] * 4, SIZES)
+    build_model(SIZES, tokenizer, seed=1).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def searched(**task: Any) -> Group:
+    made = group(walk("s a g", actions=["look", "say"]), walk("s b", "failed", actions=["guess"]))
+    members = [
+        replace(t, turns=tuple(replace(u, observation=f"at {u.state_key}", response=f"<{u.action}>") for u in t.turns))
+        for t in made.trajectories
+    ]
+    return Group(tuple(members), {"question": "Who?", "answers": ["Paris", "London"]} | task)
+
+
+def annotator(folder: Path, **settings: Any) -> Any:
+    return make_annotator(f"likelihood:{folder}", Context(settings, device="cpu"))
+
+
+def direct(folder: Path, history: str, answer: str) -> tuple[float, int]:
+    """log p of the answer's own tokens behind the history's, from whole logits."""
+    from creditflow.agents.language_model.pretrained import open_pretrained
+
+    model, tokenizer = open_pretrained(str(folder), device="cpu")
+    pieces = [tokenizer.encode(part, add_special_tokens=False) for part in history.split("|")]
+    before, target = [i for piece in pieces for i in piece], tokenizer.encode(answer, add_special_tokens=False)
+    with torch.no_grad():
+        scores = torch.log_softmax(model(input_ids=torch.tensor([before + target])).logits[0].double(), -1)
+    return sum(float(scores[len(before) + k - 1, token]) for k, token in enumerate(target)), len(target)
+
+
+def test_the_likelihood_is_that_of_the_answer_behind_the_history_so_far(folder: Path) -> None:
+    [done] = annotate([searched()], annotator(folder))
+    histories = ["Who?\n|at s\n", "Who?\n|at s\n|<look>\n|at a\n", "Who?\n|at s\n|<look>\n|at a\n|<say>\n"]
+    expected = [direct(folder, history + "|\n<answer>", "Paris</answer>") for history in histories]
+    turns = done.trajectories[0].turns
+    got = [*(t.values["logp.answer"] for t in turns), turns[-1].values["logp.answer.next"]]
+    assert got == pytest.approx([total for total, _ in expected], abs=1e-4)
+    means = [*(t.values["logp.answer.mean"] for t in turns), turns[-1].values["logp.answer.mean.next"]]
+    assert means == pytest.approx([total / n for total, n in expected], abs=1e-5)
+    # both rollouts begin with the same question
+    assert done.trajectories[1].turns[0].values["logp.answer"] == pytest.approx(got[0], abs=1e-5)
+    for scheme in ("tips", "igpo"):
+        known = [
+            replace(t, turns=tuple(replace(u, values={**u.values, "value.critic": 0.0}) for u in t.turns))
+            for t in done.trajectories
+        ]
+        assert np.isfinite(credit.make(scheme).assign(replace(done, trajectories=tuple(known))).flat_advantages).all()
+
+
+def test_of_several_answers_the_first_or_the_best_counts(folder: Path) -> None:
+    first, second = (annotate([searched(answers=[a])], annotator(folder))[0] for a in ("Paris", "London"))
+    [best] = annotate([searched()], annotator(folder, which="best"))
+    [plain] = annotate([searched()], annotator(folder))
+    for name in ("logp.answer.mean", "logp.answer.mean.next"):
+        both = np.array([[t.values[name] for t in one.turns] for one in (first, second)])
+        assert [t.values[name] for t in best.turns] == pytest.approx(both.max(axis=0), abs=1e-5)
+        assert [t.values[name] for t in plain.turns] == pytest.approx(both[0], abs=1e-5)
+
+
+def test_small_batches_change_nothing(folder: Path) -> None:
+    [whole] = annotate([searched()], annotator(folder))
+    [split] = annotate([searched()], annotator(folder, batch_tokens=30))
+    for a, b in zip(whole.turns, split.turns, strict=True):
+        assert dict(a.values) == pytest.approx(dict(b.values), abs=1e-5)
+
+
+def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
+    tokens = Tokens(
+        np.array([5, 6, 7, 8, 9, 10, 11], np.int32), np.array([0, 0, 1, 1, 0, 1, 1], np.bool_), np.zeros(7, np.float32),
+        np.array([0, 4, 7], np.int32),
+    )  # fmt: skip
+    one = Group((replace(walk("s a g"), tokens=tokens),), {"answers": "Paris"})
+    [done] = annotate([one], annotator(folder, history="tokens"))
+    from creditflow.agents.language_model.pretrained import open_pretrained
+
+    model, tokenizer = open_pretrained(str(folder), device="cpu")
+    cue, target = (tokenizer.encode(text, add_special_tokens=False) for text in ("\n<answer>", "Paris</answer>"))
+    for before, got in (
+        ([5, 6], done.turns[0].values["logp.answer"]),
+        ([5, 6, 7, 8, 9], done.turns[1].values["logp.answer"]),
+        ([5, 6, 7, 8, 9, 10, 11], done.turns[1].values["logp.answer.next"]),
+    ):
+        ids = [*before, *cue, *target]
+        with torch.no_grad():
+            scores = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), -1)
+        places = range(len(ids) - len(target), len(ids))
+        assert got == pytest.approx(sum(float(scores[k - 1, ids[k]]) for k in places), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        ({"answers": []}, {}, "no answers under 'answers' .*--set field=NAME"),
+        ({}, {"field": "golden"}, "no answers under 'golden' .fields: answers, question"),
+        ({}, {"history": "tokens"}, "has no tokens; use --set history=text"),
+        ({"question": "why " * 100}, {}, "the model takes 96"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(folder: Path, change: Any, settings: Any, message: str) -> None:
+    with pytest.raises(AnnotationError, match=message):
+        annotate([searched(**change)], annotator(folder, **settings))
+
+
+def test_a_log_without_texts_is_refused(folder: Path) -> None:
+    bare = Group(group(walk("s a g")).trajectories, {"answers": ["Paris"]})
+    with pytest.raises(AnnotationError, match="recorded without texts"):
+        annotate([bare], annotator(folder))
+
+
+def test_wrong_models_and_settings_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="history is 'text' or 'tokens'"):
+        annotator(folder, history="words")
+    with pytest.raises(ConfigError, match="did you mean 'which'"):
+        annotator(folder, wich="best")
+    with pytest.raises(DataError):
+        annotator(tmp_path / "nothing")
+
+
+def test_provenance_names_the_weights_and_what_was_asked(folder: Path) -> None:
+    first = annotator(folder).provenance
+    assert first == annotator(folder).provenance
+    assert first.parameters["which"] == "first"
+    weights = folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(bytes(data))
+    assert annotator(folder).provenance.model != first.model

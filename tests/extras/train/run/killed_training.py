@@ -1,0 +1,45 @@
+"""Training that is killed (SIGKILL) when it has changed the file system so often, then resumed: by the commands.
+
+python killed_training.py CONFIG OUT MOMENT FIRST RESUME: FIRST and RESUME are JSON lists of arguments of ``creditflow``.
+Both run in children that are forked from this process, which has imported everything and computed nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from helpers.killed_command import forked, killed_at
+
+from creditflow.train.cli import main
+
+
+def rounds(out: Path, moments: Sequence[int], first: list[str], resume: list[str]) -> None:
+    for moment in moments:
+        place = out.with_name(f"{out.name}-{moment}")
+        status = forked(killed_at(moment, [a.replace("{}", str(place)) for a in first], str(place)))
+        codes = [status]
+        if moment:
+            arguments = resume if (place / "config.yaml").is_file() else first
+            codes.append(forked(partial(main, [a.replace("{}", str(place)) for a in arguments])))
+        counted = place.with_suffix(".count")
+        changes = int(counted.read_text(encoding="ascii")) if counted.is_file() else -1
+        print(json.dumps({"moment": moment, "codes": codes, "folder": str(place), "changes": changes}), flush=True)
+
+
+if __name__ == "__main__":
+    import torch
+    import transformers  # noqa: F401 - once, for all children
+
+    import creditflow.train.annotate.success.training
+    import creditflow.train.trainer  # noqa: F401 - as above
+
+    torch.set_num_threads(1)
+    os.environ.setdefault("KILLED_LOG", os.devnull)
+    rounds(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4]))

@@ -1,0 +1,106 @@
+"""Every scheme over annotations trains by its name, from annotators that run beside the rollouts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.toy_success import success_folder
+
+from creditflow.train.run.journal import read_metrics
+from creditflow.wrappers.records.group import Group
+
+SEARCH: dict[str, Any] = {
+    "env": {
+        "name": "wikisearch",
+        "options": {
+            "world": {"articles": 200, "questions": 6, "seed": 3}, "dialect": "plain", "max_steps": 3,
+            "top_k": 1, "max_passage_chars": 80,
+        },
+    },
+    "speech": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
+    "rollout": {"tasks": 2, "group_size": 3, "max_new_tokens": 24},
+}  # fmt: skip
+SFT = {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimiser": {"lr": 4e-3}}
+
+
+@pytest.fixture
+def judge() -> Iterator[str]:
+    """A served model that marks a step by its place among those it is shown."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            case = json.loads(body["messages"][-1]["content"])
+            text = json.dumps({"choices": [{"message": {"content": str(min(len(case["steps"]), 10))}}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"judge:http://127.0.0.1:{server.server_port}#marker"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("scheme", ["pica", "prm", "tips", "igpo", "mt_ppo", "ppo_gae"])
+def test_a_scheme_over_annotations_trains_by_its_name(
+    scheme: str,
+    trainer_of: Callable[..., Any],
+    config: dict[str, Any],
+    tmp_path: Path,
+    judge: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = trainer_of(config | SEARCH | {"sft": SFT, "update": {"iterations": 0}}, f"out={tmp_path / 'sft'}")
+    begin.run()
+    policy = begin.folder / "model"
+    writers = {
+        "pica": lambda: [f"success:{success_folder(tmp_path / 'success', positions=4096)}"],
+        "prm": lambda: [judge],
+        "tips": lambda: [f"likelihood:{policy}"],
+        "igpo": lambda: [f"likelihood:{policy}"],
+    }
+    settings = config | SEARCH | {"model": {"path": str(policy)}, "sft": {"episodes": 0}}
+    settings["update"] = {"iterations": 2, "optimiser": {"lr": 1e-3}}
+    settings["credit"] = {"scheme": scheme, "annotators": writers.get(scheme, list)()}
+    critic = ["critic.kind=shared"] if scheme in ("tips", "mt_ppo", "ppo_gae") else []
+    run = trainer_of(settings, *critic)
+    seen: list[Group] = []
+    scored = type(run.scheme).assign_batch
+
+    def assign_batch(self: Any, groups: Any) -> Any:
+        seen.extend(groups)
+        return scored(self, groups)
+
+    monkeypatch.setattr(type(run.scheme), "assign_batch", assign_batch)
+    run.run()
+    assert [r["kind"] for r in read_metrics(run.journal.path)].count("iteration") == 2
+    assert len(seen) == 4
+    for group in seen:
+        assert not run.scheme.undefined_on(group)
+        for name in run.scheme.needs:
+            assert np.isfinite(group.annotation(name)).all()
+            assert all(name in member.provenance for member in group.trajectories)
+
+
+def test_the_gpu_script_writes_every_annotation_or_says_why_not(tmp_path: Path) -> None:
+    from creditflow import credit
+    from creditflow.train.gpu.curves import ONLY_TOY, WITHOUT, _writers
+
+    needy = {name for name in credit.names() if credit.make(name).needs}
+    assert set(WITHOUT) <= needy
+    for name in needy - set(ONLY_TOY):
+        assert (_writers(name, tmp_path, tmp_path) is None) == (name in WITHOUT)

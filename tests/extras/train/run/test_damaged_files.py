@@ -1,0 +1,134 @@
+"""Model folders, checkpoints, settings: a worse file is read or refused with one of our errors, never anything else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.hostile_files import refusals, worse_file
+
+from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.envs.errors import CreditflowError, DataError
+from creditflow.train.policy.checkpoint import latest_checkpoint, load_checkpoint
+from creditflow.train.policy.critic import Critic, open_critic, save_critic
+from creditflow.train.run.journal import read_metrics
+from creditflow.train.settings.reading import apply_overrides, load_mapping
+from creditflow.train.settings.schema import CriticConfig
+from creditflow.train.trainer import Trainer
+
+Make = Callable[..., Trainer]
+SETTINGS = """\
+out: runs/x
+seed: 3
+env: {name: sokoban, options: {levels: l.txt, max_steps: 5}}
+update:
+  iterations: 3
+  optimiser: {lr: 1e-3, betas: [0.9, 0.99]}
+"""
+
+
+def worse_folders(good: Path, read: Callable[[Path], object], tries: int, seed: int) -> int:
+    """How many copies of a folder with one worse file are refused; anything but one of our errors goes through."""
+    names, refused = sorted(path.name for path in good.iterdir()), 0
+    for number in range(tries):
+        rng = np.random.default_rng([seed, number])
+        folder = good.with_name(f"worse-{seed}")
+        shutil.copytree(good, folder)
+        path = folder / names[number % len(names)]
+        path.write_bytes(worse_file(path.read_bytes(), rng))
+        try:
+            read(folder)
+        except CreditflowError as error:
+            assert str(folder) in str(error)
+            refused += 1
+        except Exception as error:
+            error.add_note(f"seed {seed}, number {number}: {path.name}")
+            raise
+        finally:
+            shutil.rmtree(folder)
+    return refused
+
+
+def test_worse_models_and_checkpoints_are_opened_or_refused_by_name(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    trainer = trainer_of(config, "update.iterations=1")
+    trainer.run()
+    folder = trainer.folder
+    assert worse_folders(folder / "model", lambda path: open_pretrained(str(path), device="cpu"), 60, seed=1)
+
+    model, _ = open_pretrained(str(folder / "model"), device="cpu")
+    optimiser = torch.optim.AdamW(model.parameters())
+    last = latest_checkpoint(folder / "checkpoints")
+    assert last is not None
+    assert worse_folders(last, lambda path: load_checkpoint(path, model, optimiser), 60, seed=2)
+
+    save_critic(Critic(CriticConfig(kind="separate"), model.get_decoder()), tmp_path / "critic")
+    assert worse_folders(tmp_path / "critic", lambda path: open_critic(path, torch.device("cpu")), 30, seed=3)
+
+    metrics = tmp_path / "metrics.jsonl"
+    shutil.copy(trainer.journal.path, metrics)
+    assert refusals(metrics, metrics.read_bytes(), lambda: read_metrics(metrics), 200, seed=4)
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "toml", "json"])
+def test_worse_settings_are_read_or_refused_by_name(tmp_path: Path, suffix: str) -> None:
+    good = {
+        "yaml": SETTINGS,
+        "toml": 'out = "x"\nseed = 3\nwhen = 1\n[env]\nname = "sokoban"\noptions = {levels = "l.txt", max_steps = 5}\n',
+        "json": '{"out": "x", "seed": 3, "env": {"name": "sokoban", "options": {"max_steps": 5}}}',
+    }[suffix]
+    path = tmp_path / f"c.{suffix}"
+
+    def read() -> None:
+        apply_overrides(load_mapping(path), ["a=1"])
+
+    path.write_text(good)
+    read()
+    assert refusals(path, good.encode(), read, 400, seed=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\na: 2", "the key 'a' stands in line 1 already"),
+        ("a: &x [1]\nb: *x", r"aliases \(\*x\) are not read"),
+        ("a: !!set {x, y}", "no plain value"),
+        ("a: !!binary aGk=", "no plain value"),
+        ("a: !!timestamp 2024-01-01", "no plain value"),
+        ("a: !!python/object:os.system x", "no plain value"),
+        ("a: " + "9" * 5_000, "limit"),
+        ("a: 0b" + "1" * 900, "more than 100 digits"),
+        ("a: .inf", "not finite"),
+        ("a: " + "[" * 40 + "]" * 40, "nested deeper than 32 levels"),
+        ("? [a]\n: 1", "expected a text as key"),
+        ("1: 2", "expected texts as keys"),
+        ("[a, b]", "expected a mapping of settings"),
+        ("a: [", "not YAML"),
+        ("a: " + "x" * 2**18, "holds more than 262,144 bytes"),
+    ],
+)
+def test_what_settings_do_not_need_of_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        load_mapping(tmp_path / "c.yaml")
+    assert str(caught.value).startswith(str(tmp_path / "c.yaml"))
+
+
+def test_a_date_without_tag_is_the_text_that_stands_there(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("name: 2024-01-01\ntimes: [1e-6, 12, 0x1f, yes, null, 'a', &b x]")
+    assert load_mapping(tmp_path / "c.yaml") == {"name": "2024-01-01", "times": ["1e-6", 12, 31, True, None, "a", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("a = 2024-01-01", "got date"), ("a = inf", "not finite"), ("a = [" * 9_000, "TOML")]
+)
+def test_what_settings_do_not_need_of_toml_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(DataError, match=message):
+        load_mapping(tmp_path / "c.toml")

@@ -1,0 +1,325 @@
+"""Whole runs at toy size: equalities between schemes, resume after faults, failures that lose nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train import trainer as trainer_module
+from creditflow.train.policy import checkpoint as checkpoint_module
+from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.policy.update import update_policy
+from creditflow.train.run.failures import DivergedError
+from creditflow.train.run.journal import read_metrics
+from creditflow.train.trainer import Trainer
+
+Make = Callable[..., Trainer]
+TIMES = ("seconds",)
+
+
+def weights(run: Trainer) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def metrics(run: Trainer) -> list[dict[str, Any]]:
+    """Records without what the clock says."""
+    return [{k: v for k, v in r.items() if not k.startswith(TIMES)} for r in read_metrics(run.journal.path)]
+
+
+@pytest.fixture
+def finished(trainer_of: Make, config: dict[str, Any]) -> Trainer:
+    run = trainer_of(config)
+    run.run()
+    iterations = [r for r in read_metrics(run.journal.path) if r["kind"] == "iteration"]
+    # what is compared below must have learned something
+    assert all(0.0 < r["success"] < 1.0 and r["grad_norm"] > 0.0 for r in iterations), iterations
+    return run
+
+
+def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(
+    trainer_of: Make, config: dict[str, Any], finished: Trainer, tmp_path: Path
+) -> None:
+    again, other = trainer_of(config, f"out={tmp_path}/again"), trainer_of(config, f"out={tmp_path}/other", "seed=9")
+    again.run()
+    other.run()
+    assert same(weights(again), weights(finished))
+    assert metrics(again) == metrics(finished)
+    assert not same(weights(other), weights(finished))
+
+
+def test_every_iteration_logs_what_is_promised(finished: Trainer) -> None:
+    records = [r for r in read_metrics(finished.journal.path) if r["kind"] == "iteration"]
+    assert [r["step"] for r in records] == [1, 2, 3]
+    promised = {
+        "seconds_rollout", "seconds_logprobs", "seconds_graph", "seconds_credit", "seconds_update", "prompt_tokens",
+        "answer_tokens", "invalid_share", "entropy", "graph_nodes", "graph_edges", "unique_states",
+        "groups_with_success", "step_credit_share", "mismatch_max", "success", "groups_discarded", "env_errors",
+    }  # fmt: skip
+    assert all(promised <= r.keys() for r in records)
+    assert all(r["mismatch_max"] < 1e-4 for r in records)
+    assert all(r["ratio_first"] == 0.0 for r in records)
+
+
+def test_gigpo_without_its_step_part_is_grpo(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
+    # the papers average token losses differently, so that is set apart
+    averaged = "update.loss.aggregation=token_mean"
+    runs = [
+        trainer_of(config, f"out={tmp_path}/a", averaged, "credit.parameters.step_weight=0"),
+        trainer_of(config, f"out={tmp_path}/b", averaged, "credit.scheme=grpo"),
+    ]
+    for run in runs:
+        run.run()
+    assert same(weights(runs[0]), weights(runs[1]))
+
+
+def test_micro_batches_leave_a_run_alone(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path, finished: Trainer
+) -> None:
+    run = trainer_of(config, f"out={tmp_path}/split", "update.batch_tokens=60")
+    run.run()
+    for name, parameter in weights(run).items():
+        torch.testing.assert_close(parameter, weights(finished)[name], rtol=1e-3, atol=1e-3)
+
+
+class InjectedError(RuntimeError):
+    """Injected."""
+
+
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [("update_policy", 2), ("evaluate", 1), ("save_checkpoint", 3), ("make_rows", 3), ("demonstrations", 1)],
+)
+def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path, place: str, call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config["evaluation"] = {"panel": "small-v1:valid", "limit": 2, "samples": 1, "every": 1}
+    config["env"]["options"]["max_steps"] = 3
+    whole = trainer_of(config, f"out={tmp_path}/whole")
+    whole.run()
+    real, calls = getattr(trainer_module, place), 0
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise InjectedError
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(trainer_module, place, failing)
+    with pytest.raises(InjectedError):
+        trainer_of(config, f"out={tmp_path}/cut").run()
+    monkeypatch.undo()
+    resumed = trainer_of(config, f"out={tmp_path}/cut", resume=(tmp_path / "cut" / "checkpoints").is_dir())
+    resumed.run()
+    assert same(weights(resumed), weights(whole))
+    assert metrics(resumed) == metrics(whole)
+
+
+def test_a_killed_process_resumes_bit_equal(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path, finished: Trainer
+) -> None:
+    from creditflow.train.settings.reading import write_yaml
+
+    config["out"] = str(tmp_path / "killed")
+    write_yaml(tmp_path / "config.yaml", config)
+    code = (
+        "import sys, os, signal\n"
+        "from creditflow.train import trainer as t\n"
+        "from creditflow.train.settings.schema import load_settings\n"
+        "real = t.update_policy\n"
+        "def dying(*a, **k):\n"
+        "    dying.calls += 1\n"
+        "    if dying.calls == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(*a, **k)\n"
+        "dying.calls = 0\n"
+        "t.update_policy = dying\n"
+        "t.Trainer(load_settings(sys.argv[1])).run()\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[4] / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "config.yaml")], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    resumed = trainer_of(config, resume=True)
+    assert resumed.progress.folder == "rl-0000002"
+    resumed.run()
+    assert same(weights(resumed), weights(finished))
+    assert metrics(resumed) == metrics(finished)
+
+
+def test_a_loss_that_is_no_number_stops_saves_and_says_where(
+    trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trainer_of(config)
+    real = update_policy
+
+    def poisoned(model: Any, *args: Any, **kwargs: Any) -> Any:
+        if run.progress.done == 1:
+            with torch.no_grad():
+                next(model.parameters())[:] = float("nan")
+        return real(model, *args, **kwargs)
+
+    monkeypatch.setattr("creditflow.train.trainer.update_policy", poisoned)
+    with pytest.raises(DivergedError, match="the loss is nan in optimiser step 0"):
+        run.run()
+    report = json.loads((run.folder / "diverged" / "report.json").read_text())
+    assert (report["phase"], report["done"]) == ("rl", 1)
+    assert report["trajectories"]
+    assert latest_checkpoint(run.folder / "diverged") is not None
+    last = latest_checkpoint(run.checkpoints)
+    assert last is not None
+    assert last.name == "rl-0000001"
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(
+    trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trainer_of(config)
+    real, calls = save_file, 0
+
+    def full(tensors: Any, path: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 6:  # the moments of the third checkpoint
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(tensors, path)
+
+    monkeypatch.setattr(checkpoint_module, "save_file", full)
+    with pytest.raises(DataError, match=r"rl-0000002: .*No space left.*the last whole checkpoint is .*rl-0000001"):
+        run.run()
+    assert sorted(p.name for p in run.checkpoints.iterdir()) == ["rl-0000000", "rl-0000001"]
+    monkeypatch.undo()
+    trainer_of(config, resume=True).run()
+
+
+def test_another_checkpoint_version_is_refused(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
+    last = latest_checkpoint(finished.checkpoints)
+    assert last is not None
+    state = json.loads((last / "state.json").read_text())
+    (last / "state.json").write_text(json.dumps(state | {"format_version": 99}))
+    with pytest.raises(DataError, match="format_version 99, this version of creditflow reads 1"):
+        trainer_of(config, resume=True)
+
+
+def test_another_models_checkpoint_is_refused(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
+    assert finished.checkpoints.is_dir()
+    with pytest.raises(DataError, match="not those of this model"):
+        trainer_of(config, "model.scratch.layers=3", resume=True)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
+    with pytest.raises(ConfigError, match=f"go on with --resume {finished.folder}"):
+        trainer_of(config)
+
+
+def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(
+        config, "sft.episodes=0", "rollout.dynamic_sampling=true", "rollout.attempts=3", "update.iterations=1"
+    )
+    run.run()
+    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
+    # an untrained policy solves nothing: two attempts are discarded, the last is kept as it is
+    assert record["groups_discarded"] == 4
+    assert record["episodes"] == 8
+
+
+@pytest.mark.parametrize("where", ["loss", "reward"])
+@pytest.mark.parametrize("kind", ["k1", "k3"])
+def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
+    trainer_of: Make, config: dict[str, Any], where: str, kind: str, tmp_path: Path
+) -> None:
+    settings = (
+        "update.loss.kl_weight=0.1", f"update.loss.kl_in={where}", f"update.loss.kl_kind={kind}", "update.iterations=2",
+    )  # fmt: skip
+    whole = trainer_of(config, *settings)
+    whole.run()
+    first = next(r for r in metrics(whole) if r["kind"] == "iteration")
+    assert first["kl_reference"] == pytest.approx(0.0, abs=1e-6)
+    cut = trainer_of(config, f"out={tmp_path}/cut", *settings[:3], "update.iterations=1")
+    cut.run()
+    resumed = trainer_of(config, f"out={tmp_path}/cut", *settings, resume=True)
+    resumed.run()
+    assert same(weights(resumed), weights(whole))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("speech.history=window", "speech.window=1"),
+        ("update.layout=turn",),
+        ("update.packing=packed",),
+        ("update.epochs=2", "update.minibatches=2"),
+        ("update.epochs=2", "update.minibatches=2", "speech.history=window"),
+        ("update.old_logprobs=sampler", "update.epochs=2"),
+        ("rollout.cache=static",),
+        ("rollout.dtype=bfloat16",),
+        ("model.autocast=bfloat16",),
+        ("model.gradient_checkpointing=true",),
+        ("speech.dialect=think", "speech.prompt=think-v1", "rollout.max_new_tokens=24", "model.scratch.positions=4096"),
+        ("speech.chat=plain",),
+        ("sft.observation_weight=0.1", "sft.keep=success", "sft.learn_noise=false"),
+        ("update.loss.aggregation=turn_mean", "update.loss.entropy_weight=0.01"),
+        ("env.invalid_actions=terminate",),
+        ("sft.episodes=0",),
+    ],
+    ids=lambda settings: ",".join(settings),
+)
+def test_every_setting_runs(trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...]) -> None:
+    run = trainer_of(config, "update.iterations=1", *settings)
+    run.run()
+    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
+    assert record["episodes"] == 8
+    assert record["mismatch_max"] < (0.1 if "bfloat16" in "".join(settings) else 1e-4)
+
+
+def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, "speech.max_context=30", "update.iterations=1", "sft.episodes=0")
+    run.run()
+    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
+    assert 0 < record["turns"] < 40
+
+
+def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
+    from creditflow.agents.language_model.pretrained import make_hf_agent
+    from creditflow.train.rollout.engine import Arena
+    from creditflow.train.run.assemble import group_maker
+
+    agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
+    for token in finished.tokenizer.get_vocab():
+        text = finished.tokenizer.convert_tokens_to_string([token])
+        assert agent.conversations.chat.close(text)[:-1].tolist() == finished.tokenizer.encode(text)
+    assert agent.sampling == finished.settings.sampling
+    arena = Arena(group_maker(finished.settings.env, 2))
+    [group] = arena.play(agent, finished.tasks[:1], seed=0)
+    assert group.trajectories[0].tokens is not None
+
+
+def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, Any]) -> None:
+    from creditflow.train.policy.sft import demonstrations
+
+    run = trainer_of(config)
+    groups = demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)
+    played = [tuple(t.action for t in g.turns) for g in groups if g.task_id == run.tasks[0].task_id]
+    assert len(played) == 8
+    assert len(set(played)) > 1
+
+
+def test_a_warm_up_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="nothing is left to imitate"):
+        trainer_of(config, "sft.noise=1.0", "sft.learn_noise=false").run()

@@ -1,0 +1,103 @@
+"""Settings: numbers are numbers, unknown names suggest the near one, what is saved reads back the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate.success.settings import SuccessTrainConfig
+from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
+from creditflow.train.settings.schema import TrainConfig, load_settings
+
+
+def write(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_yaml_and_toml_say_the_same(tmp_path: Path) -> None:
+    yaml = write(tmp_path, "a.yaml", "out: x\nupdate:\n  optimiser: {lr: 1e-6, betas: [0.9, 0.95]}\n")
+    toml = write(tmp_path, "a.toml", 'out = "x"\n[update.optimiser]\nlr = 1e-6\nbetas = [0.9, 0.95]\n')
+    assert load_settings(yaml) == load_settings(toml)
+    assert load_settings(yaml).update.optimiser.lr == 1e-6
+
+
+def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "out: x\nseed: 1\n")
+    settings = load_settings(
+        path, ("seed=5", "update.optimiser.lr=3e-7", "rollout.dynamic_sampling=true", "tasks.exclude=[a:b, c:d]",
+               "credit.parameters.step_weight=0.5", "model.path=")
+    )  # fmt: skip
+    assert (settings.seed, settings.update.optimiser.lr, settings.rollout.dynamic_sampling) == (5, 3e-7, True)
+    assert settings.tasks.exclude == ("a:b", "c:d")
+    assert settings.credit.parameters == {"step_weight": 0.5}
+    assert settings.model.path == ""
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("rolout.tasks=3", "did you mean 'rollout'"),
+        ("rollout.task=3", "setting 'rollout.task'.*did you mean 'tasks'"),
+        ("update.loss.clip_hi=0.3", "did you mean 'clip_high'"),
+        ("rollout.tasks=many", "rollout.tasks must be a whole number, got 'many'"),
+        ("rollout.tasks=1.5", "rollout.tasks must be a whole number"),
+        ("update.optimiser.lr=fast", "update.optimiser.lr must be a finite number, got 'fast'"),
+        ("update.optimiser.lr=nan", "must be a finite number"),
+        ("update.packing=pakced", "did you mean 'packed'"),
+        ("rollout=3", "rollout must be a section"),
+        ("seed.x=3", "seed is a value, not a section"),
+        ("nothing", "an override is written a.b=value"),
+        ("update.loss.dual_clip=0.5", "dual_clip must be 0"),
+    ],
+)
+def test_wrong_settings_are_named(tmp_path: Path, override: str, message: str) -> None:
+    path = write(tmp_path, "a.yaml", "out: x\nseed: 1\n")
+    with pytest.raises(ConfigError, match=message):
+        load_settings(path, (override,))
+
+
+def test_a_missing_setting_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="missing setting: out"):
+        load_settings(write(tmp_path, "a.yaml", "seed: 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "out: [", "not YAML"),
+        ("a.toml", "out = ", "a.toml"),
+        ("a.yaml", "- 1\n", "expected a mapping"),
+        ("a.ini", "", "ends in .yaml"),
+    ],
+)
+def test_unreadable_files_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load_mapping(write(tmp_path, name, text))
+    with pytest.raises(DataError, match="cannot be read"):
+        load_mapping(tmp_path / "nowhere.yaml")
+
+
+def test_the_resolved_copy_reads_back_the_same(
+    tmp_path: Path, config: dict[str, Any], settings_of: Callable[..., TrainConfig]
+) -> None:
+    settings = settings_of(config, "update.optimiser.lr=1e-6", "tasks.exclude=[a:b]")
+    write_yaml(tmp_path / "c.yaml", plain(settings))
+    assert load_settings(tmp_path / "c.yaml") == settings
+    assert read_dataclass(TrainConfig, apply_overrides(plain(settings), [])) == settings
+
+
+def test_the_shipped_configs_read(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[4] / "train" / "configs"
+    found = sorted(folder.glob("*.yaml"))
+    assert found
+    for path in found:
+        if "kind" in load_mapping(path):
+            read_dataclass(SuccessTrainConfig, load_mapping(path))
+        else:
+            load_settings(path, (f"out={tmp_path}",))

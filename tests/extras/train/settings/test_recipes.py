@@ -1,0 +1,96 @@
+"""Every shipped recipe passes a dry run that fetches nothing, says where its lines come from, and scores a rollout."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.commands import train
+from creditflow.train.run.assemble import keeps_texts
+from creditflow.train.run.dry_run import describe
+from creditflow.train.settings.reading import load_mapping
+from creditflow.wrappers import credit
+
+FOLDER = Path(__file__).parents[4] / "train" / "configs"
+RECIPES = sorted(FOLDER.glob("*.yaml"))
+PUBLISHED = [path for path in RECIPES if path.stem not in ("quickstart", "instruct", "success_model")]
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a dry run opened a connection")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_passes_a_dry_run_without_network(
+    path: Path, no_network: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    out = tmp_path / "run"
+    assert train.run(parser.parse_args([str(path), "--dry-run", "--set", f"out={out}"])) == 0
+    said = capsys.readouterr()
+    assert f"out: {out}" in said.out
+    assert load_mapping(path).get("kind", "policy") != "policy" or "iterations of" in said.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
+def test_every_line_of_a_published_recipe_says_where_it_comes_from(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if not line.strip() or line.lstrip().startswith("#") or re.fullmatch(r"\s*\w+:", line):
+            continue  # nothing, a comment, or the head of a section
+        below = lines[number + 1].lstrip() if number + 1 < len(lines) else ""
+        assert "  # " in line or below.startswith("# ^ "), f"{path.name}:{number + 1} does not say: {line}"
+
+
+def test_there_is_a_recipe_for_every_method_where_it_was_published() -> None:
+    games = {
+        f"{scheme}_{env}"
+        for scheme in ("gigpo", "graphgpo", "rewardflow")
+        for env in ("alfworld", "webshop", "sokoban")
+    }
+    search = {f"{name}_wikisearch" for name in
+              ("gigpo", "rewardflow", "sapo", "egrpo", "stepsearch", "search_r1_grpo", "search_r1_ppo", "pica")}  # fmt: skip
+    assert games | search <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("speech.prompt=thnik-v1",), "did you mean 'think-v1'"),
+        (("speech.dialect=thnk",), "did you mean 'think'"),
+        (("model.path=no such/name/at all",), "no folder here, and no name"),
+        (("model.path=Some/Name", "speech.chat=tmplate"), "speech.chat must be"),
+        (("credit.annotators=[likelyhood:DIR]",), "did you mean 'likelihood'"),
+        (("credit.annotators=[likelihood]",), "is written likelihood:"),
+        (("credit.scheme=egrpo",), "cannot score 'sokoban' tasks"),
+        (("env.options.obs_mode=grid",), "a language model reads text"),
+    ],
+)
+def test_a_dry_run_finds_what_only_a_rollout_would_trip_over(
+    config: dict[str, Any], settings_of: Callable[..., Any], overrides: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        describe(settings_of(config, *overrides))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "history", "kept"), [("gigpo", "append", False), ("gigpo", "window", True), ("egrpo", "append", True)]
+)
+def test_rollouts_keep_their_texts_where_prompts_or_the_scheme_read_them(
+    config: dict[str, Any], settings_of: Callable[..., Any], scheme: str, history: str, kept: bool
+) -> None:
+    assert keeps_texts(settings_of(config, f"speech.history={history}"), credit.make(scheme)) is kept

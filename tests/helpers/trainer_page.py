@@ -1,0 +1,27 @@
+"""The code blocks of the page "Bring your own trainer", each with what runs it."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from helpers.shared_data import ROOT
+
+PAGE = ROOT / "train" / "adapters" / "README.md"
+_BLOCK = re.compile(r"^```python ?([^\n]*)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks() -> list[tuple[str, str]]:
+    """(mark, code) of every Python block: "run=core", "run=train", …, or "not-run"."""
+    return [(mark, code) for mark, code in _BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
+
+
+def run_blocks(tier: str, folder: Path, **names: str) -> int:
+    """Run a tier's blocks as scripts that know some names; how many there were."""
+    mine = [code for mark, code in blocks() if mark == f"run={tier}"]
+    for number, code in enumerate(mine):
+        script = folder / f"block_{number}.py"
+        script.write_text(code, encoding="utf-8")
+        runpy.run_path(str(script), init_globals=names)
+    return len(mine)

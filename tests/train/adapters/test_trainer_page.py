@@ -1,0 +1,37 @@
+"""The page "Bring your own trainer": every block is marked, what can run is run, what it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from helpers.shared_data import ROOT
+from helpers.trainer_page import PAGE, blocks, run_blocks
+
+
+def test_every_block_says_what_runs_it_and_parses() -> None:
+    marks = [mark for mark, _ in blocks()]
+    assert set(marks) == {"run=core", "run=train", "run=trl", "run=sb3", "not-run"}
+    for _, code in blocks():
+        ast.parse(code)
+    text = PAGE.read_text(encoding="utf-8")
+    assert len(marks) == text.count("```python")
+    assert len(text.splitlines()) <= 250
+
+
+def test_files_that_the_page_names_are_there() -> None:
+    for name in re.findall(r"`(tests/[\w./]+)`", PAGE.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), name
+
+
+def test_blocks_that_need_nothing_run(tmp_path: Path) -> None:
+    assert run_blocks("core", tmp_path) == 2
+
+
+@pytest.mark.sb3
+@pytest.mark.skipif(find_spec("stable_baselines3") is None, reason="Stable-Baselines3 is not installed")
+def test_the_block_of_stable_baselines3_runs(tmp_path: Path) -> None:
+    assert run_blocks("sb3", tmp_path) == 1

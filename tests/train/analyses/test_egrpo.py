@@ -1,0 +1,71 @@
+"""Match rates: by hand, in thoughts and in whole trajectories; the sign test against its definition."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from helpers.episodes.search_logs import TASK, question, rollout
+
+from creditflow.train.analyses.egrpo import BINS, analyse, bins, sign_test
+from creditflow.train.analyses.finding import NotDefined
+
+
+def test_thoughts_count_and_what_was_only_seen_does_not():
+    thinks = rollout("thinks", [("Nolan made Inception", "x")], True, answer="so London")
+    sees = rollout("sees", [("", "Inception, Nolan, London, Paris")], False)
+    numbers = analyse([question(thinks, sees)]).numbers
+    assert numbers["thoughts"]["correct"]["rate"] == 0.75
+    assert numbers["thoughts"]["incorrect"]["rate"] == 0.0
+    assert numbers["trajectory"]["incorrect"]["rate"] == 1.0
+    assert (numbers["thoughts"]["correct_higher"], numbers["trajectory"]["incorrect_higher"]) == (1, 1)
+
+
+def test_rates_are_normalised_by_the_groups_best():
+    half = rollout("half", [("Nolan", "x")], False)
+    full = rollout("full", [("Nolan, London", "x")], True)
+    found = analyse([question(half, full)]).numbers["thoughts"]
+    assert found["incorrect"]["normalised"] == 0.5
+    assert found["incorrect"]["histogram"]["(¼, ½]"] == 1
+    assert found["correct"]["histogram"]["1"] == 1
+
+
+def test_the_exact_phrase_is_the_papers_rule_and_the_normalised_one_an_option():
+    lower = rollout("lower", [("nolan", "London")], True)
+    assert analyse([question(lower)]).numbers["thoughts"]["correct"]["rate"] == 0.0
+    assert analyse([question(lower)], match="normalised").numbers["thoughts"]["correct"]["rate"] == 0.25
+
+
+def test_only_questions_with_both_outcomes_are_compared():
+    right, wrong = rollout("r", [("Nolan", "x")], True), rollout("w", [("Nolan", "x")], False)
+    found = analyse([question(right, wrong), question(right)]).numbers["thoughts"]
+    assert (found["questions"], found["equal"]) == (1, 1)
+    assert np.isnan(found["sign_test_p"])
+
+
+@pytest.mark.parametrize(("more", "less"), [(0, 0), (1, 0), (5, 0), (3, 3), (1939, 487), (2, 7)])
+def test_the_sign_test_sums_the_tails_of_a_fair_coin(more, less):
+    n, k = more + less, min(more, less)
+    expected = min(1.0, sum(comb(n, i) for i in range(n + 1) if i <= k or i >= n - k) / 2**n)
+    assert sign_test(more, less) == pytest.approx(expected)
+
+
+def test_every_rate_has_one_bin_and_the_ends_their_own():
+    rates = np.array([0.0, 0.01, 0.25, 0.26, 0.5, 0.75, 0.76, 0.99, 1.0])
+    assert dict(zip(BINS, bins(rates).tolist(), strict=True)) == {
+        "0": 1, "(0, ¼]": 2, "(¼, ½]": 2, "(½, ¾]": 1, "(¾, 1)": 2, "1": 1,
+    }  # fmt: skip
+
+
+def test_a_log_without_thoughts_is_compared_by_whole_trajectories_and_says_so():
+    found = analyse([question(rollout("r", [("", "Nolan")], True, answer=""))])
+    assert "thoughts" not in found.numbers
+    assert any("no thoughts" in note for note in found.notes)
+
+
+def test_what_the_log_lacks_is_said():
+    with pytest.raises(NotDefined, match="no entities at all"):
+        analyse([question(rollout("r", [("Nolan", "x")], True), task={})])
+    with pytest.raises(NotDefined, match="texts"):
+        analyse([question(rollout("r", [("a", "x")], True), task=TASK)])

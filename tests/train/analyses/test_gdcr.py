@@ -1,0 +1,81 @@
+"""Distance to the answer by step: the paper's quantities on rollouts worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.episodes.search_logs import TASK, question, rollout
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.train.analyses.finding import NotDefined
+from creditflow.train.analyses.gdcr import analyse, clustered_correlation, read_group
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+
+RIGHT = rollout("right", [("", "Inception is a film"), ("Inception then", "by Nolan"), ("", "London")], True)
+WRONG = rollout("wrong", [("", "Inception is a film"), ("", "nothing"), ("", "Paris")], False)
+
+
+def test_distances_and_rewards_follow_the_order_of_events():
+    right, wrong = read_group(question(RIGHT, WRONG), EntityGraph.from_task(TASK))
+    assert right.distance.tolist() == [2.0, 1.0, 0.0]
+    # c = 2^-d: Inception seen; cited, and Nolan seen; London seen. The answering step is left out
+    assert right.reward.tolist() == [0.25, 0.25 + 0.5, 1.0]
+    np.testing.assert_array_equal(wrong.distance, [2.0, np.nan, np.nan])  # Paris has no path to London
+    np.testing.assert_array_equal(wrong.best, [2.0, 2.0, 2.0])
+
+
+def test_the_table_averages_the_best_distance_of_rollouts_still_running():
+    short = rollout("short", [("", "Nolan")], True)
+    rows = analyse([question(RIGHT, WRONG, short)]).numbers["by_step"]
+    assert [row["correct"]["rollouts"] for row in rows] == [2, 1, 1]
+    assert [row["correct"]["best"] for row in rows] == [1.5, 1.0, 0.0]
+    assert [row["incorrect"]["best"] for row in rows] == [2.0, 2.0, 2.0]
+    assert [row["difference"] for row in rows] == [-0.5, -1.0, -2.0]
+
+
+def test_a_rollout_that_has_met_nothing_is_counted_apart():
+    blind = rollout("blind", [("", "nothing"), ("", "Nolan")], False)
+    rows = analyse([question(RIGHT, blind)]).numbers["by_step"]
+    assert [row["incorrect"]["nothing_yet"] for row in rows] == [1, 0, 0]
+    assert rows[0]["incorrect"]["rollouts"] == 1
+
+
+def test_guessed_entities_come_no_nearer():
+    guess = rollout("guess", [("It is London and Nolan", "nothing")], False)
+    (read,) = read_group(question(guess), EntityGraph.from_task(TASK))
+    assert np.isnan(read.best).all()
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=3, max_size=30))
+def test_the_correlation_is_pearsons(pairs):
+    x, y = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
+    r, low, high = clustered_correlation([x], [y])
+    assert np.isnan(low) and np.isnan(high)  # one cluster has no interval
+    if np.ptp(x) and np.ptp(y):
+        assert r == pytest.approx(np.corrcoef(x, y)[0, 1])
+    else:
+        assert np.isnan(r)
+
+
+def test_the_interval_resamples_clusters_and_holds_the_estimate():
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=8) for _ in range(30)]
+    y = [(a + rng.normal(size=8) > 0).astype(float) for a in x]
+    r, low, high = clustered_correlation(x, y)
+    assert low < r < high
+    assert clustered_correlation(x, y) == (r, low, high)
+
+
+def test_what_the_log_lacks_is_said():
+    with pytest.raises(NotDefined, match="have no entities at all"):
+        analyse([question(RIGHT, task={})])
+    with pytest.raises(NotDefined, match="answers=virtual"):
+        analyse([question(RIGHT, task={**TASK, "answer_node": ""})])
+    with pytest.raises(NotDefined, match="texts"):
+        analyse([question(rollout("r", [("", "nothing")], True))])
+
+
+def test_questions_without_an_answer_node_are_left_out_and_counted():
+    found = analyse([question(RIGHT), question(RIGHT, task={**TASK, "answer_node": ""})])
+    assert found.numbers["groups_left_out"] == 1

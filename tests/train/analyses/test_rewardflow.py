@@ -1,0 +1,68 @@
+"""Graph statistics: known graphs, and sub-groups counted one by one."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import group, walk
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.train.analyses.finding import NotDefined
+from creditflow.train.analyses.rewardflow import analyse, expected_unique, graph_row
+
+
+def test_a_graph_small_enough_to_draw():
+    g = group(walk("s a g"), walk("s b b a g", name="other", actions=["right", "stay", "left", "go"]))
+    row = graph_row(g, "state")
+    # s→a and s→b, b→a, a→g twice by two names; b→b changed nothing
+    assert (row["nodes"], row["edges"]) == (4.0, 5.0)
+    assert row["pruned"] == pytest.approx(1 / 6)
+    assert (row["depth"], row["hops"], row["pieces"], row["reachable"]) == (2.0, 2.0, 1.0, 1.0)
+    assert row["degree"] == pytest.approx(5 / 3)
+    assert row["junctions"] == pytest.approx(2 / 3)
+
+
+def test_dead_ends_are_not_reachable_and_refused_turns_are_no_edges():
+    row = graph_row(group(walk("s a g"), walk("s x y", "failed", invalid=[1])), "state")
+    assert (row["nodes"], row["edges"]) == (4.0, 3.0)
+    assert row["reachable"] == 0.75
+
+
+def test_hops_are_undefined_without_a_success():
+    found = analyse([group(walk("s a", "failed"))])
+    assert found.numbers["graph"]["hops"]["groups"] == 0
+    assert np.isnan(found.numbers["graph"]["hops"]["mean"])
+
+
+def test_unique_states_of_two_rollouts_are_the_mean_over_all_pairs():
+    g = group(walk("s a g"), walk("s b g"), walk("s a b g"))
+    rows = analyse([g]).numbers["by_size"]
+    assert [row["rollouts"] for row in rows] == [1, 2, 3]
+    assert [row["states"] for row in rows] == pytest.approx([7 / 3, 3.0, 3.0])
+    assert [row["turns"] for row in rows] == pytest.approx([7 / 3, 14 / 3, 7.0])
+    # edges: s→a twice; a→g, s→b, b→g twice, a→b
+    assert rows[-1]["transitions"] == 5.0
+
+
+@given(st.lists(st.sets(st.integers(0, 6), min_size=1), min_size=1, max_size=6))
+def test_expected_unique_is_the_average_over_all_sub_groups(rollouts):
+    size = len(rollouts)
+    visits = np.array([sum(x in seen for seen in rollouts) for x in sorted(set().union(*rollouts))])
+    got = expected_unique(visits, size)
+    for g in range(1, size + 1):
+        every = [len(set().union(*chosen)) for chosen in combinations(rollouts, g)]
+        assert got[g - 1] == pytest.approx(np.mean(every))
+
+
+def test_groups_of_unequal_size_are_said_to_be_so():
+    found = analyse([group(walk("s a g")), group(walk("s a g"), walk("s b g"))])
+    assert [row["groups"] for row in found.numbers["by_size"]] == [2, 1]
+    assert any("differ in size" in note for note in found.notes)
+
+
+def test_a_log_without_turns_has_no_graph():
+    with pytest.raises(NotDefined, match="turns"):
+        analyse([group(walk("s", "env_error"))])

@@ -1,0 +1,143 @@
+"""The judge: a served model's marks; cached, asked once, refused when they are none."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.episodes.builders import group, walk
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
+from creditflow.train.annotate.judge import JudgeAnnotator
+from creditflow.train.cli import main
+from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
+
+
+class Client:
+    """Marks a step by the length of the action."""
+
+    def __init__(self, reply: str = "") -> None:
+        self.reply, self.asked = reply, list[dict[str, Any]]()
+
+    def post(self, path: str, body: Any) -> Any:
+        assert path == "/chat/completions"
+        case = json.loads(body["messages"][1]["content"])
+        self.asked.append(case)
+        text = self.reply or str(len(case["marked"]["did"]))
+        return {"choices": [{"message": {"content": text}}]}
+
+
+def judge(client: Client, **options: Any) -> JudgeAnnotator:
+    return JudgeAnnotator("http://127.0.0.1:1", "m", client=client, workers=1, **options)  # type: ignore[arg-type]  # a stand-in
+
+
+def searched() -> Group:
+    made = group(walk("s a b g", actions=["x", "xyz", "xy"]), walk("s a", "failed", actions=["xxxx"]))
+    members = [
+        replace(t, turns=tuple(replace(u, observation=f"page {u.state_key}") for u in t.turns))
+        for t in made.trajectories
+    ]
+    return Group(tuple(members), {"question": "Who?"})
+
+
+def test_every_turn_gets_its_mark() -> None:
+    [done] = annotate([searched()], judge(Client()))
+    assert [turn.values["judge.score"] for turn in done.turns] == [0.1, 0.3, 0.2, 0.4]
+    assert credit.make("prm").assign(done).flat_step_rewards.tolist() == [0.1, 0.3, 0.2, 0.4]
+    assert '"model":"served:m"' in done.trajectories[0].provenance["judge.score"]
+
+
+def test_the_judge_sees_the_task_what_was_done_and_what_came_of_it() -> None:
+    client = Client()
+    annotate([searched()], judge(client, past=1))
+    assert client.asked[2] == {
+        "task": "Who?",
+        "steps": [{"saw": "page a", "did": "xyz"}],
+        "marked": {"saw": "page b", "did": "xy", "result": "(the episode ends here)"},
+    }
+    assert client.asked[1]["marked"]["result"] == "page b"
+
+
+def test_a_branch_is_judged_with_what_came_before_it() -> None:
+    root = walk("s a b g", name="root", actions=["x", "x", "x"])
+    branch = walk("a c", "failed", name="branch", actions=["xx"], parent="root", fork_turn=1)
+    client = Client()
+    annotate([Group((root, branch))], judge(client))
+    assert [step["did"] for step in client.asked[3]["steps"]] == ["x"]
+
+
+def test_nothing_is_asked_twice(tmp_path: Path) -> None:
+    cache = str(tmp_path / "marks.jsonl")
+    client = Client()
+    first = annotate([searched()], judge(client, cache=cache))
+    assert len(client.asked) == 4
+    silent = Client("not asked")
+    assert annotate([searched()], judge(silent, cache=cache))[0].trajectories == first[0].trajectories
+    assert not silent.asked
+    (tmp_path / "marks.jsonl").write_text("{}\n")
+    with pytest.raises(DataError, match="line 1: no mark"):
+        judge(client, cache=cache)
+
+
+@pytest.mark.parametrize("reply", ["eleven", "11", "-1", "5.5", "7 out of 10", "", " ", "nan", "٣"])
+def test_what_is_no_mark_is_refused(reply: str) -> None:
+    with pytest.raises(AnnotationError, match="no whole number from 0 to 10"):
+        annotate([searched()], judge(Client(reply or " ")))
+
+
+def test_a_dead_server_is_reported_and_the_log_can_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_jsonl(tmp_path / "in.jsonl", [searched()])
+    command = ["annotate", "--with", "judge:http://127.0.0.1:9#m", "--set", "tries=1", "--set", "timeout=2.0"]
+    files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
+    assert main([*command, *files]) != 0
+    assert "no usable answer" in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+    with pytest.raises(RetrievalError):
+        annotate([searched()], make_annotator("judge:http://127.0.0.1:9#m", Context({"tries": 1, "timeout": 2.0})))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps({"choices": [{"message": {"content": "7"}}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            alive = ["annotate", "--with", f"judge:http://127.0.0.1:{server.server_port}#m", "--resume"]
+            assert main([*alive, *files]) == 0
+        finally:
+            server.shutdown()
+            thread.join()
+    [done] = read_groups(tmp_path / "out.jsonl")
+    assert {turn.values["judge.score"] for turn in done.turns} == {0.7}
+
+
+@pytest.mark.parametrize("spec", ["judge", "judge:", "judge:http://x", "judge:#m"])
+def test_a_judge_is_named_with_url_and_model(spec: str) -> None:
+    with pytest.raises(ConfigError, match="URL#MODEL"):
+        make_annotator(spec)
+
+
+def test_a_wrong_setting_suggests_the_right_one() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'workers'"):
+        make_annotator("judge:http://x#m", Context({"worker": 2}))
+    with pytest.raises(ConfigError, match="workers must be int"):
+        make_annotator("judge:http://x#m", Context({"workers": "many"}))

@@ -1,0 +1,116 @@
+"""Cells of exact work: fresh tasks, pairing, exact curves, predictions that can miss."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from helpers.episodes.exact_fixtures import LOGITS, chain
+
+from creditflow.train.bench.columns import scheme_columns
+from creditflow.train.bench.exact.cells import Cell, assemble, cells_of, run_task
+from creditflow.train.bench.exact.curves import learn_exactly
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS, exact_kinds, exact_tasks
+from creditflow.train.bench.exact.values import success
+from creditflow.train.bench.presets import PRESETS, ExactWork
+from creditflow.train.bench.report.predictions import RULES, judge_predictions, load_predictions
+
+WORK = PRESETS["smoke"].grids
+COLUMNS = (*scheme_columns(True), "oracle_adv", "oracle_progress")
+
+
+def run_cell(cell, seed, columns=("grpo", "gigpo", "grouptd"), suite="grids", work=WORK):
+    return assemble(cell, [run_task(suite, cell, work, columns, seed, n) for n in range(work.tasks)])
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return [run_cell(Cell(kind, 0.5, 8), 5, COLUMNS) for kind in ("open", "alias")]
+
+
+def test_the_same_seed_gives_the_same_cell():
+    cell = Cell("open", 0.5, 8)
+    assert run_cell(cell, 5) == run_cell(cell, 5)
+    assert run_cell(cell, 6) != run_cell(cell, 5)
+
+
+def test_another_seed_gives_other_tasks():
+    first = [next(exact_tasks("grids", "pits", seed)).name for seed in (0, 1, 2)]
+    assert len(set(first)) == 3
+
+
+def test_every_group_size_plays_the_same_tasks():
+    work = ExactWork((0.5,), (4, 8), 3, {4: 4, 8: 4}, {4: 2, 8: 2})
+    small, large = (run_cell(cell, 3, ("grpo",), work=work) for cell in cells_of(("pits",), work))
+    assert small["task_names"] == large["task_names"]
+    assert len(set(small["task_names"])) == 3
+
+
+def test_a_cell_ends_where_its_tasks_do():
+    cell = Cell("open", 0.5, 8)
+    assert run_task("grids", cell, WORK, ("grpo",), 5, WORK.tasks) is None
+    empty = assemble(cell, [None, None])
+    assert empty["tasks"] == 0
+    assert empty["offline"] == {}
+
+
+def test_aliased_cells_compare_by_text():
+    assert Cell("alias", 0.5, 8).key == "text"
+    assert Cell("pits", 0.5, 8).key == "state"
+
+
+def test_predictions_are_judged_one_by_one(cells):
+    judged = judge_predictions(cells)
+    assert [p["id"] for p in judged] == list(RULES)
+    assert {p["id"] for p in load_predictions()["predictions"]} == set(RULES)
+    by_id = {p["id"]: p for p in judged}
+    assert by_id["P20"]["hit"] is None  # no Sokoban cell was run
+    assert by_id["P05"]["hit"] is None  # no G 4
+
+
+def test_a_prediction_can_miss(cells):
+    worse = copy.deepcopy(cells)
+    for cell in worse:
+        cell["offline"]["grouptd"]["gain"] = 0.0
+    assert next(p for p in judge_predictions(worse) if p["id"] == "P01")["hit"] is False
+
+
+def test_the_full_preset_has_the_cells_that_the_predictions_speak_of():
+    full = PRESETS["full"]
+    assert full.variants
+    assert len(cells_of(exact_kinds("grids")[0], full.grids)) == 48
+    assert len(cells_of(SOKOBAN_KINDS, full.sokoban)) == 18
+
+
+def test_curves_spend_one_budget_of_turns():
+    got = learn_exactly(
+        chain(), LOGITS, ["grpo", "oracle_adv", "grouptd"], np.random.default_rng(0), size=8, updates=10, kl=0.01
+    ).curves
+    start = float(success(chain(), softmax(LOGITS)))
+    for curve in got.values():
+        assert curve.points[0] == pytest.approx(start, abs=1e-4)
+        assert curve.updates >= 10 * 0.5
+    assert got["oracle_adv"].final > start
+
+
+def test_a_group_without_credit_costs_its_turns_and_moves_nothing():
+    hopeless = np.array([[-60.0, 60.0]] * 3)  # never succeeds: grpo has no credit
+    got = learn_exactly(chain(), hopeless, ["grpo"], np.random.default_rng(0), size=4, updates=5, kl=0.01).curves
+    assert got["grpo"].final == pytest.approx(0.0, abs=1e-12)
+    assert got["grpo"].updates == 5
+
+
+def test_exact_advantage_learns_at_least_as_well_as_its_shuffle():
+    names = ["oracle_adv", "shuffled(oracle_adv)", "flipped(oracle_adv)"]
+    got = learn_exactly(chain(), LOGITS, names, np.random.default_rng(1), size=16, updates=20, kl=0.01).curves
+    assert got["oracle_adv"].area > got["shuffled(oracle_adv)"].area > got["flipped(oracle_adv)"].area
+
+
+def test_sokoban_tasks_come_from_their_stratum_and_are_distinct():
+    tasks = {kind: exact_tasks("sokoban", kind, 0) for kind in SOKOBAN_KINDS}
+    found = {kind: [next(source) for _ in range(3)] for kind, source in tasks.items()}
+    few, some, many = (np.mean([mdp.dead_share for mdp in found[kind]]) for kind in SOKOBAN_KINDS)
+    assert few < some < many
+    assert len({mdp.name for own in found.values() for mdp in own}) == 9

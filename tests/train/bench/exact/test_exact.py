@@ -1,0 +1,195 @@
+"""Exact values, gradients and tables against answers that are known otherwise."""
+
+import itertools
+
+import numpy as np
+import pytest
+from helpers.episodes.exact_fixtures import bare, chain, policy
+
+from creditflow.agents.base import View
+from creditflow.agents.scripted import NoisyExpert
+from creditflow.agents.tabular import TabularAgent
+from creditflow.envs.errors import OracleLimitError
+from creditflow.envs.sokoban.levels import parse_level
+from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
+from creditflow.train.bench.exact.mdp import tabulate
+from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax, table_of
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.steps import divergence, step_sizes
+from creditflow.train.bench.exact.values import (
+    evaluate,
+    natural_direction,
+    optimal_action_values,
+    policy_gradient,
+    success,
+    visit_shares,
+    visits,
+)
+
+LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
+
+
+def test_success_of_a_chain_is_the_product_of_its_chances():
+    pi = policy()
+    assert success(chain(), pi) == pytest.approx(pi[0, 0] * pi[1, 0])
+    assert success(chain(horizon=1), pi) == 0.0
+
+
+def test_advantages_of_a_chain():
+    pi, exact = policy(), evaluate(chain(), policy())
+    assert exact.action_value[3, 0].tolist() == pytest.approx([pi[1, 0], 0.0])
+    assert exact.advantage[2, 1].tolist() == pytest.approx([1 - pi[1, 0], -pi[1, 0]])
+    assert exact.advantage[1, 0].tolist() == pytest.approx([0.0, 0.0])  # one turn left is too few
+
+
+def test_gradient_of_a_chain_by_hand():
+    pi = policy()
+    j = pi[0, 0] * pi[1, 0]
+    by_hand = [[j * (1 - pi[0, 0]), -j * pi[0, 1]], [j * (1 - pi[1, 0]), -j * pi[1, 1]], [0, 0]]
+    np.testing.assert_allclose(policy_gradient(chain(), pi), by_hand, atol=1e-15)
+
+
+def random_task(kind, seed):
+    mdp = grid_mdp(generate_layout(kind, np.random.Generator(np.random.PCG64(seed))), 12)
+    return mdp, np.random.default_rng(seed).normal(size=(mdp.size, 4))
+
+
+@pytest.mark.parametrize("kind", ["open", "pits", "slip"])
+def test_gradient_equals_finite_differences_of_exact_success(kind):
+    mdp, logits = random_task(kind, 3)
+    step, numeric = 1e-6, np.zeros_like(logits)
+    for s, a in itertools.product(*map(range, logits.shape)):
+        bump = np.zeros_like(logits)
+        bump[s, a] = step
+        numeric[s, a] = (success(mdp, softmax(logits + bump)) - success(mdp, softmax(logits - bump))) / (2 * step)
+    np.testing.assert_allclose(policy_gradient(mdp, softmax(logits)), numeric, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["open", "slip"])
+def test_success_of_many_policies_equals_the_value_of_each(kind):
+    mdp, logits = random_task(kind, 5)
+    policies = softmax(np.stack([logits, 2.0 * logits, 0.0 * logits]))
+    expected = np.array([float(evaluate(mdp, pi).value[mdp.horizon, mdp.start]) for pi in policies])
+    np.testing.assert_allclose(success(mdp, policies), expected, atol=1e-14)
+
+
+def test_visits_are_the_chances_of_acting():
+    pi = policy()
+    occupied = visits(chain(), pi)
+    np.testing.assert_allclose(occupied[3], [1, 0, 0])
+    np.testing.assert_allclose(occupied[2], [0, pi[0, 0], pi[0, 1]])
+    np.testing.assert_allclose(occupied[1], [0, 0, pi[0, 1] + pi[0, 0] * pi[1, 1]])
+    assert visit_shares(chain(), pi).sum() == pytest.approx(1.0)
+
+
+def test_natural_direction_solves_the_fisher_system():
+    mdp, logits = random_task("slip", 2)
+    pi = softmax(logits)
+    spent = visits(mdp, pi).sum(axis=0)
+    direction = natural_direction(mdp, pi)
+    fisher_times = spent[:, None] * pi * (direction - (pi * direction).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(fisher_times, policy_gradient(mdp, pi), atol=1e-12)
+
+
+def test_natural_direction_gains_at_least_as_much_as_the_gradient_at_a_small_divergence():
+    mdp, logits = random_task("pits", 4)
+    pi = softmax(logits)
+    both = np.stack([policy_gradient(mdp, pi), natural_direction(mdp, pi)])
+    sizes = step_sizes(pi[None], both, visit_shares(mdp, pi)[None], 1e-6)
+    plain, natural = success(mdp, softmax(logits + sizes[:, None, None] * both))
+    assert natural >= plain
+
+
+def test_a_step_has_the_divergence_that_was_asked_for():
+    mdp, logits = random_task("open", 1)
+    pi = softmax(logits)
+    directions = np.random.default_rng(0).normal(size=(5, *pi.shape)) * np.array([1e-3, 1, 50, 1e4, 0])[:, None, None]
+    weights = visit_shares(mdp, pi)[None]
+    sizes = step_sizes(pi[None], directions, weights, 0.01)
+    np.testing.assert_allclose(divergence(pi[None], directions, weights, sizes)[:4], 0.01, rtol=1e-6)
+    assert sizes[4] == 0.0
+
+
+def test_divergence_is_that_of_the_two_tables():
+    rng = np.random.default_rng(3)
+    logits, move = rng.normal(size=(2, 4, 3))
+    p, q = softmax(logits), softmax(logits + 0.7 * move)
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    expected = weights @ (p * np.log(p / q)).sum(axis=1)
+    got = divergence(p[None], move[None], weights[None], np.array([0.7]))
+    assert got[0] == pytest.approx(expected)
+
+
+def test_optimal_action_values_count_turns_to_the_goal():
+    values = optimal_action_values(chain(), 0.9)
+    np.testing.assert_allclose(values, [[0.9, 0.0], [1.0, 0.0], [0.0, 0.0]], atol=1e-9)
+
+
+def test_tables_through_the_rules_equal_tables_through_snapshots():
+    env = bare("sokoban", level=LEVEL, max_steps=9)
+    env.reset(seed=0)
+    slow, fast = tabulate(env), sokoban_mdp(parse_level(LEVEL), 9)
+    assert (slow.keys, slow.actions) == (fast.keys, fast.actions)
+    np.testing.assert_array_equal(slow.successor, fast.successor)
+
+
+@pytest.mark.parametrize("kind", ["open", "pits", "alias"])
+def test_tables_of_a_layout_equal_tables_through_snapshots(kind):
+    env = bare(f"grid-{kind}")
+    env.reset(seed=4)
+    slow, fast = tabulate(env), grid_mdp(env.layout, 20)
+    assert slow.size == fast.size
+    assert sorted(zip(slow.keys, slow.text_keys, strict=True)) == sorted(zip(fast.keys, fast.text_keys, strict=True))
+    order = [fast.index[key] for key in slow.keys]
+    np.testing.assert_array_equal(np.array(order)[slow.successor[:, :, 0]], fast.successor[order[: slow.size], :, 0])
+
+
+def test_exact_distances_equal_the_environments_oracle():
+    env = bare("sokoban", level=LEVEL, max_steps=30)
+    env.reset(seed=0)
+    mdp = sokoban_mdp(parse_level(LEVEL), 30)
+    snapshot = env.get_state()
+    assert mdp.distance[0] == env.oracle.distance(snapshot)
+    best = tuple(sorted(a for a, good in zip(mdp.actions, mdp.optimal[0], strict=True) if good))
+    assert best == env.oracle.optimal_actions(snapshot)
+
+
+def test_more_states_than_the_cap_are_refused():
+    with pytest.raises(OracleLimitError, match="more than 10 states"):
+        sokoban_mdp(parse_level(LEVEL), 30, cap=10)
+
+
+def test_the_noisy_expert_as_a_table_acts_like_the_agent():
+    env = bare("sokoban", level=LEVEL)
+    observation, info = env.reset(seed=0)
+    mdp = sokoban_mdp(parse_level(LEVEL), 30)
+    table = noisy_expert(mdp, 0.4)[mdp.start]
+    rng = np.random.default_rng(0)
+    agent = NoisyExpert(0.4)
+    view = View(observation, info, (), env, rng)
+    drawn = [agent.act([view])[0].action for _ in range(4000)]
+    counts = np.array([drawn.count(action) for action in mdp.actions]) / len(drawn)
+    np.testing.assert_allclose(counts, table, atol=0.03)
+
+
+def test_an_agents_table_is_read_by_state_key():
+    env = bare("sokoban", level=LEVEL)
+    observation, info = env.reset(seed=0)
+    agent = TabularAgent(guidance=0.5)
+    agent.act([View(observation, info, (), env, np.random.default_rng(0))])
+    mdp = sokoban_mdp(parse_level(LEVEL), 30)
+    table = table_of(mdp, agent)
+    assert dict(zip(mdp.actions, table[0], strict=True)) == pytest.approx(agent.probabilities(mdp.keys[0]))
+    np.testing.assert_allclose(table[1:], 0.25)
+
+
+@pytest.mark.parametrize("target", [0.1, 0.5, 0.9])
+def test_initial_policies_have_the_success_that_was_asked_for(target):
+    mdp, _ = random_task("pits", 8)
+    logits = logits_with_success(mdp, target, np.random.default_rng(0))
+    assert logits is not None
+    assert success(mdp, softmax(logits)) == pytest.approx(target, abs=0.01)
+
+
+def test_an_impossible_success_rate_has_no_policy():
+    assert logits_with_success(chain(slip=0.4), 0.9, np.random.default_rng(0)) is None

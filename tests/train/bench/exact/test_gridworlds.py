@@ -1,0 +1,112 @@
+"""The bench's grid worlds keep the contract of environments, and agree with their tables."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers.episodes.exact_fixtures import bare
+
+import creditflow
+import creditflow.train.bench
+from creditflow.agents.scripted import RandomAgent
+from creditflow.envs import check_agent_env
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp
+from creditflow.train.bench.exact.gridworlds import grid_tasks
+from creditflow.train.rollout.play import play_group
+from creditflow.wrappers.group_env import GroupEnv
+
+NAMES = [f"grid-{kind}" for kind in KINDS]
+PUBLISHED = [
+    "grid-open1:ab71b02620c90115f769952921e46451",
+    "grid-pits1:da4a15f7e90efec3d8d4efc28aee1fd0",
+    "grid-alias1:1f1305e8954ca4a2aa8eb29328b7936c",
+    "grid-slip1:46ff8e1cfd8d479daa6911efa38cc329",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keeps_the_contract(name):
+    check_agent_env(creditflow.make(name), steps=120)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tasks_are_the_same_everywhere(kind):
+    grid_tasks.cache_clear()
+    first = grid_tasks(kind, 0, 12).task_ids()
+    grid_tasks.cache_clear()
+    assert grid_tasks(kind, 0, 12).task_ids() == first
+    assert set(grid_tasks(kind, 1, 12).task_ids()).isdisjoint(first)
+
+
+def test_published_tasks_do_not_drift():
+    assert [grid_tasks(kind, 0, 1).task_ids()[0] for kind in KINDS] == PUBLISHED
+
+
+@pytest.mark.parametrize("kind", ["pits", "slip"])
+def test_frequencies_of_play_are_the_chances_of_the_table(kind):
+    env = bare(f"grid-{kind}")
+    env.reset(seed=1)
+    mdp = grid_mdp(env.layout, 20)
+    counts = np.zeros((4, len(mdp.keys)))
+    rng = np.random.default_rng(0)
+    for i in range(1600):
+        env.reset(seed=int(rng.integers(2**31)), options={"task": dict(env.task.content)})
+        info = env.step(mdp.actions[i % 4])[4]
+        counts[i % 4, mdp.index[info["state_key"]]] += 1
+    expected = np.zeros_like(counts)
+    for action in range(4):
+        np.add.at(expected[action], mdp.successor[mdp.start, action], mdp.chance[mdp.start, action])
+    np.testing.assert_allclose(counts / 400, expected, atol=0.06)
+
+
+def test_members_of_a_group_do_not_share_their_luck():
+    env = GroupEnv("grid-slip", size=16)
+    task = env.members[0].base.tasks.get(env.members[0].base.tasks.task_ids()[0])
+    env.reset(task_id=task.task_id, seed=0, group_id="g")
+    for _ in range(4):
+        env.step(dict.fromkeys(env.active, "up"))
+    assert len({tuple(t.next_state_key for t in member.turns) for member in env.members}) > 1
+
+
+def test_a_groups_luck_is_a_function_of_seed_and_group():
+    def played(seed):
+        env = GroupEnv("grid-slip", size=4)
+        task = env.members[0].base.tasks.get(env.members[0].base.tasks.task_ids()[0])
+        return play_group(env, RandomAgent(), task, seed=seed)
+
+    assert played(3).trajectories == played(3).trajectories
+    assert played(3).trajectories != played(4).trajectories
+
+
+def test_aliased_cells_share_a_text_key_but_no_state_key():
+    env = bare("grid-alias")
+    env.reset(seed=0)
+    mdp = grid_mdp(env.layout, 20)
+    assert len(set(mdp.keys)) == len(mdp.keys)
+    assert len(set(mdp.text_keys)) == len(mdp.text_keys) - 6
+
+
+def test_nothing_leads_out_of_a_pit():
+    env = bare("grid-pits")
+    env.reset(seed=0)
+    snapshot = json.loads(env.get_state()) | {"cell": [-1, -1]}
+    env.set_state(json.dumps(snapshot))
+    for action in ("up", "down", "left", "right"):
+        assert not env.step(action)[4]["action_effective"]
+    assert env.oracle.value(env.get_state()) == 0.0
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format":"grid/1"}', "null"])
+def test_other_texts_are_no_snapshots(text):
+    env = bare("grid-open")
+    with pytest.raises(DataError):
+        env.set_state(text)
+
+
+@pytest.mark.parametrize("change", [{"cell": [9, 9]}, {"steps": -1}, {"cell": ["a", 0]}, {"layout": {}}])
+def test_spoilt_snapshots_are_refused(change):
+    env = bare("grid-open")
+    env.reset(seed=0)
+    with pytest.raises(DataError):
+        env.set_state(json.dumps(json.loads(env.get_state()) | change))

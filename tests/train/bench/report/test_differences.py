@@ -1,0 +1,57 @@
+"""Differences of a recorded run: exact on a known case, and the prose of the evidence holds no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from creditflow.train.bench.report.differences import difference, main
+from creditflow.train.bench.report.statistics import t_quantile
+
+EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
+
+
+def cell(kind: str, a: list[float], b: list[float]) -> dict[str, object]:
+    names = [f"task {i}" for i in range(len(a))]
+    return {"kind": kind, "task_names": names, "curves": {"a": {"area_by_task": a}, "b": {"area_by_task": b}}}
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (30, 2.0423), (1000, 1.9623)]
+)
+def test_quantiles_are_those_of_the_tables(freedom, expected):
+    assert t_quantile(freedom) == pytest.approx(expected, abs=1e-4)
+
+
+def test_tasks_are_the_samples_whatever_the_number_of_cells():
+    found = [difference([cell("x", [1.0, 2.0, 6.0], [0.0, 0.0, 0.0])] * copies, "a", "b") for copies in (1, 5)]
+    half = 4.3027 * np.sqrt(7.0 / 3.0)
+    for one in found:
+        assert (one.mean, one.low, one.high) == pytest.approx((3.0, 3.0 - half, 3.0 + half), abs=1e-3)
+
+
+def test_kinds_are_strata_of_equal_weight():
+    cells = [cell("x", [1.0, 3.0], [0.0, 0.0]), cell("y", [5.0, 5.0, 5.0], [0.0, 0.0, 0.0])]
+    found = difference(cells, "a", "b")
+    half = t_quantile(1.0) * 0.5  # only x has a spread: 1 a task, halved by its weight
+    assert (found.mean, found.high) == pytest.approx((3.5, 3.5 + half))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "value", "shown"),
+    [
+        ("grouptd", "gigpo", "area", "-0.086 [-0.276, +0.104]"),
+        ("grouptd_8", "gigpo", "area", "+0.048 [+0.032, +0.064]"),
+        ("graphgpo", "gigpo", "area", "-0.183 [-0.381, +0.014]"),
+        ("grouptd", "gigpo", "gain", "+0.152 [+0.084, +0.219]"),
+    ],
+)
+def test_the_documents_report_what_the_evidence_gives(a, b, value, shown, capsys):
+    main([str(EVIDENCE / "full.json.gz"), "grids", "alias", a, b, "--value", value])
+    assert capsys.readouterr().out.strip().endswith(shown)
+    mean, low, high = (float(x.strip("[],")) for x in shown.split())
+    told = (EVIDENCE / "README.md").read_text("utf-8").replace("−", "-")
+    texts = [f"{abs(x):.3f}".replace("0.", ".", 1) for x in (mean, low, high)]
+    assert f"{texts[0]} [{'-' * (low < 0)}{texts[1]}, {'-' * (high < 0)}{texts[2]}]" in told

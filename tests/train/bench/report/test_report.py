@@ -1,0 +1,111 @@
+"""The page: self-contained, inert, complete."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from helpers.servers.browser import rendered_dom
+
+from creditflow.train.bench.report.page import write_report
+from creditflow.train.bench.report.verdict import verdict
+
+HOSTILE = "</style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.tags, self.attributes, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.links += [value for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture
+def hostile(document):
+    """Text from outside in every place that can hold it."""
+    document["provenance"]["command"] = HOSTILE
+    document["suites"][0]["name"] = HOSTILE
+    document["suites"][0]["undefined"][HOSTILE] = HOSTILE
+    return document
+
+
+def test_the_page_loads_nothing_and_runs_nothing(out):
+    page = Page((out / "report.html").read_text())
+    assert all(link.startswith(("data:image/png;base64,", "#")) for link in page.links)
+    assert "script" not in page.tags
+    assert "style" not in page.attributes
+    assert not [name for name in page.attributes if name.startswith("on")]
+
+
+def test_the_policy_allows_embedded_pictures_and_the_own_style_alone(out):
+    text = (out / "report.html").read_text()
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert re.fullmatch(
+        r"default-src 'none'; img-src data:; style-src 'sha256-[A-Za-z0-9+/=]{44}'; base-uri 'none'", policy
+    )
+
+
+def test_the_page_shows_verdict_tables_rules_words_and_origin(out):
+    text = Page((out / "report.html").read_text()).text
+    for part in ("The bench is sane", "Improvement (M2)", "Which metric predicts learning", "flipped(oracle_adv)",
+                 "Sanity rules", "natural gradient", "Where it comes from", "creditflow"):  # fmt: skip
+        assert part in text
+
+
+def test_the_verdict_stands_before_every_figure(out):
+    text = (out / "report.html").read_text()
+    assert text.index("The bench is sane") < text.index("<table")
+
+
+def test_predictions_are_shown_when_they_were_judged(document, tmp_path):
+    document["predictions"] = {
+        "written": "long before",
+        "judged": [{"id": "P01", "about": "gain", "statement": "It rains.", "hit": False, "observed": "sun"}],
+    }
+    write_report(document, [], tmp_path / "report.html")
+    text = Page((tmp_path / "report.html").read_text()).text
+    assert "Written long before." in text
+    assert "MISS" in text
+
+
+def test_the_page_escapes_what_it_shows(hostile, tmp_path):
+    write_report(hostile, [], tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text())
+    assert "script" not in page.tags
+    assert "img" not in page.tags
+    assert HOSTILE in page.text
+
+
+def test_the_verdict_of_a_played_suite_names_the_winner_only_if_it_is_one():
+    def suite(low):
+        row = {"area": (0.6, 0.5, 0.7), "gain": (0.1, low, 0.2)}
+        base = {"area": (0.5, 0.4, 0.6), "gain": (0.0, 0.0, 0.0)}
+        return {"name": "shop", "schemes": ["grpo", "mine"], "rows": {"grpo": base, "mine": row}}
+
+    def said(low):
+        rows = suite(low)
+        for row in rows["rows"].values():
+            row |= {"first": 0.4, "curve": [0.4]}
+        return verdict({"suites": [rows], "predictions": None})[1]
+
+    assert (
+        said(0.05) == "shop: mine learns fastest: +0.100 [+0.050, +0.200] of area over grpo (played, no exact values)."
+    )
+    assert "no scheme is clearly above grpo" in said(-0.05)
+
+
+@pytest.mark.browser
+def test_in_a_browser_the_style_applies_and_hostile_text_does_not_run(hostile, tmp_path):
+    write_report(hostile, [], tmp_path / "report.html")
+    dom = rendered_dom(tmp_path / "report.html", tmp_path / "profile")
+    assert "<title>creditflow bench</title>" in dom
+    assert "owned" not in re.sub(r"(?s)<(td|dd|dt|h2|p|li|a|summary)[^>]*>.*?</\1>", "", dom)

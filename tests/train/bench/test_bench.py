@@ -1,0 +1,271 @@
+"""The benchmark end to end at smoke size: what it writes, prints, resumes and refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers.shared_data import ROOT
+
+from creditflow import credit
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.exact.cells import run_task
+from creditflow.train.bench.presets import PRESETS
+from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.run import read_results, write_results
+from creditflow.train.bench.suites import open_suite
+from creditflow.train.cli import main
+from creditflow.wrappers.records.jsonl import read_groups
+
+SMOKE = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5"]
+CONTROLS = {
+    "oracle_adv",
+    "oracle_progress",
+    "shuffled(oracle_adv)",
+    "flipped(oracle_adv)",
+    "shuffled(graphgpo)",
+    "shuffled(grouptd)",
+    "flipped(grouptd)",
+}
+
+
+def test_results_are_versioned_and_say_where_they_come_from(document):
+    assert document["results_version"] == 2
+    assert {"command", "commit", "python", "numpy", "machine", "seed", "preset", "seconds"} <= set(
+        document["provenance"]
+    )
+    assert [suite["name"] for suite in document["suites"]] == ["grids", "sokoban"]
+
+
+def test_every_table_of_columns_holds_every_scheme_and_every_control(document):
+    for suite in document["suites"]:
+        tables = [table for table in suite_tables(suite) if table.rows[0][0] == "scheme"]
+        assert len(tables) == 3
+        for table in tables:
+            assert {row[0] for row in table.rows[1:]} - {"natural gradient"} == CONTROLS | {
+                "grpo",
+                "graphgpo",
+                "grouptd",
+            }
+            assert table.controls == 3
+
+
+def test_controls_that_would_repeat_their_scheme_are_named_with_the_reason(document):
+    for suite in document["suites"]:
+        assert "one number for all turns" in suite["undefined"]["shuffled(grpo)"]
+
+
+def test_all_kinds_are_measured(document):
+    kinds = [{cell["kind"] for cell in suite["cells"]} for suite in document["suites"]]
+    assert kinds == [{"open", "pits", "alias", "slip"}, {"sokoban-few", "sokoban-some", "sokoban-many"}]
+
+
+def test_predictions_are_judged_only_in_the_run_they_were_made_for(document):
+    assert document["predictions"] is None
+
+
+def test_the_recorded_logs_can_be_read_back(out):
+    assert {len(read_groups(log)) for log in out.glob("rollouts-*.jsonl.gz")} == {PRESETS["smoke"].log}
+
+
+def test_nothing_unfinished_is_left(out):
+    assert not (out / "unfinished").exists()
+    assert not list(out.rglob("*.tmp"))
+
+
+def test_a_second_run_with_several_workers_gives_the_same_numbers(document, tmp_path):
+    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,graphgpo,grouptd", "--out", str(tmp_path)]
+    assert main([*command, "--workers", "2"]) == 0
+    again, one = read_results(tmp_path / "results.json")["suites"][0], document["suites"][0]
+    del one["cost"], again["cost"]  # milliseconds
+    assert one == again
+
+
+def test_a_stored_run_is_shown_as_it_was(out, document, tmp_path, capsys):
+    assert main(["bench", "--show", str(out / "results.json")]) == 0
+    assert capsys.readouterr().out == document_text(document) + "\n"
+    write_results(document, tmp_path / "packed.json.gz")
+    assert main(["bench", "--show", str(tmp_path / "packed.json.gz"), "--out", str(tmp_path / "page")]) == 0
+    assert (tmp_path / "page" / "report.html").read_bytes() == (out / "report.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", '{"results_version": 1}', '{"results_version": 2}', '{"results_version": 2, "suites": [{}]}']
+)
+def test_a_file_that_is_no_run_is_refused(text, tmp_path, capsys):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    assert main(["bench", "--show", str(path)]) == 3
+    assert "results.json" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
+    done: list[tuple[str, int]] = []
+    most = 3
+
+    def stops(suite, cell, work, columns, seed, number):
+        if len(done) == most:
+            raise KeyboardInterrupt
+        done.append((cell.kind, number))
+        return run_task(suite, cell, work, columns, seed, number)
+
+    monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
+    assert main(command) == 130
+    assert len(list((tmp_path / "unfinished").rglob("*.json"))) == 3
+    most = 100
+    assert main(command) == 2  # not silently begun anew
+    assert "--resume goes on with it" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    everything = [(kind, number) for kind in ("alias", "open", "pits", "slip") for number in (0, 1)]
+    assert sorted(done) == everything
+    results = (tmp_path / "results.json").read_bytes()
+    assert main([*command, "--resume"]) == 0  # nothing is missing
+    assert sorted(done) == everything
+    assert (tmp_path / "results.json").read_bytes() == results
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main([*command, "--force"]) == 2
+    (tmp_path / "notes.txt").unlink()
+    assert main([*command, "--force"]) == 0
+    assert sorted(done) == sorted(2 * everything)
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "said"),
+    [
+        (["--seed", "6"], "seed: stored 5, asked now 6"),
+        (["--preset", "quick"], 'preset: stored "smoke", asked now "quick"'),
+        (["--schemes", "grpo"], "columns: stored"),
+        (["--envs", "grids,sokoban"], "suites.sokoban: stored nothing"),
+    ],
+)
+def test_an_interrupted_run_does_not_go_on_under_other_settings(otherwise, said, tmp_path, monkeypatch, capsys):
+    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
+
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
+    assert main(command) == 130
+    left = sorted(path.name for path in tmp_path.rglob("*"))
+    assert main([*command, *otherwise, "--resume"]) == 3
+    assert said in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == left
+
+
+def test_an_interrupted_run_does_not_go_on_with_changed_levels(tmp_path, monkeypatch, capsys):
+    levels = tmp_path / "own.xsb"
+    levels.write_text("#######\n#@ $ .#\n#     #\n#######\n\n#######\n# @ $.#\n#     #\n#######\n")
+
+    def stops(*_, **__):
+        raise KeyboardInterrupt
+
+    command = [*SMOKE, "--envs", f"sokoban@{levels}", "--schemes", "grpo", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("creditflow.train.bench.run.play_groups", stops)
+    assert main(command) == 130
+    levels.write_text("#######\n#@ $ .#\n#     #\n#######\n\n#######\n#@  $.#\n#     #\n#######\n")
+    assert main([*command, "--resume"]) == 3
+    assert f"suites.sokoban@{levels}: stored" in capsys.readouterr().err
+
+
+def test_other_settings_do_not_see_what_an_interrupted_run_left():
+    from creditflow.train.bench.jobs import fingerprint
+
+    assert fingerprint("a", 1) == fingerprint("a", 1)
+    assert fingerprint("a", 1) != fingerprint("a", 2)
+
+
+def test_a_played_suite_says_why_exact_metrics_are_missing(tmp_path, capsys):
+    command = [*SMOKE, "--envs", "webshop", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "M1 to M5 are not defined here: its searches are free text" in shown
+    (suite,) = read_results(tmp_path / "results.json")["suites"]
+    assert list(suite["rows"]) == ["grpo", "grouptd", "oracle_progress", "shuffled(grouptd)", "flipped(grouptd)"]
+    assert "oracle_adv" in suite["undefined"]
+    assert len({row["first"] for row in suite["rows"].values()}) == 1
+
+
+def test_levels_of_ones_own_are_measured_exactly_where_they_fit(tmp_path):
+    levels = tmp_path / "own.xsb"
+    rows = ("#@ $ .#", "#@  $.#", "# @ $.#", "#@ $. #", "# @$ .#")
+    levels.write_text("\n\n".join(f"; {i}\n#######\n{row}\n#     #\n#######" for i, row in enumerate(rows)) + "\n")
+    suite = open_suite(f"sokoban@{levels}", PRESETS["smoke"])
+    assert suite.kinds
+    assert set(suite.kinds) <= {"sokoban-few", "sokoban-some", "sokoban-many"}
+
+
+def test_suites_spread_their_tasks_over_the_panel():
+    (play,) = open_suite("sokoban", PRESETS["quick"]).plays
+    lengths = [len(task.content["xsb"]) for task in play.tasks]
+    assert len({task.task_id for task in play.tasks}) == PRESETS["quick"].log
+    assert len(set(lengths)) > 1
+
+
+def test_a_truncated_file_of_results_is_refused(tmp_path):
+    path = tmp_path / "results.json.gz"
+    path.write_bytes(b"\x1f\x8b\x08")
+    with pytest.raises(DataError, match="not the results"):
+        read_results(path)
+
+
+def test_quick_compares_every_registered_scheme_and_full_their_variants_too():
+    from creditflow.train.bench.columns import fed_columns, scheme_columns
+
+    assert set(scheme_columns(False)) == set(credit.names())
+    everything = {name if name == "ppo_gae" else fed_columns([name])[0] for name in credit.names()}
+    assert set(scheme_columns(True)) > {*everything, "grouptd_det", "rewardflow_raw", "graphgpo_paper"}
+
+
+def test_results_hold_no_number_that_json_lacks(out):
+    json.loads((out / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+def test_a_killed_run_leaves_no_worker_and_no_lock_and_goes_on(tmp_path):
+    out = tmp_path / "out"
+    command = [
+        *SMOKE[:3],
+        "--workers",
+        "2",
+        "--seed",
+        "5",
+        "--envs",
+        "grids",
+        "--schemes",
+        "grpo,grouptd",
+        "--out",
+        str(out),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "creditflow.train", *command], env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as killed:  # fmt: skip
+        while killed.poll() is None and not list((out / "unfinished").rglob("*.json")):
+            time.sleep(0.01)
+        killed.kill()
+        assert killed.wait() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):  # workers see that their parent is gone
+        for _ in range(500):
+            os.killpg(killed.pid, 0)
+            time.sleep(0.02)
+    (out / "unfinished" / f"mine.json.{killed.pid}.tmp").write_text("torn")
+    kept = {path: path.stat().st_mtime_ns for path in (out / "unfinished").rglob("*.json")}
+    assert kept
+    assert main([*command, "--resume"]) == 0
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert not list(tmp_path.rglob("*.lock"))
+    whole = [*command[:-1], str(tmp_path / "whole")]
+    assert main(whole) == 0
+    one, other = (read_results(place / "results.json")["suites"] for place in (out, tmp_path / "whole"))
+    for suite in (*one, *other):
+        del suite["cost"]  # milliseconds
+    assert one == other
+    for name in ("rollouts-grids.jsonl.gz", "run.json"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -1,0 +1,87 @@
+"""Every command that writes, killed at many moments: nothing torn is ever found under the output's name, and the command
+can be run again at once, to the bytes of a run that nobody disturbed, with nothing left lying about."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.shared_data import ROOT
+from helpers.worlds.webshop_small import write_files
+
+from creditflow.envs.webshop.catalogue.embedded import embedded_stock
+from creditflow.train.cli import main
+
+LIMIT = ["--panel", "standard-v1:train", "--limit", "4", "--group-size", "2"]
+# a command, and how it is begun again once it was killed: resumed, or begun anew
+WRITERS: dict[str, tuple[list[str], list[str]]] = {
+    "rollout": (["rollout", "--agent", "noisy:0.3", *LIMIT, "--out", "{}/log.jsonl"], ["--resume"]),
+    "rollout-gz": (["rollout", "--agent", "noisy:0.3", *LIMIT, "--out", "{}/a/log.jsonl.gz"], ["--resume"]),
+    "annotate": (
+        ["annotate", "--with", "oracle", "--env", "sokoban", "--batch", "1", "LOG", "--out", "{}/x.jsonl"],
+        ["--resume"],
+    ),
+    "credit": (["credit", "--scheme", "graphgpo", "LOG", "--out", "{}/credit.jsonl"], ["--force"]),
+    "merge": (["merge", "--by", "hash@0.9", "--text", "observation", "LOG", "--write", "{}/merged.jsonl"], ["--force"]),
+    "merge-table": (["merge", "--by", "none", "--schemes", "gigpo", "LOG", "--out", "{}/t.txt"], ["--force"]),
+    "audit": (["audit", "LOG", "--out", "{}/audit.txt"], ["--force"]),
+    "view": (["view", "LOG", "--out", "{}/view.html"], ["--force"]),
+    "analyse": (["analyse", "LOG", "--out", "{}/found.txt"], ["--force"]),
+    "wiki": (["data", "build", "wiki", "--articles", "200", "--questions", "10", "--out", "{}/wiki"], ["--force"]),
+    "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),
+    "webshop": (["data", "import", "webshop", "SHOP", "--out", "{}/store"], ["--force"]),
+    "index": (["serve-search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
+    "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
+}
+FOLDERS = {"wiki", "wiki-index", "webshop", "index"}  # all of it or nothing
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("inputs")
+    log, search, passages = folder / "log.jsonl", folder / "search.jsonl", folder / "passages.jsonl"
+    assert main(["rollout", "--agent", "noisy:0.3", *LIMIT, "--out", str(log)]) == 0
+    found = ["rollout", "--env", "wikisearch", "--agent", "noisy:0.2", "--limit", "2", "--group-size", "2"]
+    assert main([*found, "--out", str(search)]) == 0
+    passages.write_text(
+        "".join(json.dumps({"id": f"p{i}", "contents": f"title {i}\ntext {i}"}) + "\n" for i in range(50))
+    )
+    shop = folder / "shop"
+    shop.mkdir()
+    write_files(shop, [embedded_stock().catalogue.store.product(row) for row in range(60)])
+    return {"LOG": str(log), "SEARCH": str(search), "PASSAGES": str(passages), "SHOP": str(shop)}
+
+
+def killed(folder: Path, moments: int, first: list[str], again: list[str]) -> tuple[Any, list[Any]]:
+    script = Path(__file__).parents[2] / "killed_command.py"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), str(moments), json.dumps(first), json.dumps([*first, *again])],
+        capture_output=True, text=True, env=environment | {"KILLED_LOG": str(folder / "errors")}, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    whole, *rounds = map(json.loads, done.stdout.splitlines())
+    assert whole["status"] == 0, (folder / "errors").read_text()
+    return whole, rounds
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_killed_command_tears_nothing_and_can_be_run_again(name: str, tmp_path: Path, inputs: dict[str, str]) -> None:
+    first, again = WRITERS[name]
+    whole, rounds = killed(tmp_path, 6, [inputs.get(argument, argument) for argument in first], again)
+    assert whole["changes"] > 3
+    assert sum(os.WIFSIGNALED(r["status"]) and os.WTERMSIG(r["status"]) == signal.SIGKILL for r in rounds) >= 3
+    for one in rounds:
+        where = f"killed at {one['at']} ({one['delay']:.3f} s)"
+        shown = {path: digest for path, digest in one["left"].items() if path in whole["whole"]}
+        assert shown.items() <= whole["whole"].items(), f"{where}: {sorted(shown)}"
+        if name in FOLDERS:
+            assert shown in ({}, whole["whole"]), f"{where}: only {sorted(shown)}"
+        assert one["again"] == 0, f"{where}: {one['left'].keys()}: {(tmp_path / 'errors').read_text()[-2000:]}"
+        assert one["after"] == whole["whole"], where

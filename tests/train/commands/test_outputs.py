@@ -1,0 +1,229 @@
+"""One rule for all commands that write: never over an input; over what exists only with --force or --resume."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.shared_data import ROOT
+
+from creditflow.train.cli import COMMANDS, main
+
+# options that take a text and name neither an input nor an output; those that hold a path inside are looked through
+PLAIN = {
+    "--agent", "--by", "--cache", "--device", "--engine", "--env", "--env-set", "--envs", "--host", "--invalid-actions",
+    "--judge", "--memory", "--only", "--panel", "--placeholder", "--ray", "--reward", "--scheme", "--schemes",
+    "--semantics", "--set", "--task", "--with", "name",
+}  # fmt: skip
+# of a server that only reads
+READ = {("serve-reward", "--model")}
+# where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py)
+ELSEWHERE = {("train", "--resume")}
+
+# for every output of every command, arguments that name the input IN as one
+ARGUMENTS: dict[tuple[str, str], list[str]] = {
+    ("analyse", "--out"): ["analyse", "IN"],
+    ("analyse", "--plot"): ["analyse", "IN"],
+    ("annotate", "--out"): ["annotate", "--with", "oracle", "--env", "sokoban", "IN"],
+    ("audit", "--out"): ["audit", "IN"],
+    ("bench", "--out"): ["bench", "--show", "IN"],
+    ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
+    ("data build", "--out"): [],  # reads nothing
+    ("data import", "--out"): ["data", "import", "searchr1", "IN"],
+    ("data label", "--out"): ["data", "label", "IN"],
+    ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
+    ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
+    ("merge", "--out"): ["merge", "IN"],
+    ("merge", "--write"): ["merge", "--by", "hash@0.9", "IN"],
+    ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
+    ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
+    ("view", "--out"): ["view", "IN"],
+}
+
+
+def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command, and every action of a command that has several."""
+    for name in COMMANDS:
+        parser = argparse.ArgumentParser()
+        import_module(f"creditflow.train.commands.{name.replace('-', '_')}").add_arguments(parser)
+        below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        if not below:
+            yield name, parser
+        for action in below:
+            yield from ((f"{name} {word}", one) for word, one in action.choices.items())
+
+
+PARSERS = dict(parsers())
+
+
+def outputs(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    return {flag: output for _, flag, output in parser.get_default("output_names") or ()}
+
+
+def test_every_option_that_takes_a_text_says_whether_it_is_read_or_written() -> None:
+    for name, parser in PARSERS.items():
+        declared = {
+            *(parser.get_default("input_names") or ()),
+            *(d for d, _, _ in parser.get_default("output_names") or ()),
+        }
+        for action in parser._actions:
+            flag = action.option_strings[-1] if action.option_strings else action.dest
+            takes_text = action.nargs != 0 and action.type is None and not action.choices
+            known = flag in PLAIN or (name, flag) in READ | ELSEWHERE
+            assert not takes_text or action.dest in declared or known, (
+                f"creditflow {name} {flag}: declare it with add_input or add_output, or list it here as no path"
+            )
+
+
+def test_every_output_is_tried_below_and_brings_force_along() -> None:
+    found = {(name, flag) for name, parser in PARSERS.items() for flag in outputs(parser)}
+    assert found == ARGUMENTS.keys()
+    assert all("--force" in parser._option_string_actions for _, parser in PARSERS.items() if outputs(parser))
+
+
+def aliases(path: Path) -> dict[str, str]:
+    """Other names of a file."""
+    link, hard, folder = path.with_name("link"), path.with_name("hard"), path.parent / "linked"
+    link.symlink_to(path)
+    os.link(path, hard)
+    folder.symlink_to(path.parent)
+    relative = os.path.relpath(path)
+    return {
+        "itself": str(path), "relative": f"./{relative}", "around": f"{path.parent}/../{path.parent.name}/{path.name}",
+        "symbolic link": str(link), "hard link": str(hard), "linked folder": str(folder / path.name),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "flag"), [key for key, arguments in ARGUMENTS.items() if arguments])
+def test_no_command_writes_over_its_input(
+    command: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "inputs" / "in.jsonl"
+    source.parent.mkdir()
+    source.write_text("the input\n")
+    parser = PARSERS[command]
+    folder = outputs(parser)[flag].kind == "folder"
+    given = [argument.replace("IN", str(source)) for argument in ARGUMENTS[command, flag]]
+    ways = [["--force"], []] + ([["--resume"]] if "--resume" in parser._option_string_actions else [])
+    for alias, path in aliases(source).items():
+        target = path.rpartition("/")[0] if folder else path
+        if folder and "link" in alias and alias != "linked folder":
+            continue  # the folder of the link is the folder of the input
+        for more in ways:
+            assert main([*given, flag, target, *more]) == 2, f"{alias}, {more}"
+            said = capsys.readouterr().err
+            assert str(source) in said, f"{alias}: {said}"
+            assert str(Path(target)) in said, f"{alias}: {said}"
+        assert source.read_text() == "the input\n", alias
+    assert sorted(path.name for path in source.parent.iterdir()) == ["hard", "in.jsonl", "link", "linked"]
+
+
+@pytest.mark.parametrize(("command", "flag"), list(ARGUMENTS))
+def test_what_exists_is_written_over_only_when_asked_to(
+    command: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text("the input\n")
+    output = outputs(PARSERS[command])[flag]
+    if output.kept:
+        return
+    given = ARGUMENTS[command, flag] or ["data", "build", "wiki", "--articles", "200"]
+    target = tmp_path / "there"
+    held = target
+    if output.kind == "folder":
+        target.mkdir()
+        held = target / "mine.txt"
+    held.write_text("precious\n")
+    arguments = [*(argument.replace("IN", "in.jsonl") for argument in given), flag, "there"]
+    assert main(arguments) == 2
+    assert "there exists and is not empty: --force writes over it" in capsys.readouterr().err
+    if output.owned and output.kind == "folder":  # a folder with somebody's files is not emptied
+        assert main([*arguments, "--force"]) == 2
+        assert "'mine.txt', which this command did not write" in capsys.readouterr().err
+    assert held.read_text() == "precious\n"
+    assert not list(tmp_path.glob("*.lock"))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    assert main(["rollout", "--panel", "small-v1:valid", "--limit", "2", "--group-size", "2", "--out", str(path)]) == 0
+    return path
+
+
+def test_force_writes_over_and_then_gives_what_a_first_run_gives(log: Path) -> None:
+    out = log.with_name("credit.jsonl")
+    command = ["credit", "--scheme", "grpo", str(log), "--out", str(out)]
+    assert main(command) == 0
+    first = out.read_bytes()
+    out.write_text("something else")
+    assert main(command) == 2
+    assert main([*command, "--force"]) == 0
+    assert out.read_bytes() == first
+
+
+def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(log.with_name("x.jsonl"))
+    assert main(["merge", "--by", "hash@0.9", str(log), "--write", out, "--out", out]) == 2
+    assert "are one: name two" in capsys.readouterr().err
+    # the audit of labels lies beside them, where a log may lie already
+    audit = log.rename(log.with_name("labels.audit.txt"))
+    assert main(["data", "label", str(audit), "--out", str(log.with_name("labels.jsonl")), "--force"]) == 2
+    assert "is the input" in capsys.readouterr().err
+
+
+def test_a_log_that_grows_does_not_grow_over_an_input(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = log.rename(log.with_name("x.jsonl.partial"))
+    out = str(log.with_name("x.jsonl"))
+    for way in ("--force", "--resume"):
+        assert main(["annotate", "--with", "oracle", "--env", "sokoban", str(left), "--out", out, way]) == 2
+        assert "x.jsonl.partial is the input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "folder"])
+def test_what_is_no_file_is_not_replaced_by_one(name: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (log.parent / "folder").mkdir()
+    assert main(["audit", str(log), "--out", str(log.parent / name), "--force"]) == 2
+    assert "should name a file" in capsys.readouterr().err
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Another process writes there."""
+    code = (
+        "import sys\nfrom creditflow.envs.files.locks import locked\n"
+        "with locked(sys.argv[1]):\n    print('ready', flush=True); sys.stdin.read()\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as other:
+        try:
+            assert other.stdout is not None
+            other.stdout.readline()
+            yield
+        finally:
+            other.kill()
+
+
+@pytest.mark.parametrize(("command", "flag"), [key for key in ARGUMENTS if key != ("data label", "--cache")])
+def test_the_second_of_two_commands_on_one_output_says_so(
+    command: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text("the input\n")
+    given = ARGUMENTS[command, flag] or ["data", "build", "wiki", "--articles", "200"]
+    arguments = [argument.replace("IN", "in.jsonl") for argument in given]
+    with held(tmp_path / "out"):
+        assert main([*arguments, flag, "out"]) == 2
+        assert "is writing there" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,145 @@
+"""Rollouts on processes: the file of one process, with a worker killed or the run interrupted half-way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import creditflow
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.registration import make
+from creditflow.train.commands import rollout
+from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
+from creditflow.train.rollout.workers.pool import WorkerError, run_units
+from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_jsonl
+
+COMMAND = ("--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "8", "--group-size", "2", "--seed", "3")
+SPEC = RolloutSpec(env="sokoban", options={"panel": "small-v1:valid"}, agent="noisy:0.5", group_size=2, seed=3)
+
+
+def call(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    rollout.add_arguments(parser)
+    return rollout.run(parser.parse_args(arguments))
+
+
+@pytest.fixture
+def units() -> list[str]:
+    source = make("sokoban", panel="small-v1:valid").unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
+    return [write_task(source.get(task_id)) for task_id in source.task_ids()[:8]]
+
+
+def test_a_spec_reads_back_as_it_was_written() -> None:
+    spec = RolloutSpec(env="wikisearch", options={"panel": "a:b"}, rewards=("em", "f1"), oracle=True)
+    assert RolloutSpec.from_text(spec.to_text()) == spec
+
+
+def test_workers_write_the_file_of_one_process(tmp_path: Path) -> None:
+    assert call(*COMMAND, "--out", str(tmp_path / "one.jsonl")) == 0
+    assert call(*COMMAND, "--workers", "3", "--out", str(tmp_path / "three.jsonl")) == 0
+    assert (tmp_path / "three.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+    places = [(t.task_id, t.replica) for t in read_jsonl(tmp_path / "three.jsonl")]
+    assert len(set(places)) == len(places) == 16
+
+
+def test_a_killed_worker_loses_and_doubles_nothing(units: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    player = Player(SPEC)
+    expected = [player.answer(unit) for unit in units]
+    executor = ProcessExecutor(SPEC, 2)
+    victim = executor.pids[1]
+    os.kill(victim, signal.SIGSTOP)  # it gets a task and cannot finish it
+    results = run_units(executor, units)
+    found = [next(results)]
+    os.kill(victim, signal.SIGKILL)
+    found += results
+    assert found == expected
+    assert f"process {victim}: signal {signal.SIGKILL:d}" in capsys.readouterr().err
+
+
+def test_closing_leaves_no_process_behind(units: list[str]) -> None:
+    executor = ProcessExecutor(SPEC, 2)
+    pids = executor.pids
+    results = run_units(executor, units)
+    next(results)
+    results.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_interrupted_run_on_workers_goes_on_to_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert call(*COMMAND, "--out", str(whole)) == 0
+    with monkeypatch.context() as patch:
+        seen: list[str] = []
+
+        def interrupted(text: str) -> Group:
+            seen.append(text)
+            if len(seen) == 4:
+                raise KeyboardInterrupt
+            return read_group(text)
+
+        patch.setattr(rollout, "read_group", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            call(*COMMAND, "--workers", "2", "--out", str(out))
+    assert not out.exists()
+    with pytest.raises(ConfigError, match="--resume"):
+        call(*COMMAND, "--workers", "2", "--out", str(out))
+    assert call(*COMMAND, "--workers", "2", "--resume", "--out", str(out)) == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert not out.with_name("out.jsonl.partial").exists()
+
+
+def test_a_killed_command_goes_on_to_the_same_file_and_leaves_no_worker_behind(tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert call(*COMMAND, "--out", str(whole)) == 0
+    command = [*COMMAND, "--workers", "2", "--out", str(out)]
+    source = str(Path(creditflow.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).parents[2] / "killed_rollout.py"), "3", *command],
+        env=os.environ | {"PYTHONPATH": source}, start_new_session=True,
+    ) as killed:  # fmt: skip
+        assert killed.wait(timeout=120) == -signal.SIGKILL
+    assert len(list(read_jsonl(tmp_path / "out.jsonl.partial"))) == 3 * 2
+    assert call(*command, "--resume") == 0
+    assert out.read_bytes() == whole.read_bytes()
+    with pytest.raises(ProcessLookupError):  # its workers read the end of their pipes and end
+        for _ in range(500):
+            os.killpg(killed.pid, 0)
+            time.sleep(0.02)
+
+
+def test_a_slow_reader_stops_the_handing_out(units: list[str]) -> None:
+    begun: list[int] = []
+
+    class Noted(ProcessExecutor):
+        def submit(self, unit: int, text: str) -> None:
+            begun.append(unit)
+            super().submit(unit, text)
+
+    for given, _ in enumerate(run_units(Noted(SPEC, 2), units, ahead=3)):
+        assert max(begun) < given + 3
+    assert sorted(begun) == list(range(len(units)))
+
+
+def test_what_goes_wrong_in_a_worker_is_told() -> None:
+    spec = RolloutSpec(env="sokoban", agent="hf:")
+    with pytest.raises(WorkerError, match="ConfigError: name the model"):
+        list(run_units(ProcessExecutor(spec, 1), ["{}"]))
+
+
+def test_a_wrong_agent_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'noisy'"):
+        call("--agent", "noisi", "--limit", "2", "--workers", "2", "--out", str(tmp_path / "out.jsonl"))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,125 @@
+"""The viewer's page: what it holds, and that hostile logs stay text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from helpers.servers.browser import rendered_dom
+
+from creditflow.train.cli import main
+from creditflow.train.viewer.data import view_data
+from creditflow.train.viewer.layout import layered_layout
+from creditflow.train.viewer.page import render_page
+from creditflow.wrappers import StateGraph, credit
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
+
+HOSTILE = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\"><!--\u2028'"
+
+
+def rollout(name, states, end="env_limit", observation="", action="go"):
+    turns = tuple(Turn(a, action, b, observation=observation) for a, b in pairwise(states))
+    return Trajectory(name, "g", "task", turns, end == "success", float(end == "success"), end, states[-1])
+
+
+@pytest.fixture
+def group():
+    return Group((rollout("t0", "abcd", "success"), rollout("t1", "abae"), rollout("t2", "aef", "failed")))
+
+
+def found(pattern, page):
+    match = re.search(pattern, page, re.S)
+    assert match, pattern
+    return match[1]
+
+
+def page_data(page):
+    return json.loads(found(r'<script type="application/json" id="data">(.*?)</script>', page))
+
+
+def test_the_page_holds_every_turn_and_the_credit_of_every_scheme(group):
+    schemes = {name: credit.make(name) for name in ("grpo", "graphgpo")}
+    data = page_data(render_page(view_data([group], schemes, "title")))
+    (shown,) = data["groups"]
+    assert [len(r["turns"]) for r in shown["rollouts"]] == [3, 3, 2]
+    expected = [round(float(x), 5) for x in schemes["graphgpo"].assign(group).flat_advantages]
+    assert [turn[7][1] for r in shown["rollouts"] for turn in r["turns"]] == expected
+    assert sorted(node[1] for node in shown["nodes"] if node[1] != "open") == ["failed", "goal"]
+
+
+def test_equal_texts_are_stored_once(group):
+    many = Group(
+        tuple(replace(t, turns=tuple(replace(u, observation="the same") for u in t.turns)) for t in group.trajectories)
+    )
+    data = view_data([many], {"grpo": credit.make("grpo")}, "title")
+    assert data["texts"] == ["", "go", "the same"]
+
+
+def test_the_policy_allows_exactly_the_pages_own_script_and_style(group):
+    page = render_page(view_data([group], {"grpo": credit.make("grpo")}, "title"))
+    policy = found(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)
+    script = found(r"<script>(.*?)</script>", page)
+    style = found(r"<style>(.*?)</style>", page)
+    for kind, text in (("script", script), ("style", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_hostile_text_cannot_leave_the_data_block():
+    group = Group((rollout("t0", ["a", HOSTILE], observation=HOSTILE, action=HOSTILE),))
+
+    class Tags(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def handle_starttag(self, tag, attrs):
+            self.seen.append(tag)
+
+    tags = Tags()
+    tags.feed(render_page(view_data([group], {"grpo": credit.make("grpo")}, HOSTILE)))
+    assert tags.seen.count("script") == 2
+    assert "img" not in tags.seen
+
+
+@pytest.mark.browser
+def test_in_a_browser_hostile_text_is_shown_and_not_run(tmp_path):
+    group = Group((rollout("t0", ["a", HOSTILE], observation=HOSTILE, action=HOSTILE), rollout("t1", "ab", "success")))
+    page = tmp_path / "view.html"
+    page.write_text(render_page(view_data([group], {"grpo": credit.make("grpo")}, "fine")), encoding="ascii")
+    dom = rendered_dom(page, tmp_path / "profile")
+    assert 'data-ready="yes"' in dom
+    assert "<title>fine</title>" in dom
+    assert "<img" not in dom
+    assert "onerror" in dom  # as text
+
+
+def test_layers_follow_the_distance_from_the_start(group):
+    graph = StateGraph.from_group(group)
+    places = layered_layout(graph, np.array([graph.keys.index("a")]))
+    across = dict(zip(zip(graph.keys, graph.kind.tolist(), strict=True), places[:, 0], strict=True))
+    assert across["a", 0] == 0.0
+    assert across["b", 0] == across["e", 0] == pytest.approx(1 / 3)
+    assert across["d", 1] == 1.0
+    assert ((places >= 0) & (places <= 1)).all()
+
+
+def test_the_command_writes_a_page_and_refuses_an_empty_log(group, tmp_path, capsys):
+    log, out, empty = tmp_path / "log.jsonl", tmp_path / "view.html", tmp_path / "empty.jsonl"
+    write_jsonl(log, [group])
+    empty.write_text("")
+    assert main(["view", str(log), "--out", str(out), "--schemes", "grpo,gigpo"]) == 0
+    assert "t0" in out.read_text()
+    assert main(["view", str(empty), "--out", str(out), "--force"]) == 3
+    assert "t0" in out.read_text()
+    assert "holds no trajectories" in capsys.readouterr().err
+    assert main(["view", str(log), "--out", str(out), "--schemes", "grp"]) == 2

@@ -1,0 +1,210 @@
+"""``ppo_gae``, ``mt_ppo``: steps are model tokens or turns; stopping earlier or later is nothing in itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import group, walk
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.wrappers.credit import CreditError
+from creditflow.wrappers.trajectory import Group, StopReason, Tokens, Trajectory
+
+NAMES = ("ppo_gae", "mt_ppo")
+both = pytest.mark.parametrize("name", NAMES)
+
+
+def spoken(
+    trajectory: Trajectory, values: list[float], *, read: int = 2, wrote: int = 3, inside: float | None = None
+) -> Trajectory:
+    """The trajectory with tokens and a critic's word before every turn and after the last (T + 1 numbers).
+
+    Args:
+        trajectory: with T turns.
+        values: before every turn; tokens inside a turn get ``inside``, default the value of the turn.
+        read, wrote: tokens a turn.
+        inside: see ``values``.
+    """
+    n = len(trajectory.turns)
+    mask = np.tile([False] * read + [True] * wrote, n)
+    numbers = np.array([v if inside is None else inside for v in values[:-1] for _ in range(read + wrote)])
+    numbers[read :: read + wrote] = values[:-1]
+    turns = tuple(
+        replace(turn, values={"value.critic": a, "value.critic.next": b})
+        for turn, (a, b) in zip(trajectory.turns, pairwise(values), strict=True)
+    )
+    tokens = Tokens(
+        np.zeros(len(mask), np.int32), mask, np.zeros(len(mask), np.float32),
+        np.arange(0, len(mask) + 1, read + wrote, dtype=np.int32),
+        values={"value.critic": np.append(numbers, values[-1]).astype(np.float32)},
+    )  # fmt: skip
+    return replace(trajectory, turns=turns, tokens=tokens)
+
+
+def test_turns_are_credited_by_one_step_errors() -> None:
+    g = group(spoken(walk("s a b g", rewards=[0.0, 0.5, 1.0]), [1.0, 2.0, 4.0, 99.0]))
+    scored = credit.make("mt_ppo", discount=0.5, trace=0.0, whitening=False).assign(g)
+    assert scored.advantages[0].tolist() == [0.0 + 1.0 - 1.0, 0.5 + 2.0 - 2.0, 1.0 - 4.0]
+    assert scored.value_targets is not None
+    assert scored.value_targets.targets[0].tolist() == [1.0, 2.5, 1.0]
+    assert scored.value_targets.values[0].tolist() == [1.0, 2.0, 4.0]
+
+
+def test_a_turns_reward_is_on_its_last_token_and_observations_are_no_steps() -> None:
+    g = group(spoken(walk("s a g", rewards=[0.25, 1.0]), [0.5, 0.75, 99.0], inside=0.0))
+    scored = credit.make("ppo_gae", trace=0.0, whitening=False).assign(g)
+    assert scored.token_advantages is not None
+    # three tokens a turn: V = 0.5, 0, 0 | 0.75, 0, 0; rewards on the third
+    np.testing.assert_allclose(scored.token_advantages[0], [-0.5, 0.0, 0.25 + 0.75, -0.75, 0.0, 1.0])
+    np.testing.assert_allclose(scored.advantages[0], [0.5 / 3, 0.25 / 3])  # a turn's is the mean over its tokens
+
+
+@both
+@pytest.mark.parametrize(("end", "bootstrapped"), [("env_limit", True), ("token_limit", True), ("failed", False)])
+def test_an_episode_that_a_limit_cut_off_may_be_worth_what_the_critic_says_of_its_end(
+    name: str, end: StopReason, bootstrapped: bool
+) -> None:
+    g = group(spoken(walk("s a b", end), [0.5, 0.5, 0.75]))
+    last = credit.make(name, whitening=False, bootstrap="truncated").assign(g).advantages[0][-1]
+    assert last == pytest.approx(0.25 if bootstrapped else -0.5)
+    assert credit.make(name, whitening=False).assign(g).advantages[0][-1] == pytest.approx(-0.5)
+
+
+@both
+def test_the_release_of_token_gae_walks_over_observations(name: str) -> None:
+    # the value of the token that the environment wrote differs: with λ < 1 it leaks into the turn before
+    first = spoken(walk("s a g"), [0.5, 0.5, 0.0])
+    assert first.tokens is not None
+    values = first.tokens.values["value.critic"].copy()
+    values[5] = 7.0  # the first token that the second turn reads
+    other = replace(first, tokens=replace(first.tokens, values={"value.critic": values}))
+    options: dict[str, Any] = {"trace": 0.0, "whitening": False}
+    if name == "ppo_gae":
+        release = [
+            credit.make(name, semantics="release", **options).assign(group(t)).flat_advantages for t in (first, other)
+        ]
+        assert release[0].tolist() != release[1].tolist()
+    paper = [credit.make(name, **options).assign(group(t)).flat_advantages for t in (first, other)]
+    assert paper[0].tolist() == paper[1].tolist()
+
+
+@both
+def test_whitening_is_over_the_model_tokens_of_the_batch(name: str) -> None:
+    groups = [
+        group(spoken(walk("s a g"), [0.1, 0.7, 0.0], wrote=1), spoken(walk("s b", "failed"), [0.4, 0.0], wrote=5)),
+        group(spoken(walk("s g"), [0.2, 0.0], read=7, wrote=2)),
+    ]
+    scored = credit.make(name).assign_batch(groups)
+    samples = []
+    for one, c in zip(groups, scored, strict=True):
+        for i, t in enumerate(one.trajectories):
+            assert t.tokens is not None
+            turns = np.repeat(c.advantages[i], np.diff(np.append(0, np.cumsum(t.tokens.mask))[t.tokens.turn_offsets]))
+            samples.append(turns if c.token_advantages is None else c.token_advantages[i])
+    flat = np.concatenate(samples)
+    assert flat.mean() == pytest.approx(0.0, abs=1e-9)
+    assert flat.std(ddof=1) == pytest.approx(1.0)
+
+
+@both
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), seed=st.integers(0, 99), trace=st.floats(0, 1))
+def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, lengths, seed, trace):
+    # before whitening, credit of one trajectory is a function of that trajectory: neither how many turns its
+    # neighbours take nor how many tokens they are padded to reaches it
+    rng = np.random.default_rng(seed)
+    members = [
+        spoken(
+            walk([f"{i}.{t}" for t in range(n)] + ["g"], rewards=rng.normal(size=n).tolist(), name=f"t{i}"),
+            rng.normal(size=n + 1).tolist(), read=int(rng.integers(1, 4)), wrote=int(rng.integers(1, 4)),
+        )
+        for i, n in enumerate(lengths)
+    ]  # fmt: skip
+    scheme = credit.make(name, trace=trace, discount=0.9, whitening=False)
+    together = scheme.assign(Group(tuple(members)))
+    for i, member in enumerate(members):
+        alone = scheme.assign(Group((member,)))
+        assert together.advantages[i].tolist() == alone.advantages[0].tolist()
+
+
+@both
+@pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
+def test_under_the_true_values_choosing_when_to_stop_earns_its_advantage_and_no_more(name: str, trace: float) -> None:
+    # before turn t the policy stops with chance p_t for a reward of b_t, else goes on; turn 3 always stops.
+    # over all stopping times, the mean advantage of "stop" and of "go on" before turn t must be Q − V exactly
+    p, b = [0.3, 0.6, 0.5, 1.0], [0.2, 1.0, -0.5, 0.4]
+    value = [0.0] * 5
+    for t in (3, 2, 1, 0):
+        value[t] = p[t] * b[t] + (1 - p[t]) * value[t + 1]
+    scheme = credit.make(name, trace=trace, whitening=False)
+    total, chance = np.zeros((4, 2)), np.zeros((4, 2))
+    reached = 1.0
+    for stop in range(4):
+        weight = reached * p[stop]
+        reached *= 1 - p[stop]
+        states = [f"{t}" for t in range(stop + 1)] + ["g"]
+        member = spoken(walk(states, rewards=[0.0] * stop + [b[stop]]), [*value[: stop + 1], 0.0], wrote=1)
+        [advantages] = scheme.assign(group(member)).advantages
+        for t, a in enumerate(advantages.tolist()):
+            total[t, int(t == stop)] += weight * a
+            chance[t, int(t == stop)] += weight
+    for t in range(4):
+        assert total[t, 1] / chance[t, 1] == pytest.approx(b[t] - value[t], abs=1e-6)
+        if chance[t, 0]:
+            assert total[t, 0] / chance[t, 0] == pytest.approx(value[t + 1] - value[t], abs=1e-6)
+        assert total[t].sum() == pytest.approx(0.0, abs=1e-6)
+
+
+@both
+def test_with_nothing_to_gain_and_a_critic_who_knows_it_stopping_time_earns_exactly_nothing(name: str) -> None:
+    g = group(*(spoken(walk(["s"] * n + ["e"], "failed"), [0.0] * (n + 1)) for n in (1, 3, 6)))
+    assert not credit.make(name).assign(g).flat_advantages.any()
+
+
+@both
+def test_a_missing_critic_is_asked_for_by_command(name: str) -> None:
+    bare = spoken(walk("s g"), [0.0, 0.0])
+    assert bare.tokens is not None
+    bare = replace(bare, turns=tuple(replace(t, values={}) for t in bare.turns), tokens=replace(bare.tokens, values={}))
+    with pytest.raises(CreditError, match=r"needs the annotation 'value\.critic'.*annotate --with critic:DIR"):
+        credit.make(name).assign(group(bare))
+
+
+def test_token_credit_needs_tokens() -> None:
+    with pytest.raises(CreditError, match="has no tokens: ppo_gae credits tokens"):
+        credit.make("ppo_gae").assign(group(walk("s g")))
+
+
+def test_a_reward_before_the_model_wrote_anything_is_nobodys() -> None:
+    made = spoken(walk("s a g", rewards=[5.0, 1.0]), [0.0, 0.0, 0.0])
+    assert made.tokens is not None
+    mask = made.tokens.mask.copy()
+    mask[:5] = False
+    g = group(replace(made, tokens=replace(made.tokens, mask=mask)))
+    scored = credit.make("ppo_gae", whitening=False).assign(g)
+    assert scored.token_advantages is not None
+    assert scored.token_advantages[0].tolist() == [1.0, 1.0, 1.0]
+    assert scored.advantages[0].tolist() == [0.0, 1.0]
+
+
+@both
+def test_a_branch_is_credited_for_its_own_turns(name: str) -> None:
+    root = spoken(walk("s a b g", name="root"), [0.5, 0.5, 0.5, 0.0])
+    branch = spoken(walk("a c g", "failed", name="branch", parent="root", fork_turn=1), [0.5, 0.25, 0.0])
+    scored = credit.make(name, whitening=False).assign(Group((root, branch)))
+    assert [len(a) for a in scored.advantages] == [3, 2]
+    np.testing.assert_allclose(scored.advantages[1], [-0.5, -0.25])
+
+
+@both
+def test_invalid_turns_pay(name: str) -> None:
+    g = group(spoken(walk("s a g", invalid=[0]), [0.0, 1.0, 0.0]))
+    plain = credit.make(name, trace=0.0, whitening=False).assign(g).advantages[0]
+    fined = credit.make(name, trace=0.0, whitening=False, invalid_penalty=0.3).assign(g).advantages[0]
+    tokens = 3 if name == "ppo_gae" else 1
+    np.testing.assert_allclose(plain - fined, [0.3 / tokens, 0.0])

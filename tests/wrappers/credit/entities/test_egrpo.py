@@ -1,0 +1,172 @@
+"""E-GRPO: whose thoughts name how many entities, which rollouts are in the loss, and what each option repairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.entity_groups import ALL, FILM, search, searches
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
+
+
+def score(*members: Trajectory, task: Any = FILM, **options: Any) -> credit.Credit:
+    return credit.make("egrpo", **options).assign(searches(*members, task=task))
+
+
+def named(*thoughts: str, end: StopReason = "failed", name: str = "t") -> Trajectory:
+    return search(*((thought, "shown") for thought in thoughts), end=end, name=name)
+
+
+def gamma(*members: Trajectory, **options: Any) -> list[float]:
+    return [float(x) for x in score(*members, **options).diagnostics["gamma"]]
+
+
+# -- what counts ----------------------------------------------------------------------------------------------------------------
+def test_thoughts_count_and_observations_queries_and_answers_do_not() -> None:
+    shown = search(("-", ALL), ("-", ""))
+    assert gamma(shown) == [0.0]
+    turn = Turn("0", "a", "1", response="It is Inception. <search>Christopher Nolan</search><answer>London</answer>")
+    told = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
+    assert gamma(told) == [0.25]
+
+
+def test_the_whole_trajectory_counts_as_the_papers_control() -> None:
+    assert gamma(search(("-", ALL), ("-", "")), scope="trajectory") == [1.0]
+
+
+def test_models_without_thinking_tags_think_in_the_rest_of_their_text() -> None:
+    turn = Turn("0", "x", "1", response="Christopher Nolan made Inception.\n<search>birthplace</search>")
+    plain = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
+    assert gamma(plain) == [0.5]
+    assert gamma(plain, thoughts="recorded") == [0.0]
+
+
+def test_a_call_that_was_never_closed_is_no_thought() -> None:
+    turn = Turn("0", "x", "1", response="Hm. <search>London, Inception")
+    assert gamma(Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")) == [0.0]
+
+
+def test_only_the_name_counts_unless_aliases_are_asked_for() -> None:
+    assert gamma(named("Nolan")) == [0.0]
+    assert gamma(named("Nolan"), aliases=True) == [0.25]
+
+
+# -- the reward -----------------------------------------------------------------------------------------------------------------
+def test_correct_rollouts_score_1_and_wrong_ones_their_share_of_the_groups_best() -> None:
+    scored = score(
+        named("nothing", end="success", name="a"), named("Inception", name="b"), named("Inception, London", name="c")
+    )
+    assert scored.diagnostics["reward"].tolist() == pytest.approx([1.0, 0.15, 0.3])
+
+
+def test_a_format_error_scores_0_and_stays_in_the_loss() -> None:
+    scored = score(named(ALL, end="format", name="a"), named("-", end="success", name="b"))
+    assert scored.diagnostics["reward"].tolist() == [0.0, 1.0]
+    assert scored.flat_loss_mask.all()
+
+
+@pytest.mark.parametrize("end", ["token_limit", "tool_limit", "env_limit", "env_error"])
+def test_overlength_scores_0_counts_in_the_statistics_and_leaves_the_loss(end: StopReason) -> None:
+    others = named("London", name="b"), named("-", end="success", name="c")
+    scored = score(named(ALL, ALL, end=end, name="a"), *others)
+    assert scored.diagnostics["reward"].tolist() == pytest.approx([0.0, 0.3 * 0.25, 1.0])
+    assert [mask.tolist() for mask in scored.loss_mask] == [[False, False], [True], [True]]
+    alone = score(*others)
+    assert not np.allclose(alone.outcome_advantages, scored.outcome_advantages[1:])
+
+
+def test_reaching_the_turn_limit_can_count_as_wrong_instead() -> None:
+    scored = score(named("London", end="env_limit"), overlength="token_or_tool")
+    assert scored.diagnostics["reward"].tolist() == [0.3]
+    assert scored.flat_loss_mask.all()
+
+
+def test_a_question_without_entities_is_grpo() -> None:
+    members = named(ALL, end="success", name="a"), named("-", name="b")
+    scored = score(*members, task={"entities": []})
+    expected = credit.make("grpo", outcome="success", outcome_spread="population").assign(searches(*members))
+    assert scored.outcome_advantages.tolist() == expected.outcome_advantages.tolist() == [1.0, -1.0]
+
+
+def test_weight_0_is_grpo() -> None:
+    members = named(ALL, name="a"), named("-", end="success", name="b"), named("-", name="c")
+    expected = credit.make("grpo", outcome="success", outcome_spread="population").assign(searches(*members))
+    assert score(*members, match_weight=0.0).flat_advantages.tolist() == expected.flat_advantages.tolist()
+
+
+thoughts = st.lists(st.sampled_from(["Inception", "London", "Christopher Nolan", "x"]), max_size=3).map(", ".join)
+
+
+@given(
+    st.lists(
+        st.tuples(thoughts, st.sampled_from(["success", "failed", "format", "token_limit"])), min_size=1, max_size=6
+    )
+)
+def test_no_wrong_rollout_is_worth_more_than_a_correct_one(drawn: Any) -> None:
+    members = [named(text, end=end, name=f"{i}") for i, (text, end) in enumerate(drawn)]
+    scored = score(*members)
+    right = [a for a, m in zip(scored.outcome_advantages, members, strict=True) if m.success]
+    wrong = [a for a, m in zip(scored.outcome_advantages, members, strict=True) if not m.success]
+    assert not right or not wrong or min(right) > max(wrong)
+
+
+@given(st.lists(thoughts, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_the_order_of_rollouts_does_not_matter(drawn: Any, random: Any) -> None:
+    members = [named(text, name=f"{i}") for i, text in enumerate(drawn)]
+    order = random.sample(range(len(members)), len(members))
+    before, after = score(*members), score(*(members[i] for i in order))
+    np.testing.assert_allclose(after.outcome_advantages, before.outcome_advantages[order], atol=1e-12)
+
+
+# -- attacks, and the options against them ---------------------------------------------------------------------------------------
+def test_characters_match_lookalikes_and_break_on_quotes_and_case_and_tokens_do_not() -> None:
+    task = {"entities": ["Ann", "Founder\u2019s Medal", "LONDON"]}
+    text = named("The Annual: Founder's Medal, London")
+    assert gamma(text, task=task) == pytest.approx([1 / 3])  # "Ann" in "Annual", and nothing else
+    assert gamma(text, task=task, rule="normalised") == pytest.approx([2 / 3])
+
+
+def test_guessed_names_count_unless_they_must_have_been_seen() -> None:
+    guess = search((ALL, "Inception"), ("so Inception", ""))
+    assert gamma(guess) == [1.0]
+    assert gamma(guess, require_seen=True) == [0.25]
+
+
+def test_a_list_of_names_counts_in_full_unless_capped() -> None:
+    assert gamma(named(ALL)) == [1.0]
+    assert gamma(named(ALL), max_named=1) == [0.25]
+    assert gamma(named("Inception", "London", "Science Fiction"), max_named=1) == [0.75]
+
+
+def test_one_entity_of_many_earns_all_of_the_bonus_unless_the_rate_is_absolute() -> None:
+    members = named("Inception", name="a"), named("-", name="b"), named("-", end="success", name="c")
+    assert score(*members).diagnostics["reward"].tolist() == pytest.approx([0.3, 0.0, 1.0])
+    assert score(*members, rate="absolute").diagnostics["reward"].tolist() == pytest.approx([0.075, 0.0, 1.0])
+
+
+def test_a_group_that_failed_is_as_loud_as_any_unless_centred_or_skipped() -> None:
+    members = named("Inception", name="a"), named("-", name="b")
+    for weight in (0.3, 0.03):
+        assert score(*members, match_weight=weight).outcome_advantages.tolist() == pytest.approx([1.0, -1.0])
+        centred = score(*members, match_weight=weight, all_wrong="centre").outcome_advantages
+        assert centred.tolist() == pytest.approx([weight / 2, -weight / 2])
+    assert (score(*members, all_wrong="zero").flat_advantages == 0.0).all()
+    mixed = (*members, named("-", end="success", name="c"))
+    for option in ("centre", "zero"):
+        assert score(*mixed, all_wrong=option).flat_advantages.tolist() == score(*mixed).flat_advantages.tolist()
+
+
+def test_a_branch_counts_what_it_shares_with_its_parent() -> None:
+    parent = named("Inception", "-", name="root")
+    branch = Trajectory(
+        "b", "g", "task", (replace(parent.turns[1], thought="London"),), False, 0.0, "failed", "2",
+        parent="root", fork_turn=1,
+    )  # fmt: skip
+    group = Group((parent, branch), FILM)
+    assert credit.make("egrpo").assign(group).diagnostics["gamma"].tolist() == [0.25, 0.5]

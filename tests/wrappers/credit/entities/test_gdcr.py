@@ -1,0 +1,262 @@
+"""GDCR and SAPO: who is paid for what and when, what holds for all inputs, and what each option repairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.entity_groups import ALL, FILM, search, searches
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.wrappers.credit import CreditError
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
+
+NAMES = ("Inception", "Christopher Nolan", "London", "Science Fiction", "nobody", "annual Londoners")
+texts = st.lists(st.sampled_from(NAMES), max_size=4).map(" and ".join)
+steps = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
+groups = st.lists(
+    st.tuples(steps, st.sampled_from(["success", "failed", "format", "env_limit"])), min_size=1, max_size=5
+)
+
+
+def built(drawn: list[tuple[list[tuple[str, str]], StopReason]], task: Any = FILM) -> Group:
+    return searches(*(search(*rows, end=end, name=f"{i}") for i, (rows, end) in enumerate(drawn)), task=task)
+
+
+def score(name: str, group: Group, **options: Any) -> credit.Credit:
+    if all(not turn.observation for member in group.trajectories for turn in member.turns[1:]):
+        options["observations"] = "entities"
+    return credit.make(name, **options).assign(group)
+
+
+def rewards(*rows: tuple[str, str], **options: Any) -> list[float]:
+    return [float(x) for x in score("gdcr", searches(search(*rows)), **options).flat_step_rewards]
+
+
+# -- the order of events ----------------------------------------------------------------------------------------------------
+def test_naming_before_observing_earns_nothing_and_uses_nothing_up() -> None:
+    guess = ("maybe London", "London")
+    assert rewards(guess, ("so London", "-"), ("London", "")) == [1.0, 1.0, 0.0]
+
+
+def test_nothing_is_retrieved_and_cited_in_one_turn() -> None:
+    assert rewards(("London", "London"), ("-", "-"), ("-", "")) == [1.0, 0.0, 0.0]
+
+
+def test_citing_in_the_last_thought_pays() -> None:
+    assert rewards(("-", "Nolan"), ("Nolan it is", "")) == [0.5, 0.5]
+
+
+def test_queries_and_answers_are_no_thoughts() -> None:
+    shown = Turn("0", "a", "1", observation="q", response="<search>x</search>")
+    last = Turn("1", "a", "2", observation=ALL, response="So. <search>Nolan</search> <answer>London</answer>")
+    group = Group((Trajectory("t", "g", "task", (shown, last), False, 0.0, "failed", "2"),), FILM)
+    assert score("gdcr", group).flat_step_rewards.tolist() == [1.875, 0.0]
+    told = replace(last, response="Nolan was born in London. <answer>London</answer>")
+    group = Group((replace(group.trajectories[0], turns=(shown, told)),), FILM)
+    assert score("gdcr", group).flat_step_rewards.tolist() == [1.875, 1.5]
+    assert score("gdcr", group, thoughts="recorded").flat_step_rewards.tolist() == [1.875, 0.0]
+
+
+def test_a_query_that_the_observation_repeats_is_no_evidence() -> None:
+    rows = [("-", "Results for: London\nnothing found"), ("-", "")]
+    group = searches(search(*rows, queries=["London"]))
+    assert score("gdcr", group).flat_step_rewards.tolist() == [0.0, 0.0]
+    found = [("-", "Results for: London\nLondon: a city"), ("-", "")]
+    assert score("gdcr", searches(search(*found, queries=["London"]))).flat_step_rewards.tolist() == [1.0, 0.0]
+
+
+def test_a_branch_goes_on_from_what_its_parent_had_seen() -> None:
+    parent = search(("-", "Nolan"), ("-", "London"), ("-", ""), name="root")
+    own = (replace(parent.turns[1], thought="Nolan"), replace(parent.turns[2], observation="London"))
+    branch = Trajectory("b", "g", "task", own, False, 0.0, "failed", "3", parent="root", fork_turn=1)
+    scored = score("gdcr", searches(parent, branch))
+    assert scored.step_rewards[0].tolist() == [0.5, 1.0, 0.0]
+    assert scored.step_rewards[1].tolist() == [0.5 + 1.0, 0.0]
+
+
+def test_the_nearest_entity_of_a_turn_and_of_all_before_it_are_told() -> None:
+    found = score("gdcr", searches(search(("-", "Inception"), ("-", "Science Fiction"), ("-", "")))).diagnostics
+    assert found["distance"].tolist() == [2.0, 3.0, np.inf]
+    assert found["best_distance"].tolist() == [2.0, 2.0, 2.0]
+
+
+# -- for all inputs ------------------------------------------------------------------------------------------------------------
+@given(groups)
+def test_each_entity_pays_at_most_twice(drawn: Any) -> None:
+    group = built(drawn)
+    scored = score("gdcr", group)
+    for part in ("cited", "retrieved"):
+        for span in group.arrays.split(np.arange(len(group.turns))):
+            names = [name for t in span for name in scored.diagnostics[part][t]]
+            assert len(names) == len(set(names))
+    worth = 0.25 + 0.5 + 1.0 + 0.125
+    assert all(own.sum() <= 2 * worth + 1e-12 for own in scored.step_rewards)
+
+
+@given(groups, st.floats(0.0, 1.0))
+def test_up_to_weight_1_the_step_part_keeps_the_sign_of_the_outcome(drawn: Any, weight: float) -> None:
+    scored = score("sapo", built(drawn), step_weight=weight)
+    for outcome, advantages in zip(scored.outcome_advantages, scored.advantages, strict=True):
+        assert (advantages * np.sign(outcome) >= -1e-12).all()
+
+
+@given(groups, st.sampled_from(["success", "failed"]))
+def test_equal_outcomes_give_sapo_nothing_at_all(drawn: Any, end: StopReason) -> None:
+    assert (score("sapo", built([(rows, end) for rows, _ in drawn])).flat_advantages == 0.0).all()
+
+
+@given(groups, st.randoms(use_true_random=False))
+def test_the_order_of_rollouts_entities_and_edges_does_not_matter(drawn: Any, random: Any) -> None:
+    group = built(drawn)
+    order = random.sample(range(len(group)), len(group))
+    task = {key: random.sample(v, len(v)) if key in ("entities", "edges") else v for key, v in FILM.items()}
+    other = Group(tuple(group.trajectories[i] for i in order), task)
+    for name in ("gdcr", "sapo"):
+        before, after = score(name, group), score(name, other)
+        for place, i in enumerate(order):
+            np.testing.assert_allclose(after.advantages[place], before.advantages[i], atol=1e-12)
+
+
+@given(groups)
+def test_an_entity_that_nobody_names_changes_nothing(drawn: Any) -> None:
+    more = {
+        **FILM,
+        "entities": [*FILM["entities"], "Karl Weyprecht"],
+        "edges": [*FILM["edges"], ["Karl Weyprecht", "r", "London"]],
+    }
+    for name in ("gdcr", "sapo", "egrpo"):
+        with_it, without = score(name, built(drawn, more)), score(name, built(drawn))
+        np.testing.assert_allclose(with_it.flat_advantages, without.flat_advantages, atol=1e-12)
+
+
+def test_a_trajectory_of_one_turn_has_no_step_part() -> None:
+    group = searches(search(("-", "London"), name="a"), search(("-", "Nolan"), name="b", end="success"))
+    for spread in ("population", "sample"):
+        scored = score("sapo", group, step_spread=spread, outcome_spread=spread, observations="entities")
+        assert (scored.flat_step_advantages == 0.0).all()
+        assert np.isfinite(scored.flat_advantages).all()
+
+
+def test_a_format_error_scores_0_whatever_was_paid() -> None:
+    broken = replace(search(("-", "x"), ("-", ""), name="a", end="format"), score=0.7)
+    group = searches(broken, replace(search(("-", "x"), ("-", ""), name="b"), score=0.7))
+    assert score("sapo", group, outcome="score").outcome_advantages.tolist() == [-1.0, 1.0]
+
+
+# -- the graph -----------------------------------------------------------------------------------------------------------------
+def test_directed_paths_go_from_subject_to_object() -> None:
+    row = ("-", "Science Fiction and Inception")
+    assert rewards(row, ("-", "")) == [0.125 + 0.25, 0.0]
+    assert rewards(row, ("-", ""), directed=True) == [0.25, 0.0]
+
+
+def test_unreachable_entities_are_worth_nothing_or_one_edge_more_than_the_farthest() -> None:
+    task = {**FILM, "entities": [*FILM["entities"], "Isolated"]}
+    group = searches(search(("-", "Isolated"), ("-", "")), task=task)
+    assert score("gdcr", group).flat_step_rewards[0] == 0.0
+    assert score("gdcr", group, unreachable="far+1").flat_step_rewards[0] == 2.0**-4
+
+
+def test_entities_of_the_question_pay_unless_excluded() -> None:
+    assert rewards(("-", "Inception, London"), ("-", "")) == [1.25, 0.0]
+    assert rewards(("-", "Inception, London"), ("-", ""), exclude_query_entities=True) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("pays", "expected"), [("both", [0.5, 0.5]), ("cite", [0.0, 0.5]), ("retrieve", [0.5, 0.0])])
+def test_either_stage_can_be_left_out(pays: str, expected: list[float]) -> None:
+    assert rewards(("-", "Nolan"), ("Nolan", ""), pays=pays) == expected
+
+
+COMPARISON = {
+    "entities": ["A", "B", "1901", "1888"],
+    "edges": [["A", "born", "1901"], ["B", "born", "1888"]],
+    "answer_node": "",
+    "answers": ["no"],
+    "text": "Is A older than B?",
+}
+
+
+def test_an_answer_that_is_no_entity_is_refused_made_a_node_or_left_without_step_credit() -> None:
+    group = searches(search(("-", "A, 1901, no"), ("-", "")), task=COMPARISON)
+    with pytest.raises(
+        CreditError, match=r"gdcr is not defined on group 'g': its answer is no entity.*answer='virtual'"
+    ):
+        score("gdcr", group)
+    # the values lie one edge from the answer, their bearers two; "no" itself is in every text and is not looked for
+    assert score("gdcr", group, answer="virtual").flat_step_rewards.tolist() == [0.5 + 0.25, 0.0]
+    zero = score("gdcr", group, answer="zero")
+    assert (zero.flat_step_rewards == 0.0).all()
+    assert (zero.flat_step_advantages == 0.0).all()
+
+
+@pytest.mark.parametrize("name", ["gdcr", "sapo", "egrpo"])
+def test_a_group_without_entities_is_refused_with_what_it_needs(name: str) -> None:
+    group = Group((search(("-", "x"), ("-", "")),))
+    scheme = credit.make(name)
+    assert scheme.undefined_on(group)
+    with pytest.raises(
+        CreditError, match=f"{name} is not defined on group 'g': its task has no 'entities'.*WikiSearch"
+    ):
+        scheme.assign(group)
+
+
+def test_a_log_without_observations_is_refused_with_what_to_do() -> None:
+    with pytest.raises(CreditError, match=r"no observations.*observations='entities'"):
+        credit.make("gdcr").assign(searches(search(("-", ""), ("-", ""))))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {**FILM, "edges": [["Inception", "r", "Unlisted"]]},
+        {**FILM, "entities": ["A", "A"]},
+        {**FILM, "entities": [3]},
+        {**FILM, "entities": {"A": 1}},
+        {**FILM, "answer_node": "Unlisted"},
+    ],
+)
+def test_a_malformed_graph_is_refused_with_the_group(task: Any) -> None:
+    with pytest.raises(CreditError, match="group 'g': entity graph: "):
+        score("gdcr", searches(search(("-", "x"), ("-", "")), task=task))
+
+
+# -- attacks, and the options against them -----------------------------------------------------------------------------------
+def test_spray_citation_is_paid_in_full_unless_the_cap_makes_the_names_share() -> None:
+    spray, honest = (ALL, ""), ("Nolan was born in London", "")
+    assert rewards(("-", ALL), spray)[1] == 1.875
+    assert rewards(("-", ALL), honest)[1] == 1.5
+    assert rewards(("-", ALL), spray, max_cited=2)[1] == pytest.approx(1.875 / 2)
+    assert rewards(("-", ALL), honest, max_cited=2)[1] == 1.5
+
+
+def test_copied_titles_are_paid_in_full_unless_a_citation_needs_words() -> None:
+    copied, honest = ("London. Nolan.", ""), ("I read that Nolan, who made the film, was born in London", "")
+    assert rewards(("-", ALL), copied)[1] == rewards(("-", ALL), honest)[1] == 1.5
+    assert rewards(("-", ALL), copied, words_per_citation=4.0)[1] == pytest.approx(1.5 * 2 / 8)
+    assert rewards(("-", ALL), honest, words_per_citation=4.0)[1] == 1.5
+
+
+def test_lookalikes_are_no_mentions_under_the_token_rule() -> None:
+    task = {**FILM, "entities": ["Ann", "London"], "edges": [["Ann", "r", "London"]]}
+    group = searches(search(("-", "the Annual of Londonderry"), ("-", "")), task=task)
+    assert score("gdcr", group).flat_step_rewards[0] == 0.0
+    assert score("gdcr", group, rule="exact_substring").flat_step_rewards[0] == 1.5
+
+
+def test_inflections_match_only_where_they_are_aliases() -> None:
+    def task(*aliases: str) -> dict[str, Any]:
+        return {
+            **FILM,
+            "entities": [{"name": "South Korea", "aliases": aliases}],
+            "edges": [],
+            "answer_node": "South Korea",
+        }
+
+    rows = [("-", "a South Korean film"), ("-", "")]
+    assert score("gdcr", searches(search(*rows), task=task())).flat_step_rewards[0] == 0.0
+    assert score("gdcr", searches(search(*rows), task=task("South Korean"))).flat_step_rewards[0] == 1.0

@@ -1,0 +1,323 @@
+"""What holds for every group: names and order do not matter, ties and lone rollouts teach nothing, sums telescope."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import group, walk
+from helpers.episodes.strategies import DENSE, PRICES, SPARSE, UNIT, WILD, groups, permuted, renamed
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import CreditflowError, TrajectoryError
+from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.rewardflow_release import _propagated
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.trajectory import FAILED, GOAL, Group, Trajectory, Turn
+
+# schemes with released code beside the paper; our own are tested beside their module
+NAMES = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
+SEMANTICS = ("paper", "release")
+every_scheme = pytest.mark.parametrize("name", NAMES)
+both = pytest.mark.parametrize("semantics", SEMANTICS)
+quick = settings(max_examples=20)
+
+
+def make(name, semantics="paper", **options):
+    if semantics == "release" and name in ("gigpo", "graphgpo", "rewardflow"):
+        options = {"key": "state"} | options
+    return credit.make(name, semantics=semantics, **options)
+
+
+def close(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-9)
+
+
+@every_scheme
+@both
+@quick
+@given(g=groups(rewards=DENSE, costs=PRICES), seed=st.integers(0, 99))
+def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
+    # the released RewardFlow seeds a node by the first trajectory that enters it: that one does depend on order
+    options = {"propagation": "success_hops"} if (name, semantics) == ("rewardflow", "release") else {}
+    scheme = make(name, semantics, **options)
+    shuffled, order = permuted(g, seed)
+    before, after = scheme.assign(g), scheme.assign(shuffled)
+    for i, j in enumerate(order):
+        close(after.advantages[i], before.advantages[j])
+        close(after.step_rewards[i], before.step_rewards[j])
+
+
+@every_scheme
+@both
+@quick
+@given(g=groups(rewards=DENSE, costs=PRICES))
+def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
+    scheme = make(name, semantics)
+    assert scheme.assign(g).flat_advantages.tolist() == scheme.assign(renamed(g)).flat_advantages.tolist()
+
+
+@every_scheme
+@both
+@quick
+@given(g=groups(min_size=1, max_size=3, rewards=WILD, costs=PRICES))
+def test_every_group_gets_one_finite_number_a_turn(name, semantics, g):
+    c = make(name, semantics, invalid_penalty=0.1).assign(g)
+    assert [len(a) for a in c.advantages] == [len(t.turns) for t in g.trajectories]
+    assert c.outcome_advantages.shape == (len(g),)
+    assert np.isfinite(c.flat_advantages).all()
+    assert c.flat_loss_mask.all()
+
+
+@every_scheme
+@both
+def test_a_group_whose_rollouts_never_began_is_scored(name, semantics):
+    g = Group(tuple(Trajectory(f"t{i}", "g", "task", (), False, 0.0, "env_error", "s") for i in range(3)))
+    c = make(name, semantics).assign(g)
+    assert c.outcome_advantages.tolist() == [0.0] * 3
+    assert c.flat_advantages.shape == (0,)
+
+
+@every_scheme
+@quick
+@given(g=groups(rewards=DENSE))
+def test_a_rollout_that_never_began_counts_as_a_sample_of_the_outcome(name, g):
+    empty = Trajectory("empty", "g", "task", (), False, 0.0, "env_error", "s0")
+    together = make(name).assign(Group((*g.trajectories, empty)))
+    alone = make(name).assign(g)
+    assert together.advantages[-1].shape == (0,)
+    close(together.flat_step_advantages, alone.flat_step_advantages)
+
+
+@every_scheme
+@quick
+@given(g=groups(min_size=1, max_size=1, rewards=DENSE))
+def test_the_outcome_of_a_lone_rollout_teaches_nothing(name, g):
+    assert make(name).assign(g).outcome_advantages.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", ["graphgpo", "rewardflow", "grpo", "rloo"])
+@quick
+@given(g=groups(rewards=SPARSE, costs=PRICES, ends=("failed", "env_limit", "format")))
+def test_groups_that_all_failed_get_exactly_nothing(name, g):
+    assert (make(name).assign(g).flat_advantages == 0.0).all()
+
+
+@every_scheme
+@quick
+@given(g=groups(rewards=SPARSE, min_turns=1, ends=("success",)))
+def test_groups_that_all_succeeded_have_no_outcome_advantage(name, g):
+    assert (make(name).assign(g).outcome_advantages == 0.0).all()
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo"])
+@quick
+@given(g=groups(rewards=SPARSE, min_turns=1, ends=("success",)))
+def test_outcome_schemes_do_not_care_when_a_rollout_stops(name, g):
+    assert (make(name).assign(g).flat_advantages == 0.0).all()
+
+
+@pytest.mark.parametrize("name", ["graphgpo", "gigpo", "rewardflow"])
+def test_step_schemes_do_care_when_a_rollout_stops(name):
+    g = group(walk("s g"), walk("s s g"))
+    assert (make(name).assign(g).flat_step_advantages != 0.0).any()
+
+
+@quick
+@given(g=groups(rewards=WILD))
+def test_gigpo_without_its_step_part_is_grpo_exactly(g):
+    gigpo, grpo = make("gigpo", step_weight=0.0).assign(g), make("grpo").assign(g)
+    assert gigpo.flat_advantages.tolist() == grpo.flat_advantages.tolist()
+
+
+@quick
+@given(g=groups(rewards=DENSE, costs=PRICES))
+def test_graphgpo_and_rewardflow_without_their_step_part_are_grpo_exactly(g):
+    grpo = make("grpo").assign(g).flat_advantages.tolist()
+    assert make("graphgpo", step_weight=0.0).assign(g).flat_advantages.tolist() == grpo
+    outcome = make("rewardflow", action_weight=0.0, outcome="return").assign(g)
+    assert outcome.flat_advantages.tolist() == grpo
+
+
+@quick
+@given(g=groups(min_size=2, rewards=WILD))
+def test_rloo_is_grpo_without_std_times_n_over_n_minus_one(g):
+    n = len(g)
+    rloo = make("rloo").assign(g).flat_advantages
+    grpo = make("grpo", outcome_scale="none").assign(g).flat_advantages
+    np.testing.assert_array_equal(rloo, grpo * (n / (n - 1)))
+
+
+@pytest.mark.parametrize("name", ["grpo", "gigpo"])
+@quick
+@given(g=groups(rewards=DENSE), exponent=st.integers(-30, 30))
+def test_the_unit_of_rewards_does_not_matter_where_deviations_divide(name, g, exponent):
+    scaled = Group(
+        tuple(
+            replace(m, turns=tuple(replace(t, reward=t.reward * 2.0**exponent) for t in m.turns))
+            for m in g.trajectories
+        )
+    )
+    close(make(name).assign(scaled).flat_advantages, make(name).assign(g).flat_advantages)
+
+
+@quick
+@given(g=groups(rewards=DENSE))
+def test_rewardflow_shaping_telescopes_to_its_ends(g):
+    # the sum over an episode is R(end) − R(start), whatever the way: equal ends from equal starts, equal sums
+    c = make("rewardflow").assign(g)
+    sums: dict[tuple[str, int], float] = {}
+    for m, rewards in zip(g.trajectories, c.step_rewards, strict=True):
+        if m.turns:
+            end = (m.final_state_key, m.end if m.end in (GOAL, FAILED) else 0)
+            assert sums.setdefault(end, rewards.sum()) == pytest.approx(rewards.sum(), abs=1e-12)
+
+
+@quick
+@given(g=groups(rewards=DENSE))
+def test_rewardflow_values_are_discounts_to_the_power_of_hops(g):
+    c = make("rewardflow", discount=0.5).assign(g)
+    value = c.diagnostics["node_value"]
+    assert all(v == 0.0 or (0.0 < v <= 1.0 and np.log2(v) == round(np.log2(v))) for v in value.tolist())
+
+
+@settings(max_examples=80)
+@given(g=groups(min_size=2, costs=PRICES, min_turns=1, invalid=False))
+def test_graphgpo_a_cheaper_way_is_rated_higher_also_with_unequal_costs(g):
+    # proposition 4.1, with distances as the paper replaces them (d_max + 1)
+    graph = StateGraph.from_group(g)
+    distance = graph.distances()
+    assume(len(graph.goals))
+    finite = np.isfinite(distance)
+    length = np.where(finite, distance, distance[finite].max() + 1.0)[graph.target] + graph.cost
+    step = make("graphgpo", distance_discount=0.5).assign(g).diagnostics["step_advantage"]
+    for i in range(len(step)):
+        for j in np.flatnonzero(graph.source == graph.source[i]).tolist():
+            if length[i] < length[j] - 1e-9:
+                assert step[i] > step[j]
+            elif abs(length[i] - length[j]) < 1e-9:
+                assert step[i] == pytest.approx(step[j])
+
+
+@quick
+@given(g=groups(min_size=2, costs=PRICES, min_turns=1, invalid=False))
+def test_graphgpo_exponents_rank_alike(g):
+    c = {e: make("graphgpo", exponent=e, distance_discount=0.5).assign(g) for e in ("next+cost", "progress", "log")}
+    reference = c["next+cost"].diagnostics["step_advantage"]
+    state = g.arrays.state
+    for other in ("progress", "log"):
+        step = c[other].diagnostics["step_advantage"]
+        same = state[:, None] == state[None, :]
+        difference, ours = reference[:, None] - reference[None, :], step[:, None] - step[None, :]
+        assert (np.sign(difference) == np.sign(ours))[same & (np.abs(difference) > 1e-9)].all()
+
+
+@pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
+@quick
+@given(g=groups(rewards=DENSE, costs=PRICES))
+def test_text_keys_that_tell_the_same_states_apart_give_the_same_credit(name, g):
+    by_text = make(name, key="text").assign(g).flat_advantages
+    assert by_text.tolist() == make(name, key="state").assign(g).flat_advantages.tolist()
+
+
+@pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
+def test_text_keys_merge_states_that_look_alike(name):
+    def blind(m):
+        return replace(m, turns=tuple(replace(t, text_key="a room") for t in m.turns), final_text_key=m.final_state_key)
+
+    g = group(blind(walk("s a g")), blind(walk("s b x", "failed")))
+    by_state, by_text = (make(name, key=key).assign(g) for key in ("state", "text"))
+    assert by_state.flat_step_advantages[1] == 0.0 != by_text.flat_step_advantages[1]
+
+
+@pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
+def test_text_keys_that_were_not_recorded_are_asked_for(name):
+    with pytest.raises(TrajectoryError, match="Recorder"):
+        make(name, key="text").assign(group(walk("s a g")))
+
+
+@every_scheme
+@both
+@settings(max_examples=15)
+@given(batch=st.lists(groups(rewards=DENSE), max_size=3))
+def test_a_batch_is_its_groups_one_by_one(name, semantics, batch):
+    options = {"propagation": "success_hops"} if (name, semantics) == ("rewardflow", "release") else {}
+    scheme = make(name, semantics, **options)
+    together = scheme.assign_batch(batch)
+    assert len(together) == len(batch)
+    for c, g in zip(together, batch, strict=True):
+        assert c.flat_advantages.tolist() == scheme.assign(g).flat_advantages.tolist()
+
+
+# -- numbers at the edge ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), pytest.param(10**400, id="huge integer")])
+def test_rewards_that_are_no_numbers_are_refused_where_they_enter(bad):
+    with pytest.raises(TrajectoryError, match="turn 0: reward must be finite"):
+        Trajectory("t", "g", "task", (Turn("a", "x", "b", reward=bad),), False, 0.0, "failed", "b")
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0, -1.0])
+def test_costs_must_be_positive_and_finite(bad):
+    with pytest.raises(TrajectoryError, match="turn 0: cost must be positive"):
+        Trajectory("t", "g", "task", (Turn("a", "x", "b", cost=bad),), False, 0.0, "failed", "b")
+
+
+@every_scheme
+@both
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_huge_and_tiny_rewards_score_like_ordinary_ones(name, semantics, size):
+    def scored(unit):
+        g = group(*[walk("s a b", "failed", rewards=[0.0, r * unit], name=str(r)) for r in (1.0, 2.0, 4.0)])
+        c = make(name, semantics, std_eps=0.0, invalid_penalty=0.0, outcome="return").assign(g)
+        return c.outcome_advantages
+
+    scale = size if name == "rloo" or (semantics == "release" and name in ("gigpo", "rewardflow")) else 1.0
+    np.testing.assert_allclose(scored(size) / scale, scored(1.0), rtol=1e-9)
+
+
+@every_scheme
+def test_returns_beyond_floating_point_are_refused_by_name(name):
+    g = group(walk("s a b", "failed", rewards=[1.7e308, 1.7e308], name="rich"), walk("s a b", "failed"))
+    with pytest.raises(CreditflowError, match="rich"):
+        make(name).assign(g)
+
+
+@pytest.mark.parametrize("name", ["rloo", "gigpo", "graphgpo"])
+def test_differences_beyond_floating_point_are_refused_by_name(name):
+    g = group(walk("s a", "failed", reward=1.7e308), walk("s a", "failed", reward=-1.7e308))
+    scheme = make(name) if name == "rloo" else make(name, outcome_scale="none", step_scale="none", step_weight=3.0)
+    with pytest.raises(credit.CreditError, match=r"float64|not finite"):
+        scheme.assign(group(*g.trajectories, walk("s a", "failed", reward=1.7e308, name="third")))
+
+
+# -- released propagation -----------------------------------------------------------------------------------------------
+@settings(max_examples=80)
+@given(
+    n=st.integers(2, 7),
+    edges=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=14),
+    seeds=st.lists(st.sampled_from([-1.0, -0.1, 0.0, 0.0, 0.9, 1.0, 10.0]), min_size=7, max_size=7),
+    discount=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+)
+def test_released_propagation_equals_a_thousand_sweeps(n, edges, seeds, discount):
+    pairs = sorted({(a % n, b % n) for a, b in edges if a % n != b % n})
+    assume(pairs)
+    inside = sorted({node for pair in pairs for node in pair})
+    value = {node: seeds[node] for node in inside}
+    for _ in range(1000):
+        swept = {s: max([value[s], *(discount * value[b] for a, b in pairs if a == s)]) for s in inside}
+        if swept == value:
+            break
+        value = swept
+    ours = _propagated(n, {node: seeds[node] for node in inside}, pairs, discount)
+    np.testing.assert_allclose(ours, [value.get(node, 0.0) for node in range(n)], rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=5)
+@given(g=groups(rewards=DENSE, costs=UNIT))
+def test_schemes_cannot_change_the_numbers_of_a_group(g):
+    for array in (g.arrays.reward, g.arrays.state, g.arrays.returns, g.arrays.offsets, g.arrays.valid):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0

@@ -1,0 +1,186 @@
+"""No hidden pay for taking another turn, where the policy decides when to stop (verl issue 7244 has the derivation).
+
+Rewards centred at each turn number and summed to the end subtract as many baselines as the trajectory chose to take
+turns: each further turn is paid minus the mean reward of that turn number. The worlds here leave one thing to choose,
+whether to go on after the first turn, so that what going on is truly worth is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import walk
+
+from creditflow import credit
+from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
+
+LENGTHS = (1, 2, 4, 7)
+BY_REWARDS = credit.names(given=())
+
+
+def world(first: float, later: float, lengths: tuple[int, ...] = LENGTHS) -> Group:
+    """One start; after the first turn everybody goes ways of his own, for ``later`` a turn, and nobody succeeds."""
+    return Group(
+        tuple(
+            walk(
+                ["start", *(f"{i}.{t}" for t in range(1, n)), f"{i}.end"], "failed",
+                rewards=[first] + [later] * (n - 1), name=f"r{i}",
+            )
+            for i, n in enumerate(lengths)
+        )
+    )  # fmt: skip
+
+
+def first_turns(scheme: Scheme, group: Group) -> list[float]:
+    return [float(advantages[0]) for advantages in scheme.assign(group).advantages]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerTurnNumber(Scheme):
+    """What the issue warns of: rewards centred at each turn number, summed to the end."""
+
+    name = "per_turn_number"
+
+    def assign(self, group: Group) -> Credit:
+        rows = [[turn.reward for turn in member.turns] for member in group.trajectories]
+        means = [np.mean([row[t] for row in rows if len(row) > t]) for t in range(max(map(len, rows)))]
+        parts = [np.cumsum((np.array(row) - means[: len(row)])[::-1])[::-1] for row in rows]
+        return Credit.of(group, outcome=np.zeros(len(group)), step=np.concatenate(parts))
+
+
+def mixed_world() -> Group:
+    """One goes on at a cost, one goes on for nothing, one stops; nobody succeeds."""
+    paid = {"stay": [0.0] + [-1.0] * 4, "go": [0.0] * 5, "stop": [0.0]}
+    return Group(tuple(leave(name, rewards, "failed") for name, rewards in paid.items()))
+
+
+def winning_world() -> Group:
+    """One stops without success, one goes on and succeeds, one goes on without success."""
+    return Group(
+        (
+            leave("stop", [0.0], "failed"),
+            leave("win", [0.0] * 4 + [1.0], "success"),
+            leave("go", [0.0] * 5, "failed"),
+        )
+    )
+
+
+def leave(name: str, rewards: list[float], end: StopReason) -> Trajectory:
+    """From the one start, then through states of his own."""
+    return walk(["start", *(f"{name}.{t + 1}" for t in range(len(rewards)))], end, rewards=rewards, name=name)
+
+
+# -- what must hold of a scheme that reads rewards and success only ----------------------------------------------------
+def further_turns_that_earn_nothing_are_worth_nothing(scheme: Scheme) -> None:
+    for first in (-1.0, 0.0, 2.0):
+        found = first_turns(scheme, world(first, 0.0))
+        assert found == [found[0]] * len(LENGTHS)
+    _, go, stop = first_turns(scheme, mixed_world())
+    assert go == pytest.approx(stop)
+
+
+def further_turns_that_cost_are_never_paid_for(scheme: Scheme) -> None:
+    found = first_turns(scheme, world(0.0, -1.0))
+    assert all(longer <= shorter for shorter, longer in itertools.pairwise(found))
+    stay, go, stop = first_turns(scheme, mixed_world())
+    assert stay <= go <= stop + 1e-12
+
+
+def going_on_in_vain_is_as_bad_as_stopping_in_vain(scheme: Scheme) -> None:
+    stop, win, go = first_turns(scheme, winning_world())
+    assert go == pytest.approx(stop)
+    assert win > stop
+
+
+RULES = (
+    further_turns_that_earn_nothing_are_worth_nothing,
+    further_turns_that_cost_are_never_paid_for,
+    going_on_in_vain_is_as_bad_as_stopping_in_vain,
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", BY_REWARDS)
+def test_no_scheme_over_rewards_pays_for_turns(name: str, rule: Callable[[Scheme], None]) -> None:
+    rule(credit.make(name))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_catches_centring_at_each_turn_number(rule: Callable[[Scheme], None]) -> None:
+    with pytest.raises(AssertionError):
+        rule(PerTurnNumber())
+
+
+def test_centring_at_each_turn_number_hides_what_further_turns_cost() -> None:
+    # each further turn costs 1; the sum of baselines gives it back exactly
+    assert first_turns(PerTurnNumber(), world(0.0, -1.0)) == [0.0] * len(LENGTHS)
+    # and pays for turns that earn nothing, once others lose there
+    assert first_turns(PerTurnNumber(), mixed_world()) == [-2.0, 2.0, 0.0]
+    # and charges for them, once others win there
+    assert first_turns(PerTurnNumber(), winning_world()) == [0.0, 0.5, -0.5]
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo", "gigpo"])
+def test_schemes_over_rewards_see_that_further_turns_cost(name: str) -> None:
+    found = first_turns(credit.make(name), world(0.0, -1.0))
+    assert all(longer < shorter for shorter, longer in itertools.pairwise(found))
+
+
+def searches(name: str, found: list[str]) -> Trajectory:
+    """A rollout that retrieves one passage a turn."""
+    turns = tuple(Turn(f"{t}", "search", f"{t + 1}", doc_ids=(one,)) for t, one in enumerate(found))
+    return Trajectory(name, "g", "task", turns, False, 0.0, "env_limit", f"{len(found)}")
+
+
+def test_stepsearch_compares_at_each_turn_number_but_sums_no_baselines() -> None:
+    task: dict[str, Any] = {
+        "supporting": ["gold"], "steps": [],
+        "documents": {n: {"title": n, "text": n} for n in ("gold", *"abcdefg")},
+    }  # fmt: skip
+    scheme = credit.make("stepsearch", key_weight=0.0, step_weight=1.0)
+    fresh = Group(tuple(searches(f"r{n}", list("abcdefg")[:n]) for n in LENGTHS), task)
+    assert first_turns(scheme, fresh) == [0.0] * len(LENGTHS)  # turns that find nothing new to earn are worth nothing
+    again = Group(tuple(searches(f"r{n}", ["a"] * n) for n in LENGTHS), task)
+    found = first_turns(scheme, again)  # every repetition costs 1
+    assert all(longer < shorter for shorter, longer in itertools.pairwise(found))
+
+
+def judged(group: Group, **names: list[list[float]]) -> Group:
+    members = []
+    for i, member in enumerate(group.trajectories):
+        values = [
+            {name.replace("__", "."): rows[i][t] for name, rows in names.items()} for t in range(len(member.turns))
+        ]
+        turns = tuple(replace(turn, values=one) for turn, one in zip(member.turns, values, strict=True))
+        members.append(replace(member, turns=turns))
+    return Group(tuple(members))
+
+
+def test_summed_judgements_pay_for_turns_and_say_so() -> None:
+    numbers = [[-1.0] + [0.0] * (n - 1) for n in LENGTHS]
+    group = judged(world(0.0, 0.0), judge__score=numbers)
+    paid = first_turns(credit.make("prm"), group)
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(paid))
+    assert "favours long trajectories" in credit.explain("prm")
+    assert len(set(first_turns(credit.make("prm", span="turn"), group))) == 1
+
+
+def test_summed_gains_pay_for_turns_and_say_so() -> None:
+    lengths = (2, 3, 5)
+    world_ = world(0.0, 0.0, lengths)
+    before = [
+        [0.0] + [-2.0] * (n - 1) for n in lengths
+    ]  # the first turn makes the answer less likely, the others nothing
+    after = [[-2.0] * n for n in lengths]
+    group = judged(world_, logp__answer__mean=before, logp__answer__mean__next=after)
+    paid = first_turns(credit.make("igpo"), group)
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(paid))
+    assert "favours long trajectories" in credit.explain("igpo")
