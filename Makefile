@@ -17,7 +17,7 @@ demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo --force
 
 test:
-	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --ignore=tests/train --ignore=tests/extras
+	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --ignore=tests/extras
 
 check:
 	@venv=$$(.ci/venv fast dev) && .ci/check $$venv
@@ -26,7 +26,7 @@ bench:
 	@venv=$$(.ci/venv fast dev) && for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $$venv/bin/python $$script || exit 1; done
 
 slow:
-	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/train --ignore=tests/extras
+	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/extras
 
 fuzz:
 	@.ci/fuzz $(or $(SECONDS),0) $(or $(SEED),0)
@@ -36,7 +36,7 @@ pica-proof:
 
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \
-	PYTHONPATH=src $$python -m creditflow.train.gpu.script $(ARGS)
+	PYTHONPATH=src $$python -m creditflow.train.gpu $(ARGS)
 
 ci:
 	@bash .ci/run $(TIERS)

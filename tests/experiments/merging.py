@@ -22,7 +22,7 @@ import numpy as np
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.cli import main as creditflow
 
-TARGET = Path(__file__).parent / "evidence" / "merging.json"
+TARGET = Path(__file__).parents[1] / "evidence" / "merging.json"
 SHOP = "rollout --env webshop --env-set preset=graphgpo --env-set ads={ads} --agent noisy:0.4 --panel standard-v1:train --limit 16 --group-size 8 --seed 0 --out log.jsonl"
 SEARCH = "rollout --env wikisearch --env-set dialect={dialect} --env-set max_steps=4 --agent noisy:0.4 --panel standard-v1:train --limit 60 --group-size 5 --seed 0 --out log.jsonl"
 MERGE = "merge {text} --by state --by none --by released@0.95 --by difflib@0.95 --by hash@0.7 --by hash@0.8 --by hash@0.9 --by hash@0.95 --json log.jsonl --out table.json"

@@ -12,7 +12,7 @@ from creditflow.train.bench.report.summary import correlations
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.run import predictions_of, read_results
 
-FOLDER = Path(__file__).parent.parent / "evidence" / "bench"
+FOLDER = Path(__file__).parents[1] / "evidence" / "bench"
 RUNS = sorted(FOLDER.glob("*.json.gz"))
 
 

@@ -16,7 +16,7 @@ EVIDENCE = json.loads((Path(__file__).parents[1] / "evidence" / "merging.json").
 
 def test_the_commit_and_the_command_are_told():
     assert len(EVIDENCE["commit"]) >= 7
-    assert EVIDENCE["command"] == "python tests/experiments/merging.py"
+    assert EVIDENCE["command"] == "python tests/merging_evidence.py"  # its name at that commit
 
 
 @pytest.mark.parametrize("part", EVIDENCE["parts"], ids=lambda part: part["part"])

@@ -45,7 +45,7 @@ from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.train.run.assemble import group_maker, panel_tasks, training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 from creditflow.wrappers.records.group import Group

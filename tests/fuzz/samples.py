@@ -12,7 +12,7 @@ import numpy as np
 import creditflow
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.core import AgentEnv
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl

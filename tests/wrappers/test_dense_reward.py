@@ -19,7 +19,7 @@ from creditflow.envs.sokoban.levels import parse_level
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.bench.exact.values import optimal_action_values
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 from creditflow.wrappers.group_env import GroupEnv

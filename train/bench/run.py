@@ -34,7 +34,7 @@ from creditflow.train.bench.report.sanity import sanity_rules
 from creditflow.train.bench.report.summary import BASELINE, correlations
 from creditflow.train.bench.suites import Suite, open_suite
 from creditflow.train.progress import progress
-from creditflow.train.rollout.play import play_groups
+from creditflow.train.rollout import play_groups
 from creditflow.train.run.identity import require_same_folder, versions, write_run_file
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group

@@ -1,8 +1,8 @@
 """Everything a GPU has to prove, as one script for a bare machine: torch ≥ 2.13, transformers ≥ 5.4, no network.
 
-  python -m creditflow.train.gpu.script --bundle build/wheels      # where there is a network: the pure wheels that must travel
-  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu.script --out figures.json
-  python -m creditflow.train.gpu.script --dry-run                  # the same script on a CPU, at toy size
+  python -m creditflow.train.gpu --bundle build/wheels      # where there is a network: the pure wheels that must travel
+  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu --out figures.json
+  python -m creditflow.train.gpu --dry-run                  # the same script on a CPU, at toy size
 
 Three parts: equality tests on the device; throughput, memory and the share of the device's own measured ceilings;
 learning curves of every scheme and of controls from one warm-up per seed. The figures file is rewritten after every

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate import Annotator, annotate
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group

@@ -14,7 +14,7 @@ from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.registry import check_agent, make_agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 

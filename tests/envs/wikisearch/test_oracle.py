@@ -10,7 +10,7 @@ from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.evidence import Reader, grounded_calls
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, encyclopedia
-from creditflow.train.rollout.play import play_groups
+from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
 
 WORLD = {"articles": 300, "questions": 24, "seed": 3}

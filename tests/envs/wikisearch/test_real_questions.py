@@ -4,7 +4,7 @@ import pytest
 from helpers.shared_data import shared_file
 
 from creditflow.agents.scripted import ExpertAgent, RandomAgent
-from creditflow.train.rollout.play import play_groups
+from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
 
 QUESTIONS = 40

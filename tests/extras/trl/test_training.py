@@ -24,7 +24,7 @@ from creditflow.wrappers.records.group import Group
 pytestmark = pytest.mark.trl
 SIZE = 4
 SCRIPT = Path(__file__).with_name("launched.py")
-CONFIGS = Path(creditflow.__file__).parent / "train" / "adapters"
+CONFIGS = Path(creditflow.__file__).parent / "train" / "adapters" / "trl"
 SOURCE = Path(creditflow.__file__).parents[1]
 LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
 MODEL = {

@@ -210,7 +210,7 @@ def test_a_row_without_task_says_how_to_write_one(config_of: Callable[..., Any],
         )
         return await loop.run({}, raw_prompt=[], extra_info={})
 
-    with pytest.raises(DataError, match=r"creditflow\.train\.adapters\.verl_data"):
+    with pytest.raises(DataError, match=r"creditflow\.train\.adapters\.verl\.data"):
         asyncio.run(run())
 
 

@@ -15,15 +15,15 @@ from creditflow.agents.language_model.pretrained import Speech
 from creditflow.train.adapters.verl.data import main
 
 pytestmark = pytest.mark.verl
-FOLDER = Path(creditflow.train.adapters.__file__).parent
+FOLDER = Path(creditflow.train.adapters.__file__).parent / "verl"
 
 
 def recipe(*overrides: str) -> Any:
-    """As ``python -m verl.trainer.main_ppo --config-dir FOLDER --config-name verl_recipe`` composes it."""
+    """As ``python -m verl.trainer.main_ppo --config-dir FOLDER --config-name recipe`` composes it."""
     from hydra import compose, initialize_config_dir
 
     with initialize_config_dir(config_dir=str(FOLDER), version_base=None):
-        return compose("verl_recipe", overrides=["hydra.searchpath=[pkg://verl.trainer.config]", *overrides])
+        return compose("recipe", overrides=["hydra.searchpath=[pkg://verl.trainer.config]", *overrides])
 
 
 def test_the_recipe_passes_verls_validation_and_our_checks() -> None:
@@ -67,7 +67,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
     from creditflow.train.adapters.verl.loop import CreditAgentLoop
     from creditflow.train.settings.reading import read_dataclass
 
-    loops = OmegaConf.to_container(OmegaConf.load(FOLDER / "verl_loop.yaml"))
+    loops = OmegaConf.to_container(OmegaConf.load(FOLDER / "loop.yaml"))
     for loop in loops:
         assert get_class(loop.pop("_target_")) is CreditAgentLoop
         assert loop.pop("name") == "creditflow"
@@ -104,7 +104,7 @@ def test_a_typo_in_the_data_command_is_a_usage_error(tmp_path: Path, capsys: pyt
 
 def test_verls_own_command_loads_the_recipe() -> None:
     command = [
-        sys.executable, "-m", "verl.trainer.main_ppo", "--config-dir", str(FOLDER), "--config-name", "verl_recipe",
+        sys.executable, "-m", "verl.trainer.main_ppo", "--config-dir", str(FOLDER), "--config-name", "recipe",
         "--cfg", "job", "--package", "algorithm.creditflow", "algorithm.creditflow.scheme=gigpo",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}

@@ -20,7 +20,7 @@ from creditflow.train.bench.feeds import feed_log, open_feed
 from creditflow.train.bench.lineup import line_up
 from creditflow.train.bench.run import read_results
 from creditflow.train.cli import main
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group

@@ -14,7 +14,7 @@ from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.bench.lineup import line_up
 from creditflow.train.bench.run import read_results
 from creditflow.train.cli import main
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit import registry
 from creditflow.wrappers.group_env import GroupEnv

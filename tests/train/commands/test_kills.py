@@ -59,7 +59,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def killed(folder: Path, moments: int, first: list[str], again: list[str]) -> tuple[Any, list[Any]]:
-    script = Path(__file__).parents[2] / "killed_command.py"
+    script = Path(__file__).parents[2] / "helpers" / "killed_command.py"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [sys.executable, str(script), str(folder), str(moments), json.dumps(first), json.dumps([*first, *again])],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from creditflow.agents.scripted import ExpertAgent
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv, payload
 

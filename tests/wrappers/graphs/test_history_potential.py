@@ -13,7 +13,7 @@ import creditflow
 from creditflow import credit
 from creditflow.agents import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers import DenseReward, Group, GroupEnv, PotentialStore, Recorder
 from creditflow.wrappers.credit import CreditError
 

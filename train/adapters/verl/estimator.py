@@ -1,6 +1,6 @@
 """The advantage estimator that verl knows as "creditflow": ``algorithm.adv_estimator=creditflow``.
 
-Where our trainer step runs (``verl_trainer``), it replaces this function. Everywhere else verl calls it with what it
+Where our trainer step runs (``verl.trainer``), it replaces this function. Everywhere else verl calls it with what it
 passes to every estimator: rewards and mask per token, the group of each row, and its settings. That is enough for
 schemes that compare outcomes (grpo, rloo), with any agent loop; schemes over states are refused with the reason.
 """

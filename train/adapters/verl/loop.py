@@ -5,7 +5,7 @@ what it read has mask 0, and the sampler's log-probabilities are passed through.
 rewards, the places of turns) goes into the output's extra fields, from where the credit step reads it.
 
 Which environment is played, and how the model is spoken to, stands in the file that verl's
-``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names (``verl_loop.yaml`` beside this module is one)::
+``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names (``loop.yaml`` beside this module is one)::
 
     - name: creditflow
       _target_: creditflow.train.adapters.verl.loop.CreditAgentLoop
@@ -13,7 +13,7 @@ Which environment is played, and how the model is spoken to, stands in the file 
       speech: {prompt: think-v1, dialect: think}
       max_new_tokens: 256
 
-Rows of the data set carry the task (``verl_data`` writes such a file).
+Rows of the data set carry the task (``verl.data`` writes such a file).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
 
         Args:
             sampling_params: verl's.
-            **row: of the data set, with ``extra_info`` as ``verl_data`` writes it, and verl's ``uid`` and
+            **row: of the data set, with ``extra_info`` as ``verl.data`` writes it, and verl's ``uid`` and
                 ``session_id``.
 
         Raises:

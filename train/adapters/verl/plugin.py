@@ -11,8 +11,8 @@ import logging
 from importlib import import_module
 
 try:  # each module registers itself, in whatever order
-    for module in ("verl_estimator", "verl_loop", "verl_trainer"):
-        import_module(f"creditflow.train.adapters.{module}")
+    for module in ("estimator", "loop", "trainer"):
+        import_module(f"creditflow.train.adapters.verl.{module}")
 except Exception as error:
     logging.getLogger(__name__).warning("creditflow is not available inside verl: %s", error)
     raise

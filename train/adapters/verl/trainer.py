@@ -1,7 +1,7 @@
 """The advantage step of verl's v1 trainers, with states: credit on whole groups from the episodes' records.
 
 verl computes advantages on the controller, from columns of the whole batch; this step reads one column more, the
-records that our agent loop wrote (``verl_record``), and puts (B, T) advantages and the mask of the loss back. Importing
+records that our agent loop wrote (``verl.record``), and puts (B, T) advantages and the mask of the loss back. Importing
 this module makes verl's three trainers (``trainer.v1.trainer_mode``: sync, colocate_async, separate_async) take this
 step where ``algorithm.adv_estimator`` is "creditflow"; with any other estimator they do what they did.
 """

@@ -18,7 +18,7 @@ from creditflow.train.bench.feeds import open_feed
 from creditflow.train.bench.presets import PlayedWork
 from creditflow.train.bench.report.statistics import bootstrap
 from creditflow.train.bench.suites import Play
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.group_env import GroupEnv
 

@@ -47,7 +47,7 @@ class _Study:
 
 def load_predictions() -> dict[str, Any]:
     """The file as written before the run."""
-    text = (files("creditflow.train.bench") / "predictions.json").read_text(encoding="utf-8")
+    text = (files("creditflow.train.bench.report") / "predictions.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
     return data
 

@@ -14,7 +14,7 @@ from typing import Any
 from creditflow.agents.registry import make_agent
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.train.run.identity import marked
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv

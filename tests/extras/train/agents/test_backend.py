@@ -16,7 +16,7 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import Speech
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 
 ENDS = frozenset({1})

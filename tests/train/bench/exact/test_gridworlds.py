@@ -13,7 +13,7 @@ from creditflow.envs import check_agent_env
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp
 from creditflow.train.bench.exact.gridworlds import grid_tasks
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 
 NAMES = [f"grid-{kind}" for kind in KINDS]

@@ -14,7 +14,7 @@ from creditflow.train.bench.controls import Judge
 from creditflow.train.bench.exact.grid_layouts import grid_mdp
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.played.forks import Forks, fork_values, reliability, true_correlation
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv, member_seed
 from creditflow.wrappers.trajectory import Group
 
