@@ -90,7 +90,7 @@ class Trainer:
             branching=settings.rollout.branching,
             make_branch=group_maker(settings.env, 1, texts=texts),
         )
-        self.judge = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
+        self.judge = Arena(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
         self.progress = Progress("sft", 0)
         self.optimiser = make_optimiser(self.model, settings.sft.optimiser)
         self.critic: Critic | None = None
@@ -156,7 +156,7 @@ class Trainer:
         logging.disable_progress_bar()
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        write_agent_file(folder / AGENT_FILE, self.settings.speech, self.settings.sampling)
+        write_agent_file(folder / AGENT_FILE, self.settings.prompting, self.settings.sampling)
 
     # -- warm-up --------------------------------------------------------------------------------------------------------
     def _warm_up(self) -> None:

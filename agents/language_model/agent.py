@@ -172,7 +172,7 @@ class LanguageModelAgent:
             sampling, name=self.name, max_context=self.max_context,
         )  # fmt: skip
 
-    def spoken_to(
+    def with_prompting(
         self,
         prompt: str,
         dialect: str,

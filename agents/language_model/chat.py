@@ -84,7 +84,7 @@ class TemplateChat:
     def __init__(self, tokenizer: Any, options: Mapping[str, Any] | None = None, end_ids: Sequence[int] = ()) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise ConfigError(
-                "this tokenizer has no chat template: use agent.chat: plain (a base model's running text), or give the "
+                "this tokenizer has no chat template: use prompting.chat: plain (a base model's running text), or give the "
                 "tokenizer a template (tokenizer.chat_template = …; tokenizer.save_pretrained(…))"
             )
         self._tokenizer = tokenizer
@@ -95,8 +95,8 @@ class TemplateChat:
         whole = self._render([*users, {"role": "user", "content": _USER}])
         if whole.count(_ANSWER) != 1 or whole.count(_USER) != 1:
             raise ConfigError(
-                "the chat template does not show messages as they were given; only agent.history: window can be used "
-                "with it if it leaves single messages alone, otherwise use agent.chat: plain"
+                "the chat template does not show messages as they were given; only prompting.history: window can be used "
+                "with it if it leaves single messages alone, otherwise use prompting.chat: plain"
             )
         between = whole.partition(_ANSWER)[2]
         self._between, _, self._after = between.partition(_USER)
@@ -136,7 +136,7 @@ class TemplateChat:
         if first not in special or not self._between.startswith(text):
             raise ConfigError(
                 f"the chat template ends an answer with {self._between[:20]!r}, which is not one special token: there "
-                "is nothing a model could end its turn with; use agent.chat: plain"
+                "is nothing a model could end its turn with; use prompting.chat: plain"
             )
         return first, text
 
@@ -156,7 +156,9 @@ class PlainChat:
         self._encode = _Encoder(tokenizer)
         line = self._encode("\n")
         if len(line) != 1:
-            raise ConfigError(f"agent.chat: plain needs a tokenizer with a token for a line break, got {line.tolist()}")
+            raise ConfigError(
+                f"prompting.chat: plain needs a tokenizer with a token for a line break, got {line.tolist()}"
+            )
         self._end = int(line[0])
         self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
 
@@ -190,4 +192,4 @@ def make_chat(kind: str, tokenizer: Any, options: Mapping[str, Any] | None = Non
         return TemplateChat(tokenizer, options, end_ids)
     if kind == "plain":
         return PlainChat(tokenizer, end_ids)
-    raise ConfigError(f"agent.chat must be 'template' or 'plain', got {kind!r}")
+    raise ConfigError(f"prompting.chat must be 'template' or 'plain', got {kind!r}")

@@ -1,4 +1,4 @@
-"""What a model folder says about speaking to the model; files only, no weights."""
+"""Prompting settings and end tokens of a model folder; reads JSON files only, no weights."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from pathlib import Path
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.model_files import model_settings
-from creditflow.agents.language_model.pretrained import AGENT_FILE, Speech
+from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig
 from creditflow.agents.language_model.saved import read_agent_file
 from creditflow.envs.errors import DataError
 
-__all__ = ["folder_ends", "folder_speech"]
+__all__ = ["folder_end_ids", "folder_prompting"]
 
 
-def folder_speech(folder: str, speech: Speech | None, sampling: Sampling | None) -> tuple[Speech, Sampling]:
-    """How to speak to the model: what is given, else what the trainer wrote, else the defaults."""
+def folder_prompting(
+    folder: str, prompting: PromptingConfig | None, sampling: Sampling | None
+) -> tuple[PromptingConfig, Sampling]:
+    """Prompting and sampling settings: those given, else those the trainer saved in the folder, else the defaults."""
     saved = Path(folder) / AGENT_FILE
-    kept = read_agent_file(saved) if saved.is_file() else (Speech(), Sampling())
-    return speech or kept[0], sampling or kept[1]
+    saved_settings = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())
+    return prompting or saved_settings[0], sampling or saved_settings[1]
 
 
-def folder_ends(folder: str) -> tuple[int, ...]:
-    """End tokens that the folder's generation configuration names.
+def folder_end_ids(folder: str) -> tuple[int, ...]:
+    """End tokens in the folder's generation configuration.
 
     Raises:
-        DataError: not such a file.
+        DataError: the file is malformed.
     """
     path = Path(folder) / "generation_config.json"
     if not path.is_file():

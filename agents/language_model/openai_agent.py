@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.model_folder import folder_ends, folder_speech
-from creditflow.agents.language_model.pretrained import Speech, open_tokenizer
+from creditflow.agents.language_model.model_folder import folder_end_ids, folder_prompting
+from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey, check_url, shown
@@ -62,7 +62,7 @@ def make_openai_agent(
     argument: str,
     *,
     sampling: Sampling | None = None,
-    speech: Speech | None = None,
+    prompting: PromptingConfig | None = None,
     device: str = "auto",
     client: Client | None = None,
 ) -> LanguageModelAgent:
@@ -70,7 +70,7 @@ def make_openai_agent(
 
     Args:
         argument: what stands behind ``openai:``.
-        sampling, speech: as ``make_hf_agent`` takes them.
+        sampling, prompting: as ``make_hf_agent`` takes them.
         device: only "auto": the server has its own.
         client: replaces the client, in tests.
 
@@ -98,16 +98,16 @@ def make_openai_agent(
         tokenizer = open_tokenizer(folder)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"cannot open the tokenizer in {folder!r}: {error}") from error
-    speech, sampling, ends = *folder_speech(folder, speech, sampling), folder_ends(folder)
+    prompting, sampling, ends = *folder_prompting(folder, prompting, sampling), folder_end_ids(folder)
     context = served.get("max_model_len")
     backend = OpenAIBackend(
         client,
         model,
-        speech.conversations(tokenizer, ends).chat.close,
+        prompting.conversations(tokenizer, ends).chat.close,
         version=f"served:{model}",
         context=context if isinstance(context, int) else 0,
     )
-    return speech.agent(backend, tokenizer, sampling, name=f"openai:{model}", end_ids=ends)
+    return prompting.agent(backend, tokenizer, sampling, name=f"openai:{model}", end_ids=ends)
 
 
 def _served(client: Client, url: str, model: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Opening a Hugging Face model as an agent: ``hf:PATH``. torch and transformers are imported when one is opened."""
+"""Open a Hugging Face model as an agent: ``hf:PATH``. torch and transformers are imported only then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from creditflow.envs.reading.failures import loading
 
 __all__ = [
     "AGENT_FILE",
-    "Speech",
+    "PromptingConfig",
     "generation_ends",
     "make_hf_agent",
     "open_pretrained",
@@ -26,7 +26,7 @@ __all__ = [
     "require_torch",
 ]
 
-# written beside a trained model: how it was spoken to, so that hf:PATH speaks to it in the same way
+# written beside a trained model: its prompting and sampling settings, so that hf:PATH prompts it in the same way
 AGENT_FILE = "creditflow_agent.json"
 
 
@@ -38,17 +38,17 @@ def require_torch() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speech:
-    """How a model is spoken to.
+class PromptingConfig:
+    """How the model is prompted.
 
     Attributes:
-        prompt: name of a template ("think-v1", "action-v1", "terse-v1").
-        dialect: how answers are read ("think", "action", "bare", "verl_agent:ENV").
-        chat: "template" (the tokenizer's own) or "plain" (a base model's running text).
-        chat_options: for the template, such as {"enable_thinking": false}.
+        prompt: name of a prompt template ("think-v1", "action-v1", "terse-v1").
+        dialect: output format of completions ("think", "action", "bare", "verl_agent:ENV").
+        chat: "template" (the tokenizer's own chat template) or "plain" (running text, for base models).
+        chat_options: options of the chat template, such as {"enable_thinking": false}.
         history: "append" or "window".
-        window: past turns shown by a windowed prompt.
-        max_context: longest prompt and answer together, in tokens (0: the model's own limit).
+        window: number of past turns that a windowed prompt shows.
+        max_context: maximum length of prompt and completion together, in tokens (0: the model's own limit).
     """
 
     prompt: str = "think-v1"
@@ -60,7 +60,7 @@ class Speech:
     max_context: int = 0
 
     def conversations(self, tokenizer: Any, end_ids: tuple[int, ...] = ()) -> Conversations:
-        """Conversations of this kind."""
+        """Conversations with these prompting settings."""
         chat = make_chat(self.chat, tokenizer, self.chat_options, end_ids)
         return Conversations(make_prompt(self.prompt), chat, self.history, self.window)
 
@@ -73,14 +73,14 @@ class Speech:
         name: str = "lm",
         end_ids: tuple[int, ...] | None = None,
     ) -> LanguageModelAgent:
-        """An agent that speaks like this.
+        """A language-model agent with these prompting settings.
 
         Args:
-            backend: samples tokens.
-            tokenizer: of its model.
-            sampling: how tokens are drawn.
-            name: for logs.
-            end_ids: end tokens that the model names beside the tokenizer's; None asks the backend's own model.
+            backend: samples completions.
+            tokenizer: the model's tokenizer.
+            sampling: sampling settings.
+            name: agent name in logs.
+            end_ids: end tokens of the model beside the tokenizer's; None takes those of the backend's model.
         """
         ends = generation_ends(getattr(backend, "model", None)) if end_ids is None else end_ids
         return LanguageModelAgent(
@@ -94,7 +94,7 @@ class Speech:
 
 
 def generation_ends(model: Any) -> tuple[int, ...]:
-    """End tokens that a model's generation config names."""
+    """End tokens in a model's generation config."""
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     return tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (int(ends),)
 
@@ -123,7 +123,7 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
             attn_implementation="sdpa",
             output_loading_info=True,
         )
-    if missing := sorted(report["missing_keys"]):  # transformers would draw them at random
+    if missing := sorted(report["missing_keys"]):  # transformers would initialise them at random
         raise DataError(f"{path}: its weights lack {len(missing)} tensors, such as {missing[0]}; get the model again")
     return model.to(where), tokenizer
 
@@ -132,8 +132,8 @@ def open_tokenizer(path: str | Path) -> Any:
     """The tokenizer of a folder or name, exactly as it was saved.
 
     ``AutoTokenizer`` picks a class by the *model's* family and then builds that family's own splitting rules over a
-    tokenizer made here, which silently changes its ids. A folder that says it is a plain ``tokenizers`` backend is
-    therefore opened as one.
+    tokenizer made here, which silently changes its ids. A folder whose configuration names the plain ``tokenizers``
+    backend is therefore opened with it.
 
     Raises:
         DataError: there is none, or it is damaged.
@@ -148,16 +148,16 @@ def open_tokenizer(path: str | Path) -> Any:
 
 
 def make_hf_agent(
-    argument: str, *, sampling: Sampling | None = None, speech: Speech | None = None, device: str = "auto"
+    argument: str, *, sampling: Sampling | None = None, prompting: PromptingConfig | None = None, device: str = "auto"
 ) -> LanguageModelAgent:
     """The agent ``hf:PATH``.
 
-    A folder that the trainer wrote says itself how its model is spoken to; any other gets ``Speech()``.
+    A folder written by the trainer holds the prompting settings of its model; any other gets ``PromptingConfig()``.
 
     Args:
         argument: folder or name of a model.
-        sampling: default: temperature 1, at most 256 new tokens, or what the folder says.
-        speech: overrides what the folder says.
+        sampling: replaces the folder's sampling settings (default: temperature 1, at most 256 new tokens).
+        prompting: replaces the folder's prompting settings.
         device: "auto", "cpu", "cuda", …
     """
     if not argument:
@@ -167,7 +167,7 @@ def make_hf_agent(
     from creditflow.agents.language_model.saved import read_agent_file
 
     saved = Path(argument) / AGENT_FILE
-    kept_speech, kept_sampling = read_agent_file(saved) if saved.is_file() else (Speech(), Sampling())
-    return (speech or kept_speech).agent(
-        TransformersBackend(model, version=argument), tokenizer, sampling or kept_sampling, name=f"hf:{argument}"
+    saved_prompting, saved_sampling = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())
+    return (prompting or saved_prompting).agent(
+        TransformersBackend(model, version=argument), tokenizer, sampling or saved_sampling, name=f"hf:{argument}"
     )

@@ -43,7 +43,7 @@ class ReactAgent:
     def __init__(self, model: LanguageModelAgent) -> None:
         self.model = model
         self._talks = {
-            kind: model.spoken_to(prompt, "react", name=self.name, history="append", lessons=self.lessons)
+            kind: model.with_prompting(prompt, "react", name=self.name, history="append", lessons=self.lessons)
             for kind, prompt in (("search", "react-search-v1"), ("other", "react-v1"))
         }
 

@@ -1,4 +1,4 @@
-"""``creditflow_agent.json``: how a trained model was spoken to, kept beside its weights."""
+"""``creditflow_agent.json``: the prompting and sampling settings a model was trained with, kept beside its weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
@@ -16,18 +16,18 @@ from creditflow.envs.reading.limits import SETTINGS
 
 __all__ = ["read_agent_file", "write_agent_file"]
 
-VERSION = 1
+VERSION = 2
 
 
-def write_agent_file(path: Path, speech: Speech, sampling: Sampling) -> None:
-    """Write speech and sampling."""
-    data = {"format_version": VERSION, "speech": asdict(speech), "sampling": asdict(sampling)}
+def write_agent_file(path: Path, prompting: PromptingConfig, sampling: Sampling) -> None:
+    """Write the prompting and sampling settings of a trained model."""
+    data = {"format_version": VERSION, "prompting": asdict(prompting), "sampling": asdict(sampling)}
     with atomic_writer(path) as stream:
         stream.write(json.dumps(data, indent=1) + "\n")
 
 
-def read_agent_file(path: Path) -> tuple[Speech, Sampling]:
-    """Speech and sampling of a trained model.
+def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
+    """Read the prompting and sampling settings of a trained model.
 
     Raises:
         DataError: not such a file, or of another version.
@@ -36,12 +36,12 @@ def read_agent_file(path: Path) -> tuple[Speech, Sampling]:
     try:
         if data["format_version"] != VERSION:
             raise DataError(f"{path}: format_version {data['format_version']!r}, this reader knows {VERSION}")
-        for part, kind in (("speech", Speech), ("sampling", Sampling)):
+        for part, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
             for name in data[part]:
                 if name not in {field.name for field in fields(kind)}:
                     raise unknown_name(f"field of {part}", name, (field.name for field in fields(kind)))
-        return Speech(**data["speech"]), Sampling(**data["sampling"])
-    except (ValueError, KeyError, TypeError, ConfigError) as error:  # whatever a dataclass says to what it is given
+        return PromptingConfig(**data["prompting"]), Sampling(**data["sampling"])
+    except (ValueError, KeyError, TypeError, ConfigError) as error:  # raised by the dataclasses for wrong values
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: does not say how to speak to the model: {error}") from error
+        raise DataError(f"{path}: not the prompting and sampling settings of a model: {error}") from error

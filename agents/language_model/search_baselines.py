@@ -26,7 +26,7 @@ class SearchBaseline:
     def __init__(self, model: LanguageModelAgent, *, retrieve: bool) -> None:
         self.model, self.retrieve = model, retrieve
         self.name = "rag" if retrieve else "direct"
-        self._talk = model.spoken_to(f"{self.name}-v1", "bare", name=self.name, history="window")
+        self._talk = model.with_prompting(f"{self.name}-v1", "bare", name=self.name, history="window")
 
     @property
     def sampling(self) -> Sampling:

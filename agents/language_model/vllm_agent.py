@@ -9,8 +9,8 @@ from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.model_folder import folder_ends, folder_speech
-from creditflow.agents.language_model.pretrained import Speech, open_tokenizer, require_torch
+from creditflow.agents.language_model.model_folder import folder_end_ids, folder_prompting
+from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer, require_torch
 from creditflow.envs.errors import ConfigError, DataError
 
 __all__ = ["make_vllm_agent"]
@@ -20,7 +20,7 @@ def make_vllm_agent(
     argument: str,
     *,
     sampling: Sampling | None = None,
-    speech: Speech | None = None,
+    prompting: PromptingConfig | None = None,
     device: str = "auto",
     config: VllmConfig | None = None,
     seed: int = 0,
@@ -29,7 +29,7 @@ def make_vllm_agent(
 
     Args:
         argument: a model folder.
-        sampling, speech: as ``make_hf_agent`` takes them.
+        sampling, prompting: as ``make_hf_agent`` takes them.
         device: "auto", or the kind that the installed vLLM was built for.
         config: of the engine; default: nine tenths of a GPU, since nothing else is at work.
         seed: of the engine.
@@ -57,11 +57,11 @@ def make_vllm_agent(
     engine = VllmEngine(
         argument, dtype="float32" if release.cpu else "bfloat16", config=config or VllmConfig(memory=0.9), seed=seed
     )
-    speech, sampling = folder_speech(argument, speech, sampling)
-    return speech.agent(
+    prompting, sampling = folder_prompting(argument, prompting, sampling)
+    return prompting.agent(
         VllmBackend(engine, version=argument),
         tokenizer,
         sampling,
         name=f"vllm:{argument}",
-        end_ids=folder_ends(argument),
+        end_ids=folder_end_ids(argument),
     )

@@ -104,7 +104,7 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, lessons: str = "") -> 
     if view.env.actions_tell and prompt.lists_actions:
         raise ConfigError(
             f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
-            "away; set speech.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
+            "away; set prompting.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
         )
     if not isinstance(view.observation, str):
         raise ConfigError(

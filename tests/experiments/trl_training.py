@@ -53,7 +53,7 @@ SETTINGS: dict[str, Any] = {
             "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
         }
     },
-    "speech": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
+    "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
     "sft": {"episodes": 400, "steps": 250, "batch_tokens": 1024, "noise": 0.5, "learn_noise": True,
             "optimiser": {"lr": 2e-3}},
     "rollout": {"max_new_tokens": 3},
@@ -111,7 +111,7 @@ def trainer_of(
         "learning_rate": 1e-3, "lr_scheduler_type": "constant", "save_strategy": "no", "logging_steps": 10,
     }  # fmt: skip
     trainer = Watched(
-        str(model), play=Play(env=settings.env, speech=settings.speech, max_new_tokens=3), tasks=tasks,
+        str(model), play=Play(env=settings.env, prompting=settings.prompting, max_new_tokens=3), tasks=tasks,
         scheme=credit.make(scheme), args=GRPOConfig(**values | changes),
     )  # fmt: skip
     trainer.watch()

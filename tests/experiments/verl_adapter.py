@@ -119,7 +119,7 @@ def dry_pass(folder: Path) -> dict[str, Any]:
     options = {"levels": str(folder / "levels.txt"), "max_steps": 6, "symbols": "ascii"}
     loop = {
         "name": "creditflow", "_target_": "creditflow.train.adapters.verl.loop.CreditAgentLoop",
-        "env": {"name": "sokoban", "options": options}, "speech": {"prompt": "places-v1", "dialect": "bare"},
+        "env": {"name": "sokoban", "options": options}, "prompting": {"prompt": "places-v1", "dialect": "bare"},
         "max_new_tokens": 6,
     }  # fmt: skip
     (folder / "loop.json").write_text(json.dumps([loop]), encoding="ascii")

@@ -95,7 +95,7 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
                 "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
             },
         },
-        "speech": {"prompt": "places-v1", "dialect": "bare", "history": "window", "window": 0},
+        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "window", "window": 0},
         "sft": {
             "episodes": 3000, "noise": 0.3, "steps": 1500, "batch_tokens": 8192,
             "optimiser": {"lr": 6e-4, "schedule": "cosine", "warmup": 0.05, "betas": [0.9, 0.95]},

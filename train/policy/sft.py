@@ -32,11 +32,11 @@ WAVE = 256
 def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task], ends: tuple[int, ...]) -> list[Group]:
     """``sft.episodes`` teacher episodes over the training tasks, again and again in order."""
     sft = settings.sft
-    conversations = settings.speech.conversations(tokenizer, ends)
+    conversations = settings.prompting.conversations(tokenizer, ends)
     teacher = TeacherAgent(
-        conversations, make_dialect(settings.speech.dialect), noise=sft.noise, learn_noise=sft.learn_noise
+        conversations, make_dialect(settings.prompting.dialect), noise=sft.noise, learn_noise=sft.learn_noise
     )
-    arena = Arena(group_maker(settings.env, 1, texts=settings.speech.history == "window"))
+    arena = Arena(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
     groups: list[Group] = []
     size = min(WAVE, len(tasks))  # a task comes once per wave: its randomness is named by (wave, task)
     for start in range(0, sft.episodes, size):

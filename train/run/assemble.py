@@ -56,7 +56,7 @@ def group_maker(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[
 
 def keeps_texts(settings: TrainConfig, scheme: Scheme) -> bool:
     """Whether rollouts must keep what was read and written: for windowed prompts, the scheme, or annotators."""
-    return settings.speech.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
+    return settings.prompting.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
 
 
 def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:
@@ -112,7 +112,7 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
     """A tokenizer trained on what a random player would read and write on the first tasks."""
     from creditflow.agents.prompts import make_prompt, slots_of
 
-    prompt, dialect = make_prompt(settings.speech.prompt), make_dialect(settings.speech.dialect)
+    prompt, dialect = make_prompt(settings.prompting.prompt), make_dialect(settings.prompting.dialect)
     texts: list[str] = []
 
     class _Reader(RandomAgent):
@@ -120,8 +120,8 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
 
         def act(self, views: Any) -> Any:
             for view in views:
-                slots = slots_of(prompt, view, settings.speech.window)
-                part = "later" if view.turns and settings.speech.history == "append" else "first"
+                slots = slots_of(prompt, view, settings.prompting.window)
+                part = "later" if view.turns and settings.prompting.history == "append" else "first"
                 texts.append(prompt.fill(part, slots))
                 texts.extend(dialect.write(action) for action in view.info["admissible_actions"])
             return super().act(views)
@@ -175,4 +175,4 @@ def make_agent_of(
 ) -> LanguageModelAgent:
     """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""
     sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature, entropies=entropies)
-    return settings.speech.agent(backend, tokenizer, sampling, name="policy")
+    return settings.prompting.agent(backend, tokenizer, sampling, name="policy")

@@ -81,22 +81,22 @@ class _Rehearsing(RandomAgent):
     """A random player whose every prompt is filled and whose every answer is written and read in the run's form."""
 
     def __init__(self, settings: TrainConfig) -> None:
-        self._prompt, self._dialect = make_prompt(settings.speech.prompt), make_dialect(settings.speech.dialect)
-        self._speech = settings.speech
+        self._prompt, self._dialect = make_prompt(settings.prompting.prompt), make_dialect(settings.prompting.dialect)
+        self._prompting = settings.prompting
 
     def act(self, views: Any) -> Any:
         """One decision per view."""
-        later = "windowed" if self._speech.history == "window" else "later"
+        later = "windowed" if self._prompting.history == "window" else "later"
         for view in views:
             for part in ("system", later if view.turns else "first"):
-                self._prompt.fill(part, slots_of(self._prompt, view, self._speech.window))
+                self._prompt.fill(part, slots_of(self._prompt, view, self._prompting.window))
         decisions = super().act(views)
         for view, decision in zip(views, decisions, strict=True):
             if isinstance(decision.action, str) and decision.action in view.info["admissible_actions"]:
                 parsed = self._dialect.parse(self._dialect.write(decision.action, "a thought"))
                 if not parsed.valid:
                     raise ConfigError(
-                        f"speech.dialect {self._speech.dialect!r} cannot write {decision.action!r}: {parsed.reason}"
+                        f"prompting.dialect {self._prompting.dialect!r} cannot write {decision.action!r}: {parsed.reason}"
                     )
         return decisions
 
@@ -118,17 +118,17 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
     """The policy in words.
 
     Raises:
-        ConfigError: a model or tokenizer that the speech does not suit.
+        ConfigError: the prompting settings do not fit the model or tokenizer.
         DataError: a folder without a model.
     """
     if not settings.model.path:
         model, tokenizer = make_policy(settings, None, tasks)
-        settings.speech.conversations(tokenizer)
+        settings.prompting.conversations(tokenizer)
         return _counted(model, tokenizer)
     folder = _at_hand(settings.model.path)
     if folder is None:
-        if settings.speech.chat not in ("template", "plain"):
-            raise ConfigError(f"speech.chat must be 'template' or 'plain', got {settings.speech.chat!r}")
+        if settings.prompting.chat not in ("template", "plain"):
+            raise ConfigError(f"prompting.chat must be 'template' or 'plain', got {settings.prompting.chat!r}")
         return f"{settings.model.path}, which is not on this machine (the run fetches it; nothing of it was checked)"
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -140,11 +140,11 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
         tokenizer = open_tokenizer(folder)
     if not list(folder.glob("*.safetensors")):
         raise DataError(f"{folder}: holds no weights (*.safetensors)")
-    settings.speech.conversations(tokenizer)
+    settings.prompting.conversations(tokenizer)
     limit = getattr(model.config, "max_position_embeddings", 0)
-    if settings.speech.max_context > limit > 0:
+    if settings.prompting.max_context > limit > 0:
         raise ConfigError(
-            f"speech.max_context is {settings.speech.max_context}, the model's own limit is {limit} tokens"
+            f"prompting.max_context is {settings.prompting.max_context}, the model's own limit is {limit} tokens"
         )
     return _counted(model, tokenizer)
 

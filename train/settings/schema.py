@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.losses import LossConfig
 from creditflow.train.policy.optimiser import OptimiserConfig
@@ -291,7 +291,7 @@ class TrainConfig:
     env: EnvConfig = field(default_factory=EnvConfig)
     tasks: TaskConfig = field(default_factory=TaskConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    speech: Speech = field(default_factory=Speech)
+    prompting: PromptingConfig = field(default_factory=PromptingConfig)
     sft: SftConfig = field(default_factory=SftConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     generation: GenerationConfig = field(default_factory=GenerationConfig)

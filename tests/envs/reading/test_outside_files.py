@@ -17,8 +17,8 @@ import pytest
 from helpers.hostile_files import refusals, worse_sealed
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.model_folder import folder_ends
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.model_folder import folder_end_ids
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
@@ -156,13 +156,13 @@ FILES: dict[str, tuple[str, Callable[[Path], bytes], Callable[[Path], object]]] 
     ),
     "how a model is spoken to": (
         "creditflow_agent.json",
-        written(lambda path: write_agent_file(path, Speech(), Sampling())),
+        written(lambda path: write_agent_file(path, PromptingConfig(), Sampling())),
         read_agent_file,
     ),
     "generation settings": (
         "generation_config.json",
         lambda _: b'{"eos_token_id": [1, 2], "pad_token_id": 0}',
-        lambda path: folder_ends(str(path.parent)),
+        lambda path: folder_end_ids(str(path.parent)),
     ),
 }
 

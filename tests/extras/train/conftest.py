@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> dict[str, Any]:
                 "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
             }
         },
-        "speech": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
+        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
         "sft": {"episodes": 24, "steps": 6, "batch_tokens": 200, "noise": 0.8, "optimiser": {"lr": 4e-3}},
         "rollout": {"tasks": 2, "group_size": 4, "max_new_tokens": 3},
         "credit": {"scheme": "gigpo"},

@@ -23,7 +23,7 @@ from creditflow.train.settings.schema import EnvConfig, TaskConfig
 def main(model: str, levels: str, out: str, episodes: str) -> None:
     torch.set_num_threads(1)
     env = EnvConfig(name="sokoban", options={"levels": levels, "max_steps": 5, "symbols": "ascii"})
-    speech, sampling = read_agent_file(Path(model) / "creditflow_agent.json")
+    prompting, sampling = read_agent_file(Path(model) / "creditflow_agent.json")
     args = GRPOConfig(
         out, use_cpu=True, bf16=False, report_to=[], disable_tqdm=True, save_strategy="no", gradient_checkpointing=False,
         per_device_train_batch_size=int(episodes), num_generations=4, max_steps=2, learning_rate=0.05, optim="sgd",
@@ -31,7 +31,7 @@ def main(model: str, levels: str, out: str, episodes: str) -> None:
     )  # fmt: skip
     trainer = CreditGRPOTrainer(
         model,
-        play=Play(env=env, speech=speech, max_new_tokens=sampling.max_new_tokens),
+        play=Play(env=env, prompting=prompting, max_new_tokens=sampling.max_new_tokens),
         tasks=training_tasks(env, TaskConfig(), seed=0),
         scheme=credit.make("gigpo"),
         args=args,

@@ -57,7 +57,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "out": str(folder / "run"), "seed": 8, "device": "cpu", "threads": 1,
         "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
         "model": {"scratch": MODEL},
-        "speech": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
+        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
         "sft": {"episodes": 24, "steps": 8, "batch_tokens": 200, "noise": 0.8, "optimiser": {"lr": 4e-3}},
         "rollout": {"max_new_tokens": 3},
     }  # fmt: skip
@@ -88,7 +88,7 @@ def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Call
         } | changes  # fmt: skip
         return CreditGRPOTrainer(
             str(warm),
-            play=Play(env=settings.env, speech=settings.speech, max_new_tokens=3),
+            play=Play(env=settings.env, prompting=settings.prompting, max_new_tokens=3),
             tasks=tasks,
             scheme=scheme or credit.make("gigpo"),
             args=arguments(**values),
@@ -277,7 +277,7 @@ def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
     trainer.train()
     agent = make_hf_agent(str(tmp_path / "run" / "checkpoint-1"), device="cpu")
     assert agent.sampling.max_new_tokens == 3
-    assert agent.conversations.prompt.name == settings.speech.prompt
+    assert agent.conversations.prompt.name == settings.prompting.prompt
 
 
 def test_a_sampler_of_ones_own_is_made_once_and_told_of_every_update(trainer_of: Callable[..., Any]) -> None:

@@ -85,7 +85,7 @@ def config_of(composed: Callable[..., Any], options: dict[str, Any], tmp_path: P
         settings = {
             "name": "creditflow", "_target_": "creditflow.train.adapters.verl.loop.CreditAgentLoop",
             "env": {"name": "sokoban", "options": options},
-            "speech": {"prompt": "places-v1", "dialect": "bare"}, "max_new_tokens": 6, **loop,
+            "prompting": {"prompt": "places-v1", "dialect": "bare"}, "max_new_tokens": 6, **loop,
         }  # fmt: skip
         path = tmp_path / "loop.json"  # YAML reads JSON
         path.write_text(json.dumps([settings]), encoding="ascii")

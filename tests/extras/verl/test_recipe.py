@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import creditflow.train.adapters
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.train.adapters.verl.data import main
 
 pytestmark = pytest.mark.verl
@@ -71,7 +71,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
     for loop in loops:
         assert get_class(loop.pop("_target_")) is CreditAgentLoop
         assert loop.pop("name") == "creditflow"
-        assert read_dataclass(Play, loop).speech == Speech()
+        assert read_dataclass(Play, loop).prompting == PromptingConfig()
 
 
 def test_verls_data_set_reads_our_tasks_whole(tmp_path: Path, config_of: Any, model_folder: Path) -> None:

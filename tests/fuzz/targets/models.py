@@ -121,13 +121,13 @@ def _apply(name: str, case: bytes, folder: Path) -> Path:
 # -- a model's folder ------------------------------------------------------------------------------------------------
 def _write_model(path: Path) -> None:
     from creditflow.agents.backends.base import Sampling
-    from creditflow.agents.language_model.pretrained import AGENT_FILE, Speech
+    from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig
     from creditflow.agents.language_model.saved import write_agent_file
 
     model, tokenizer = _made()
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
-    write_agent_file(path / AGENT_FILE, Speech(prompt="places-v1", dialect="bare"), Sampling(max_new_tokens=4))
+    write_agent_file(path / AGENT_FILE, PromptingConfig(prompt="places-v1", dialect="bare"), Sampling(max_new_tokens=4))
 
 
 def _read_model(case: bytes, folder: Path) -> None:

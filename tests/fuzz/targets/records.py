@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
@@ -67,7 +67,7 @@ def _labels(place: Path) -> Sequence[bytes]:
 
 
 def _agents(place: Path) -> Sequence[bytes]:
-    write_agent_file(place / "agent.json", Speech(), Sampling())
+    write_agent_file(place / "agent.json", PromptingConfig(), Sampling())
     return [(place / "agent.json").read_bytes()]
 
 

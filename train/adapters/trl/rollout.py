@@ -119,7 +119,7 @@ class CreditRollout:
             self._backend = self._make_backend(trainer)
         self._backend.sync(f"step-{trainer.state.global_step}")
         sampling = Sampling(max_new_tokens=self.play.max_new_tokens, temperature=args.temperature)
-        agent = self.play.speech.agent(self._backend, self._tokenizer, sampling, name="policy")
+        agent = self.play.prompting.agent(self._backend, self._tokenizer, sampling, name="policy")
         if size not in self._arenas:
             texts = bool(self.scheme.texts or self.annotators)
             self._arenas[size] = Arena(group_maker(self.play.env, size, texts=texts), self.play.budget)

@@ -6,7 +6,7 @@ wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribut
 
     from trl import GRPOConfig
     from creditflow import credit
-    from creditflow.agents.language_model.pretrained import Speech
+    from creditflow.agents.language_model.pretrained import PromptingConfig
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
     from creditflow.train.run.assemble import training_tasks
     from creditflow.train.settings.schema import EnvConfig, TaskConfig
@@ -14,7 +14,7 @@ wrote is masked. Losses, optimiser, schedule, checkpoints, logging and distribut
     env = EnvConfig(name="sokoban", options={"max_steps": 20})
     trainer = CreditGRPOTrainer(
         "path/to/model",
-        play=Play(env=env, speech=Speech(prompt="think-v1", dialect="think"), max_new_tokens=128),
+        play=Play(env=env, prompting=PromptingConfig(prompt="think-v1", dialect="think"), max_new_tokens=128),
         tasks=training_tasks(env, TaskConfig(panel="standard-v1:train"), seed=0),
         scheme=credit.make("gigpo"),
         args=GRPOConfig("runs/trl", per_device_train_batch_size=16, num_generations=8, loss_type="dapo", max_steps=100),
@@ -92,7 +92,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     Args:
         model: as ``GRPOTrainer`` takes it.
-        play: environment, speech and limits of episodes.
+        play: environment, prompting and limits of episodes.
         tasks: to train on; a step draws them in TRL's order.
         scheme: scores groups.
         args: TRL's settings. ``num_generations`` is the group size, ``temperature`` the sampler's; ``scale_rewards``
@@ -190,7 +190,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         if self.args.should_save:
             folder = Path(self.args.output_dir if output_dir is None else output_dir)
             sampling = Sampling(max_new_tokens=self.credit_play.max_new_tokens, temperature=self.args.temperature)
-            write_agent_file(folder / AGENT_FILE, self.credit_play.speech, sampling)
+            write_agent_file(folder / AGENT_FILE, self.credit_play.prompting, sampling)
 
 
 class _EpochOrder(Sampler[int]):  # type: ignore[misc]  # torch is not typed for the checker

@@ -10,7 +10,7 @@ Which environment is played, and how the model is spoken to, stands in the file 
     - name: creditflow
       _target_: creditflow.train.adapters.verl.loop.CreditAgentLoop
       env: {name: sokoban, options: {max_steps: 20}}
-      speech: {prompt: think-v1, dialect: think}
+      prompting: {prompt: think-v1, dialect: think}
       max_new_tokens: 256
 
 Rows of the data set carry the task (``verl.data`` writes such a file).
@@ -34,7 +34,7 @@ from creditflow.agents.backends.base import Sampled
 from creditflow.agents.base import TurnTokens, View
 from creditflow.agents.language_model.agent import Conversations, decide
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
@@ -63,7 +63,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
     """Plays one episode.
 
     Args:
-        env, speech, budget: sections as in ``Play``.
+        env, prompting, budget: sections as in ``Play``.
         max_new_tokens: longest answer.
         threads: step the environment in a thread, so that one that waits (for a retrieval server, say) holds up no
             other episode; environments that only compute are faster without.
@@ -77,20 +77,20 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         self,
         *args: Any,
         env: Any = None,
-        speech: Any = None,
+        prompting: Any = None,
         max_new_tokens: int = 256,
         budget: Any = None,
         threads: bool = False,
         **others: Any,
     ) -> None:
         super().__init__(*args, **others)
-        sections = {"env": env, "speech": speech, "budget": budget}
+        sections = {"env": env, "prompting": prompting, "budget": budget}
         given = {name: _plain(section) for name, section in sections.items() if section is not None}
         self.play = read_dataclass(Play, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
         self.threads = threads
         self.scheme = credit_settings(self.config.algorithm).make()
-        self.talk = _conversations(self.tokenizer, json.dumps(asdict(self.play.speech), sort_keys=True))
-        self.dialect = make_dialect(self.play.speech.dialect)
+        self.talk = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
+        self.dialect = make_dialect(self.play.prompting.dialect)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """One episode.
@@ -236,9 +236,9 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
 
 
 @lru_cache(maxsize=8)
-def _conversations(tokenizer: Any, speech: str) -> Conversations:
+def _conversations(tokenizer: Any, prompting: str) -> Conversations:
     """Shared by the episodes of a process: verl makes a loop object for every one of them."""
-    return read_dataclass(Speech, json.loads(speech)).conversations(tokenizer)
+    return read_dataclass(PromptingConfig, json.loads(prompting)).conversations(tokenizer)
 
 
 def _content(row: Mapping[str, Any]) -> dict[str, Any]:

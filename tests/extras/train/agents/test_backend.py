@@ -13,7 +13,7 @@ from transformers import StaticCache
 from creditflow.agents.backends.base import Job, Sampled, Sampling
 from creditflow.agents.backends.token_sampling import draw
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model.pretrained import Speech
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout import play_group
@@ -124,7 +124,7 @@ def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
                 spied += 1
             return answers
 
-    agent = Speech(history=history).agent(Spy(), tokenizer, Sampling(max_new_tokens=8), name="spied")
+    agent = PromptingConfig(history=history).agent(Spy(), tokenizer, Sampling(max_new_tokens=8), name="spied")
     env = GroupEnv("sokoban", size=2, max_steps=4)
     tasks = env.members[0].base.tasks
     for task_id in list(tasks.task_ids())[:2]:  # the second task's episodes come under the same keys

@@ -124,7 +124,7 @@ def test_special_tokens_inside_an_observation_are_the_callers_business_but_promp
 def test_a_tokenizer_without_template_is_refused_with_the_way_out() -> None:
     tokenizer = tokenizer_of("qwen2.5")
     tokenizer.chat_template = None
-    with pytest.raises(ConfigError, match=r"no chat template: use agent\.chat: plain"):
+    with pytest.raises(ConfigError, match=r"no chat template: use prompting\.chat: plain"):
         make_chat("template", tokenizer)
 
 

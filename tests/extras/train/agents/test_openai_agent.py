@@ -11,7 +11,7 @@ from helpers.servers.openai_server import MODEL, openai_server, toy, toy_choice
 
 from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, make_openai_agent
-from creditflow.agents.language_model.pretrained import AGENT_FILE, Speech
+from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.scratch import ScratchConfig, build_tokenizer
@@ -27,7 +27,9 @@ def folder(tmp_path: Path) -> str:
     """A folder as the trainer writes it, without weights."""
     tokenizer = build_tokenizer(["up down left right"] * 8, ScratchConfig(vocabulary=300, pattern="[a-z]+"))
     tokenizer.save_pretrained(tmp_path)
-    write_agent_file(tmp_path / AGENT_FILE, Speech(prompt="places-v1", dialect="bare"), Sampling(max_new_tokens=3))
+    write_agent_file(
+        tmp_path / AGENT_FILE, PromptingConfig(prompt="places-v1", dialect="bare"), Sampling(max_new_tokens=3)
+    )
     return str(tmp_path)
 
 

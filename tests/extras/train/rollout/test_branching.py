@@ -300,7 +300,7 @@ def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, 
 
     for history in ("append", "window"):
         run = trainer_of(
-            config, *BRANCHED, f"speech.history={history}", f"out={config['out']}-{history}", "update.iterations=0"
+            config, *BRANCHED, f"prompting.history={history}", f"out={config['out']}-{history}", "update.iterations=0"
         )
         run.run()
         agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0, entropies=2)
@@ -327,7 +327,7 @@ def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, 
     "more",
     [
         (),
-        ("speech.history=window",),
+        ("prompting.history=window",),
         ("update.layout=turn",),
         ("update.epochs=2", "update.minibatches=2"),
         ("rollout.branching.prefix=own",),

@@ -24,7 +24,7 @@ SEARCH: dict[str, Any] = {
             "top_k": 1, "max_passage_chars": 80,
         },
     },
-    "speech": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
+    "prompting": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
     "rollout": {"tasks": 2, "group_size": 3, "max_new_tokens": 24},
 }  # fmt: skip
 SFT = {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimiser": {"lr": 4e-3}}

@@ -64,7 +64,7 @@ def kind(request: pytest.FixtureRequest) -> tuple[str, ...]:
     [
         (),
         ("update.epochs=2", "update.minibatches=2"),
-        ("speech.history=window", "speech.window=1"),
+        ("prompting.history=window", "prompting.window=1"),
         ("update.layout=turn", "update.packing=packed"),
         ("critic.detach=true", "critic.clip=0"),
         ("model.autocast=bfloat16",),
@@ -129,7 +129,7 @@ def test_the_critics_values_are_those_before_each_token(trainer_of: Make, config
 
 
 def test_windowed_and_growing_histories_value_the_same_first_turn(trainer_of: Make, config: dict[str, Any]) -> None:
-    run = trainer_of(config, *PPO, "speech.history=window", "speech.window=1")
+    run = trainer_of(config, *PPO, "prompting.history=window", "prompting.window=1")
     run.run()
     assert run.critic is not None
     [group, *_] = played(run)

@@ -18,7 +18,7 @@ SEARCH: dict[str, Any] = {
             "top_k": 1, "max_passage_chars": 200,
         },
     },
-    "speech": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
+    "prompting": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
     "sft": {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimiser": {"lr": 4e-3}},
     "rollout": {"tasks": 2, "group_size": 3, "max_new_tokens": 24},
     "update": {"iterations": 1, "optimiser": {"lr": 1e-3}},

@@ -261,18 +261,23 @@ def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
 @pytest.mark.parametrize(
     "settings",
     [
-        ("speech.history=window", "speech.window=1"),
+        ("prompting.history=window", "prompting.window=1"),
         ("update.layout=turn",),
         ("update.packing=packed",),
         ("update.epochs=2", "update.minibatches=2"),
-        ("update.epochs=2", "update.minibatches=2", "speech.history=window"),
+        ("update.epochs=2", "update.minibatches=2", "prompting.history=window"),
         ("update.old_logprobs=sampler", "update.epochs=2"),
         ("rollout.cache=static",),
         ("rollout.dtype=bfloat16",),
         ("model.autocast=bfloat16",),
         ("model.gradient_checkpointing=true",),
-        ("speech.dialect=think", "speech.prompt=think-v1", "rollout.max_new_tokens=24", "model.scratch.positions=4096"),
-        ("speech.chat=plain",),
+        (
+            "prompting.dialect=think",
+            "prompting.prompt=think-v1",
+            "rollout.max_new_tokens=24",
+            "model.scratch.positions=4096",
+        ),
+        ("prompting.chat=plain",),
         ("sft.observation_weight=0.1", "sft.keep=success", "sft.learn_noise=false"),
         ("update.loss.aggregation=turn_mean", "update.loss.entropy_weight=0.01"),
         ("env.invalid_actions=terminate",),
@@ -289,7 +294,7 @@ def test_every_setting_runs(trainer_of: Make, config: dict[str, Any], settings: 
 
 
 def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make, config: dict[str, Any]) -> None:
-    run = trainer_of(config, "speech.max_context=30", "update.iterations=1", "sft.episodes=0")
+    run = trainer_of(config, "prompting.max_context=30", "update.iterations=1", "sft.episodes=0")
     run.run()
     [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
     assert 0 < record["turns"] < 40

@@ -70,10 +70,10 @@ def test_there_is_a_recipe_for_every_method_where_it_was_published() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("speech.prompt=thnik-v1",), "did you mean 'think-v1'"),
-        (("speech.dialect=thnk",), "did you mean 'think'"),
+        (("prompting.prompt=thnik-v1",), "did you mean 'think-v1'"),
+        (("prompting.dialect=thnk",), "did you mean 'think'"),
         (("model.path=no such/name/at all",), "no folder here, and no name"),
-        (("model.path=Some/Name", "speech.chat=tmplate"), "speech.chat must be"),
+        (("model.path=Some/Name", "prompting.chat=tmplate"), "prompting.chat must be"),
         (("credit.annotators=[likelyhood:DIR]",), "did you mean 'likelihood'"),
         (("credit.annotators=[likelihood]",), "is written likelihood:"),
         (("credit.scheme=egrpo",), "cannot score 'sokoban' tasks"),
@@ -93,4 +93,4 @@ def test_a_dry_run_finds_what_only_a_rollout_would_trip_over(
 def test_rollouts_keep_their_texts_where_prompts_or_the_scheme_read_them(
     config: dict[str, Any], settings_of: Callable[..., Any], scheme: str, history: str, kept: bool
 ) -> None:
-    assert keeps_texts(settings_of(config, f"speech.history={history}"), credit.make(scheme)) is kept
+    assert keeps_texts(settings_of(config, f"prompting.history={history}"), credit.make(scheme)) is kept
