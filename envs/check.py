@@ -19,7 +19,7 @@ from creditflow.envs.errors import CreditflowError, EpisodeError
 
 __all__ = ["EnvContractError", "check_agent_env"]
 
-HOSTILE_ACTIONS = (
+INVALID_ACTIONS = (
     "",
     " \n\t",
     "\x00\x1b[2J",
@@ -200,7 +200,7 @@ def _check_oracle(base: AgentEnv[Any, Any, Any], snapshot: str, actions: tuple[s
 
 def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type]) -> None:
     """Junk actions change nothing but the step count and say why."""
-    for action in HOSTILE_ACTIONS:
+    for action in INVALID_ACTIONS:
         obs, before = env.reset(seed=1)
         try:
             after_obs, _, terminated, _, info = base.step(action)
@@ -210,7 +210,7 @@ def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types
         _require(not info["action_valid"], f"the action {action!r:.40} should be refused")
         _require(
             info["state_key"] == before["state_key"]
-            and (base.replies or np.array_equal(obs, after_obs))
+            and (base.observation_is_reply or np.array_equal(obs, after_obs))
             and not terminated,
             "a refused action must change nothing",
         )

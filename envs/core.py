@@ -153,9 +153,9 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
 
     env_name: ClassVar[str]  # "sokoban"; prefix of task ids
     # True: the observation answers the last action, so a refusal is seen in it; False: it pictures the state
-    replies: ClassVar[bool] = False
+    observation_is_reply: ClassVar[bool] = False
     # True: the list of admissible actions gives the solution away; it is for scripted players, never for prompts
-    actions_tell: ClassVar[bool] = False
+    actions_reveal_answer: ClassVar[bool] = False
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:
@@ -164,7 +164,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         self.tasks = tasks
         self.max_steps = max_steps
         self.elapsed_steps = 0
-        self.beginnings = (
+        self.num_starts = (
             0  # resets and restored snapshots so far: how wrappers see that the state was changed beneath them
         )
         self._task: Task | None = None
@@ -180,7 +180,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """The action as the rules core takes it, and ""; or None and the reason why it cannot be understood."""
 
     @abstractmethod
-    def _refusal(self, action: ParsedT) -> str:
+    def _rejection_reason(self, action: ParsedT) -> str:
         """Why the rules do not admit this action now; "" if they do."""
 
     @abstractmethod
@@ -188,7 +188,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """Do an admitted action."""
 
     @abstractmethod
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         """The reward of a step whose action was refused."""
 
     @abstractmethod
@@ -277,7 +277,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         elif task_id is not None:
             task = self.tasks.get(task_id)
         else:
-            task = self.tasks.draw(self.np_random)
+            task = self.tasks.sample(self.np_random)
         self._begin(task, elapsed=0)
         return self._observe(), self._info(True, True, False, "")
 
@@ -293,12 +293,12 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         parsed, reason = self._parse(action)
         admissible = False
         if parsed is not None:
-            reason = self._refusal(parsed)
+            reason = self._rejection_reason(parsed)
             admissible = not reason
         if admissible:
             reward, terminated, effective = self._apply(parsed)  # type: ignore[arg-type]  # admissible: not None
         else:
-            reward, terminated, effective = self._wasted(), False, False
+            reward, terminated, effective = self._invalid_action_reward(), False, False
         truncated = not terminated and self.elapsed_steps >= self.max_steps
         self._over = terminated or truncated
         return (
@@ -309,13 +309,13 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             self._info(parsed is not None, admissible, effective, reason),
         )
 
-    def forgive(self) -> tuple[ObsT, dict[str, Any]]:
+    def undo_step_count(self) -> tuple[ObsT, dict[str, Any]]:
         """Take back the step count of the action just refused; returns the unchanged observation and fresh info.
 
         Only the caller knows that the last action was refused; ``InvalidActions`` uses this for its retries.
         """
         if self.elapsed_steps == 0:
-            raise EpisodeError("there is no step to forgive")
+            raise EpisodeError("there is no step to undo_step_count")
         self.elapsed_steps -= 1
         self._over = self._progress()[0]
         return self._observe(), self._info(True, True, False, "")
@@ -324,7 +324,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """Start ``task``; with a restored snapshot ``elapsed`` is its step count."""
         self._start(task)
         self._task, self.elapsed_steps = task, elapsed
-        self.beginnings += 1
+        self.num_starts += 1
         self._over = self._progress()[0] or elapsed >= self.max_steps
 
     def _info(self, parsed: bool, admissible: bool, effective: bool, reason: str) -> dict[str, Any]:

@@ -28,11 +28,11 @@ __all__ = [
     "Task",
     "TaskSource",
     "content_id",
-    "draw_index",
     "load_panel",
     "panel_names",
     "parse_panel",
     "parse_panel_spec",
+    "sample_index",
     "write_panel",
 ]
 
@@ -49,7 +49,7 @@ def content_id(prefix: str, content: Any) -> str:
     return f"{prefix}:{hashlib.blake2b(text.encode('ascii'), digest_size=16).hexdigest()}"
 
 
-def draw_index(rng: np.random.Generator, n: int) -> int:
+def sample_index(rng: np.random.Generator, n: int) -> int:
     """A uniform index below ``n`` from one raw 64-bit draw.
 
     NumPy keeps the raw stream of a bit generator stable across versions, but not its distributions.
@@ -76,7 +76,7 @@ class Task:
 class TaskSource(Protocol):
     """Where an environment's tasks come from: a panel, level files, a generator."""
 
-    def draw(self, rng: np.random.Generator) -> Task:
+    def sample(self, rng: np.random.Generator) -> Task:
         """A task drawn with raw integers of ``rng``."""
         ...
 
@@ -241,9 +241,9 @@ class RowTasks:
         self._index = {row.task_id: i for i, row in enumerate(self.rows)}
         self._built: dict[int, Task] = {}
 
-    def draw(self, rng: np.random.Generator) -> Task:
+    def sample(self, rng: np.random.Generator) -> Task:
         """A uniformly drawn row."""
-        return self._task(draw_index(rng, len(self.rows)))
+        return self._task(sample_index(rng, len(self.rows)))
 
     def get(self, task_id: str) -> Task:
         """The row with this id."""

@@ -58,7 +58,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
-        self._left, self._ended, self._beginning = self.retries, False, self._base.beginnings
+        self._left, self._ended, self._beginning = self.retries, False, self._base.num_starts
         return obs, self._told(info, 0.0, "")
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -67,8 +67,8 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             EpisodeError: the policy has ended this episode.
         """
-        if self._beginning != self._base.beginnings:  # a snapshot was restored
-            self._left, self._ended, self._beginning = self.retries, False, self._base.beginnings
+        if self._beginning != self._base.num_starts:  # a snapshot was restored
+            self._left, self._ended, self._beginning = self.retries, False, self._base.num_starts
         if self._ended:
             raise EpisodeError("the invalid-action policy ended this episode: call reset() before step()")
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -83,7 +83,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return obs, reward, True, False, self._told({**info, "admissible_actions": ()}, raw, "format")
         elif self.policy == "retry" and self._left > 0:
             self._left -= 1
-            obs, fresh = self._base.forgive()
+            obs, fresh = self._base.undo_step_count()
             kept = {k: info[k] for k in ("action_parsed", "action_admissible", "action_valid", "invalid_reason")}
             return obs, 0.0, False, False, self._told({**fresh, **kept}, 0.0, "")
         return obs, reward, terminated, truncated, self._told(info, raw, "")

@@ -96,7 +96,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._episodes += 1
         self._names = {}
         self._turns, self._stop = [], None
-        self._observation, self._info, self._beginning = obs, info, self._base.beginnings
+        self._observation, self._info, self._beginning = obs, info, self._base.num_starts
         self._known = self._ask()
         return obs, info
 
@@ -114,7 +114,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._observation, info = self._base.set_state(snapshot)
         if not info["admissible_actions"]:
             raise EpisodeError("a branch begins in the middle of an episode, this snapshot is of its end")
-        self._info, self._beginning = {**fresh, **info}, self._base.beginnings
+        self._info, self._beginning = {**fresh, **info}, self._base.num_starts
         self._known = self._ask()
         return self._observation, self._info
 
@@ -124,7 +124,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             EpisodeError: no episode has begun here, or the environment was restored behind this wrapper's back.
         """
-        if self._beginning != self._base.beginnings or not self._info:
+        if self._beginning != self._base.num_starts or not self._info:
             raise EpisodeError(
                 "the record does not know the environment's state: call reset() before step(), and branch(snapshot) to go on "
                 "from a snapshot"

@@ -86,7 +86,7 @@ def make_openai_agent(
         raise MissingExtraError("transformers", "train")
     if client is None:
         client = JsonClient(
-            [url], timeout=TIMEOUT, tries=5, max_bytes=LARGEST, key=ApiKey.from_environment(KEY_VARIABLE)
+            [url], timeout=TIMEOUT, max_attempts=5, max_bytes=LARGEST, key=ApiKey.from_environment(KEY_VARIABLE)
         )
     served = _served(client, url, model)
     folder = given or next((name for name in (model, str(served.get("root"))) if Path(name).is_dir()), "")

@@ -101,7 +101,7 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, lessons: str = "") -> 
     Raises:
         ConfigError: the observation is not a text, or the prompt would list actions that give the solution away.
     """
-    if view.env.actions_tell and prompt.lists_actions:
+    if view.env.actions_reveal_answer and prompt.lists_actions:
         raise ConfigError(
             f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
             "away; set prompting.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"

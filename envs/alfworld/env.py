@@ -61,7 +61,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     """
 
     env_name: ClassVar[str] = "alfworld"
-    replies: ClassVar[bool] = True
+    observation_is_reply: ClassVar[bool] = True
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
 
     def __init__(
@@ -128,7 +128,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         command = action.strip()
         return (command, "") if command else (None, "the command is empty")
 
-    def _refusal(self, action: str) -> str:
+    def _rejection_reason(self, action: str) -> str:
         return "" if action in self._backend.menu().ops else why_not(self._backend.world, action)
 
     def _apply(self, action: str) -> Outcome:
@@ -138,7 +138,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         self._won = self._backend.world.won()
         return Outcome(self._win if self._won else 0.0, self._won, effective)
 
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         self._story.refuse(NOTHING_HAPPENS)
         return 0.0
 

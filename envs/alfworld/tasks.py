@@ -17,7 +17,7 @@ from creditflow.envs.alfworld.game_files.reading import content_from_fields, fie
 from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, shown
-from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, draw_index, load_panel, parse_panel_spec
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, load_panel, parse_panel_spec, sample_index
 
 __all__ = ["EMBEDDED_PANEL", "FolderTasks", "GeneratedTasks", "build_task", "open_tasks"]
 
@@ -89,10 +89,10 @@ class GeneratedTasks:
         self.split, self.task_types = split, tuple(task_types)
         self._drawn: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
-    def draw(self, rng: np.random.Generator) -> Task:
+    def sample(self, rng: np.random.Generator) -> Task:
         """A new house, from one or two raw draws."""
-        kind = self.task_types[draw_index(rng, len(self.task_types))] if self.task_types else ""
-        locator = {"seed": draw_index(rng, SEEDS), "split": self.split, "task_type": kind}
+        kind = self.task_types[sample_index(rng, len(self.task_types))] if self.task_types else ""
+        locator = {"seed": sample_index(rng, SEEDS), "split": self.split, "task_type": kind}
         task = build_task(locator)
         self._drawn[task.task_id] = locator
         if len(self._drawn) > REMEMBERED:
@@ -139,13 +139,13 @@ class FolderTasks:
         self._ids: dict[str, int] = {}
         self._tasks: OrderedDict[int, Task] = OrderedDict()
 
-    def draw(self, rng: np.random.Generator) -> Task:
+    def sample(self, rng: np.random.Generator) -> Task:
         """A uniformly drawn game; one that its file calls unsolvable gives way to the next in order.
 
         Raises:
             DataError: a broken file, or no solvable game at all.
         """
-        first = draw_index(rng, len(self.paths))
+        first = sample_index(rng, len(self.paths))
         for offset in range(len(self.paths)):
             try:
                 return self._task((first + offset) % len(self.paths))

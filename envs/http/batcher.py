@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 __all__ = ["BatchLimits", "Batcher", "OverloadedError"]
 
-AskedT = TypeVar("AskedT")
-GivenT = TypeVar("GivenT")
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
 
 class BatchLimits(Protocol):
@@ -37,7 +37,7 @@ class OverloadedError(Exception):
     """Too many parts wait."""
 
 
-class Batcher(Generic[AskedT, GivenT]):
+class Batcher(Generic[RequestT, ResponseT]):
     """Answers requests in batches in one thread, first come first served.
 
     Args:
@@ -48,11 +48,13 @@ class Batcher(Generic[AskedT, GivenT]):
         pending, served, refused: parts of requests.
     """
 
-    def __init__(self, answer: Callable[[Sequence[AskedT]], Sequence[GivenT | Exception]], limits: BatchLimits) -> None:
+    def __init__(
+        self, answer: Callable[[Sequence[RequestT]], Sequence[ResponseT | Exception]], limits: BatchLimits
+    ) -> None:
         self._answer, self.limits = answer, limits
         self.pending = self.served = self.refused = 0
         self._pool = ThreadPoolExecutor(1, "serve")
-        self._queue: asyncio.Queue[tuple[AskedT, int, asyncio.Future[GivenT]]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[RequestT, int, asyncio.Future[ResponseT]]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -66,14 +68,14 @@ class Batcher(Generic[AskedT, GivenT]):
             await asyncio.gather(self._task, return_exceptions=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def ask(self, asked: AskedT, parts: int) -> GivenT:
+    async def ask(self, asked: RequestT, parts: int) -> ResponseT:
         """The answer to one request that counts as ``parts`` parts.
 
         Raises:
             OverloadedError: too many parts wait already.
             TimeoutError: it took too long.
         """
-        future: asyncio.Future[GivenT] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
         with self._waiting(parts):
             self._queue.put_nowait((asked, parts, future))
             given = await asyncio.wait_for(future, self.limits.seconds)

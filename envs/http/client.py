@@ -45,7 +45,7 @@ class JsonClient:
     Args:
         urls: base URLs ("http://host:port/path"), tried in turn.
         timeout: seconds for one exchange, from connecting to the last byte.
-        tries: exchanges before giving up, over all URLs.
+        max_attempts: exchanges before giving up, over all URLs.
         backoff: seconds before the second try; doubles each time, up to 10.
         max_bytes: of one answer.
         key: sent with every request; no error, answer or log repeats it.
@@ -60,16 +60,18 @@ class JsonClient:
         urls: Sequence[str],
         *,
         timeout: float = 30.0,
-        tries: int = 4,
+        max_attempts: int = 4,
         backoff: float = 0.2,
         max_bytes: int = 64 * 2**20,
         key: ApiKey | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if not urls or timeout <= 0 or tries < 1 or backoff < 0 or max_bytes < 1:
-            raise ConfigError("a client needs at least one URL, timeout > 0, tries ≥ 1, backoff ≥ 0 and max_bytes ≥ 1")
+        if not urls or timeout <= 0 or max_attempts < 1 or backoff < 0 or max_bytes < 1:
+            raise ConfigError(
+                "a client needs at least one URL, timeout > 0, max_attempts ≥ 1, backoff ≥ 0 and max_bytes ≥ 1"
+            )
         self.urls = tuple(check_url(url) for url in urls)
-        self._timeout, self._tries, self._backoff, self._max_bytes = timeout, tries, backoff, max_bytes
+        self._timeout, self._max_attempts, self._backoff, self._max_bytes = timeout, max_attempts, backoff, max_bytes
         self._key = key
         self._sleep = sleep
         self._next = 0
@@ -78,7 +80,7 @@ class JsonClient:
         """The JSON answer to a JSON body.
 
         Raises:
-            RetrievalError: no URL answered properly; says what each of the last tries met.
+            RetrievalError: no URL answered properly; says what each of the last max_attempts met.
         """
         return self._ask(path, json.dumps(body).encode("ascii"))
 
@@ -92,7 +94,7 @@ class JsonClient:
 
     def _ask(self, path: str, data: bytes | None) -> Any:
         reasons = []
-        for attempt in range(self._tries):
+        for attempt in range(self._max_attempts):
             url = self.urls[self._next % len(self.urls)] + path
             try:
                 return self._exchange(url, data)
@@ -101,7 +103,7 @@ class JsonClient:
                 self._next += 1  # the others may be alive
                 if failure.final:
                     break
-            if attempt + 1 < self._tries:
+            if attempt + 1 < self._max_attempts:
                 self._sleep(min(self._backoff * 2**attempt, 10.0))
         raise RetrievalError("the server gave no usable answer; " + "; ".join(reasons[-3:]))
 

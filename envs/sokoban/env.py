@@ -147,7 +147,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self._player_moved = self._moved_box = False
         return self._parser(action)
 
-    def _refusal(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
+    def _rejection_reason(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
         return ""
 
     def _apply(self, action: int) -> Outcome:
@@ -166,7 +166,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
                 return self._pushed[0]
         return self._bumped
 
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         return self._rewards.step
 
     def _observe(self) -> Any:

@@ -28,7 +28,7 @@ from creditflow.envs.sokoban.rules import (
     to_position,
 )
 from creditflow.envs.sokoban.state_space import solution_table
-from creditflow.envs.tasks import draw_index
+from creditflow.envs.tasks import sample_index
 
 __all__ = ["GeneratorOptions", "generate_level"]
 
@@ -112,7 +112,7 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
         if len(floor) < 2 * options.boxes + 1:
             continue
         pool = list(floor)
-        targets = [pool.pop(draw_index(rng, len(pool))) for _ in range(options.boxes)]
+        targets = [pool.pop(sample_index(rng, len(pool))) for _ in range(options.boxes)]
         table = solution_table(floor, offsets, targets)
         by_rank = table.layers.reshape(-1, table.size)
         target_cells = [table.box_index[position] for position in targets]
@@ -123,8 +123,8 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
             continue
         lengths = table.layers[found]
         offered = np.flatnonzero(np.bincount(lengths))
-        starts = found[lengths == offered[draw_index(rng, len(offered))]]
-        rank, player = divmod(int(starts[draw_index(rng, len(starts))]), table.size)
+        starts = found[lengths == offered[sample_index(rng, len(offered))]]
+        rank, player = divmod(int(starts[sample_index(rng, len(starts))]), table.size)
         box_cells = list(table.box_index)
         boxes = [box_cells[index] for index in table.subsets[rank]]
         return _level(options, floor, targets, boxes, floor[player])
@@ -135,15 +135,15 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
 
 def _carve(rng: np.random.Generator, height: int, width: int) -> list[int]:
     """Positions of a connected room inside the outer walls, ascending."""
-    row, column = 1 + draw_index(rng, height - 2), 1 + draw_index(rng, width - 2)
-    step = STEPS[draw_index(rng, 4)]
+    row, column = 1 + sample_index(rng, height - 2), 1 + sample_index(rng, width - 2)
+    step = STEPS[sample_index(rng, 4)]
     room = set()
     for _ in range(STEPS_PER_SIDE * (height + width) // 10):
-        if draw_index(rng, 100) < TURN_PERCENT:
-            step = STEPS[draw_index(rng, 4)]
+        if sample_index(rng, 100) < TURN_PERCENT:
+            step = STEPS[sample_index(rng, 4)]
         row = min(max(row + step[0], 1), height - 2)
         column = min(max(column + step[1], 1), width - 2)
-        for down, right in STAMPS[draw_index(rng, len(STAMPS))]:
+        for down, right in STAMPS[sample_index(rng, len(STAMPS))]:
             if 0 < row + down < height - 1 and 0 < column + right < width - 1:
                 room.add((row + down) * width + column + right)
     return [to_position(cell, width) for cell in sorted(room)]

@@ -61,7 +61,7 @@ class GeneratorTasks:
         self.options = options
         self._drawn: OrderedDict[str, Task] = OrderedDict()
 
-    def draw(self, rng: np.random.Generator) -> Task:
+    def sample(self, rng: np.random.Generator) -> Task:
         """A new level, drawn with raw integers of ``rng``."""
         task = level_task(generate_level(rng, self.options))
         self._drawn[task.task_id] = task

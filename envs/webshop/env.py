@@ -167,7 +167,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
             return None, "an action has the form search[words] or click[name]"
         return parsed, ""
 
-    def _refusal(self, action: ShopAction) -> str:
+    def _rejection_reason(self, action: ShopAction) -> str:
         return self.shop.refusal(self._state, action)
 
     def _apply(self, action: ShopAction) -> Outcome:
@@ -184,7 +184,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         reward = score if self.preset.reward == "score" else PERFECT_REWARD * (score == 1.0)
         return Outcome(float(reward), done, self._true_state(after) != self._true_state(before))
 
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         return 0.0
 
     def _observe(self) -> str:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, check_name, shown
+from creditflow.envs.files.checksummed_folder import is_checksummed
 from creditflow.envs.files.paths import checked_path
-from creditflow.envs.files.sealed_folder import is_sealed
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
@@ -59,7 +59,7 @@ def _panel_goals(spec: str) -> tuple[int, ...]:
 @lru_cache(maxsize=4)
 def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
     """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
-    if is_sealed(path):
+    if is_checksummed(path):
         if num_products is not None:
             raise ConfigError("num_products does not go with a store; import fewer products instead")
         return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)

@@ -69,7 +69,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     """
 
     env_name: ClassVar[str] = "wikisearch"
-    actions_tell: ClassVar[bool] = True  # the right answer is listed once its evidence was read
+    actions_reveal_answer: ClassVar[bool] = True  # the right answer is listed once its evidence was read
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}
 
     def __init__(
@@ -164,7 +164,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self._message = self.dialect.invalid(reason) + self._notice()
         return None, reason
 
-    def _refusal(self, action: Call) -> str:
+    def _rejection_reason(self, action: Call) -> str:
         reason = ""
         if action.tool != "answer" and not self._tools_left():
             reason = f"no {action.tool} any more: {self._spent()}; give your answer"
@@ -251,7 +251,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         return self.dialect.limit("this is the last turn; an answer is due now.") if last else ""
 
     # -- what the base class asks -------------------------------------------------------------------------------------
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         return 0.0
 
     def _observe(self) -> str:

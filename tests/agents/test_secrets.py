@@ -100,7 +100,7 @@ ECHOES: dict[str, Reply] = {
 def planted(url: str, folder: Path, kind: str) -> None:
     """Ask a server through one of our clients, with the key."""
     key = ApiKey.from_environment(VARIABLE)
-    client = JsonClient([url], tries=2, backoff=0.0, timeout=10.0, key=key)
+    client = JsonClient([url], max_attempts=2, backoff=0.0, timeout=10.0, key=key)
     if kind == "agent":
         from creditflow.agents.language_model.openai_agent import _served
 
@@ -114,14 +114,14 @@ def planted(url: str, folder: Path, kind: str) -> None:
             "url": url,
             "model": "toy",
             "key_variable": VARIABLE,
-            "tries": 2,
+            "max_attempts": 2,
             "cache": str(folder / "cache.jsonl"),
         }
         make_judge(options)("question", ["golden"], "answer")
     elif kind == "search":
         HttpRetriever(url, client=client).search(["a"], 1)
     else:
-        settings = {"key_variable": VARIABLE, "tries": 2, "cache": str(folder / "cache.jsonl")}
+        settings = {"key_variable": VARIABLE, "max_attempts": 2, "cache": str(folder / "cache.jsonl")}
         annotator = make_annotator(f"judge:{url}#toy", Context(settings=settings))
         notes = annotator.annotate([group(walk("s a g", actions=["x", "y"]))])
         (folder / "notes.txt").write_text(f"{notes} {annotator.provenance.text()}", encoding="utf-8")
@@ -157,7 +157,7 @@ def test_no_command_prints_or_writes_the_key(
     monkeypatch.setenv(VARIABLE, KEY)
     write_jsonl(tmp_path / "in.jsonl", [group(walk("s a g", actions=["x", "y"]))])
     with saying(ECHOES[echo]) as (url, _):
-        settings = [f"key_variable={VARIABLE}", "tries=1", f"cache={tmp_path / 'marks.jsonl'}"]
+        settings = [f"key_variable={VARIABLE}", "max_attempts=1", f"cache={tmp_path / 'marks.jsonl'}"]
         options = [part for setting in settings for part in ("--set", setting)]
         files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
         assert main(["--traceback", "annotate", "--with", f"judge:{url}#toy", *options, *files]) != 0

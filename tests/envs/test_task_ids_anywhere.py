@@ -108,7 +108,7 @@ def test_a_vector_of_environments_gives_payloads_and_takes_them(mode):
 @pytest.mark.parametrize("source", GENERATED)
 def test_a_recorded_episode_of_a_generated_task_is_forked_by_an_environment_that_has_not_drawn_it(source):
     name, options = SOURCES[source]
-    task = made(source).tasks.draw(np.random.default_rng(8))
+    task = made(source).tasks.sample(np.random.default_rng(8))
     group = play_group(GroupEnv(name, size=2, max_steps=4, **options), RandomAgent(), task)
     log = io.StringIO()
     write_jsonl(log, [group])

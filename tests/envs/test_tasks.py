@@ -15,7 +15,7 @@ from helpers.shared_data import ROOT
 import creditflow
 from creditflow.envs import ENVIRONMENTS, RowTasks, Task, content_id, load_panel, panel_names
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
-from creditflow.envs.tasks import PanelRow, draw_index, parse_panel, parse_panel_spec, write_panel
+from creditflow.envs.tasks import PanelRow, parse_panel, parse_panel_spec, sample_index, write_panel
 
 ROW = {"task_id": "demo1:a", "split": "train", "locator": {"x": 1}, "strata": {}}
 
@@ -88,15 +88,15 @@ def test_unknown_ids_and_empty_sources_are_explained():
 
 def test_draws_cover_all_rows_and_follow_the_generator():
     source = RowTasks("demo", rows(5), build)
-    drawn = [source.draw(np.random.default_rng(seed)).task_id for seed in range(60)]
+    drawn = [source.sample(np.random.default_rng(seed)).task_id for seed in range(60)]
     assert set(drawn) == set(source.task_ids())
-    assert drawn == [source.draw(np.random.default_rng(seed)).task_id for seed in range(60)]
+    assert drawn == [source.sample(np.random.default_rng(seed)).task_id for seed in range(60)]
 
 
 def test_drawn_indices_are_uniform_and_pinned():
     rng = np.random.Generator(np.random.PCG64(0))
-    assert [draw_index(rng, 10) for _ in range(10)] == [6, 2, 0, 0, 8, 9, 6, 7, 5, 9]
-    counts = np.bincount([draw_index(rng, 4) for _ in range(4000)], minlength=4)
+    assert [sample_index(rng, 10) for _ in range(10)] == [6, 2, 0, 0, 8, 9, 6, 7, 5, 9]
+    counts = np.bincount([sample_index(rng, 4) for _ in range(4000)], minlength=4)
     assert counts.min() > 900
 
 

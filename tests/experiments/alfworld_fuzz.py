@@ -32,7 +32,7 @@ from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, intro, menu
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.tasks import draw_index
+from creditflow.envs.tasks import sample_index
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_fuzz.json"
@@ -225,11 +225,11 @@ def duel(
     """
 
     def pick(options: Any) -> Any:
-        return options[draw_index(rng, len(options))]
+        return options[sample_index(rng, len(options))]
 
     match = Duel(real, game, fields, seen)
     seen["games"] += 1
-    start, turn = seen["steps"], draw_index(rng, len(ERRANDS))
+    start, turn = seen["steps"], sample_index(rng, len(ERRANDS))
     for kind in ERRANDS[turn:] + ERRANDS[:turn]:
         for command in errand(match.world, kind, pick):
             if seen["steps"] - start >= steps:
@@ -239,8 +239,8 @@ def duel(
                 seen["won"] += 1
                 return
     while seen["steps"] - start < steps:
-        commands = [c for c in menu(match.world).commands if not c.startswith("go ") or draw_index(rng, 4) == 0]
-        command = pick(JUNK) if draw_index(rng, 20) == 0 else pick(commands or ["look"])
+        commands = [c for c in menu(match.world).commands if not c.startswith("go ") or sample_index(rng, 4) == 0]
+        command = pick(JUNK) if sample_index(rng, 20) == 0 else pick(commands or ["look"])
         if seen["steps"] - start > steps * 3 // 4:  # end on the shortest way, so that games are won too
             best = ALFWorldOracle()._actions(match.world)[0]
             command = best[0] if best else command

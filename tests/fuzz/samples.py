@@ -41,7 +41,7 @@ def groups(name: str, size: int = 2, tasks: int = 2) -> tuple[Group, ...]:
     env = GroupEnv(name, size=size, **ENVS[name])
     base = env.members[0].base
     rng = np.random.Generator(np.random.PCG64(3))
-    return tuple(play_group(env, NoisyExpert(0.5), base.tasks.draw(rng), seed=1) for _ in range(tasks))
+    return tuple(play_group(env, NoisyExpert(0.5), base.tasks.sample(rng), seed=1) for _ in range(tasks))
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.envs.files.sealed_folder import HEADER, seal
+from creditflow.envs.files.checksummed_folder import HEADER, write_checksums
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import mutate_json
 
@@ -67,4 +67,4 @@ def damaged(source: Path, case: bytes, target: Path) -> None:
         header = json.loads((target / HEADER).read_text(encoding="ascii"))
         (target / HEADER).unlink()
         facts = {key: value for key, value in header.items() if key not in ("files", "format", "checksum")}
-        seal(target, header["format"], facts)
+        write_checksums(target, header["format"], facts)

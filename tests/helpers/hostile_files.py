@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.files.sealed_folder import HEADER, seal
+from creditflow.envs.files.checksummed_folder import HEADER, write_checksums
 
 DEEP: Any = "DEEP"  # stands for nesting that json.dumps could not write
 HOSTILE: list[Any] = [
@@ -113,7 +113,7 @@ def worse_sealed(folder: Path, rng: np.random.Generator) -> None:
         else:
             data = worse_file(data, rng)
         path.write_bytes(data)
-    seal(folder, kind, header if isinstance(header, dict) else {})
+    write_checksums(folder, kind, header if isinstance(header, dict) else {})
 
 
 def refusals(path: Path, good: bytes, read: Callable[[], object], tries: int, seed: int) -> int:

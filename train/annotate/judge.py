@@ -38,7 +38,7 @@ INSTRUCTION: Final = (
 )
 HIGHEST: Final = 10
 DEFAULTS: dict[str, Any] = {
-    "key_variable": "", "cache": "", "timeout": 60.0, "tries": 5, "workers": 8, "past": 8, "characters": 2000,
+    "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "workers": 8, "past": 8, "characters": 2000,
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ class JudgeAnnotator:
         model: its name there.
         key_variable: environment variable that holds the API key.
         cache: path of a JSON lines file of marks that is read at the start and appended to; "" for memory only.
-        timeout, tries: see ``JsonClient``.
+        timeout, max_attempts: see ``JsonClient``.
         workers: requests at a time.
         past: how many steps before the marked one are shown.
         characters: longest text of a field that is shown; longer ones are cut.
@@ -72,7 +72,7 @@ class JudgeAnnotator:
         key_variable: str = "",
         cache: str = "",
         timeout: float = 60.0,
-        tries: int = 5,
+        max_attempts: int = 5,
         workers: int = 8,
         past: int = 8,
         characters: int = 2000,
@@ -81,7 +81,7 @@ class JudgeAnnotator:
         if workers < 1 or past < 0 or characters < 1:
             raise ConfigError("judge: workers and characters must be at least 1, past not negative")
         key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
-        self._client = client or JsonClient([url], timeout=timeout, tries=tries, key=key)
+        self._client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=key)
         self._model, self._workers, self._past, self._characters = model, workers, past, characters
         self._path = Path(cache) if cache else None
         self._marks: dict[str, float] = {}

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from creditflow.envs.errors import unknown_name
-from creditflow.envs.files.sealed_folder import sealed_entry
+from creditflow.envs.files.checksummed_folder import checksummed_entry
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.options import positive
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
     add_input(importing, "path", help="the folder that holds the released files; searchr1: the file")
     add_output(
-        importing, "--out", Output(kind="either", owned=sealed_entry), required=True, metavar="STORE",
+        importing, "--out", Output(kind="either", owned=checksummed_entry), required=True, metavar="STORE",
         help="the folder to make; searchr1: the log",
     )  # fmt: skip
     importing.add_argument("--seed", type=int, default=42, help="of the draws of prices and price caps (default 42)")

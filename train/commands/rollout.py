@@ -140,7 +140,7 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
     if args.limit is None:
         raise ConfigError("this task source is endless: say how many tasks with --limit N")
     rng = np.random.default_rng(args.seed)
-    return [source.draw(rng) for _ in range(args.limit)]
+    return [source.sample(rng) for _ in range(args.limit)]
 
 
 def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[Task]], Iterator[Group]]:

@@ -86,7 +86,7 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
     else:
         rng, pool, tried, seen = np.random.default_rng([seed, 1]), [], 0, set()
         while len(pool) < tasks.draw and tried < MAX_REDRAWS * tasks.draw:
-            task = source.draw(rng)
+            task = source.sample(rng)
             tried += 1
             if task.canonical_id not in banned and task.task_id not in seen:
                 seen.add(task.task_id)

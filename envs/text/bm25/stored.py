@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.sealed_folder import Blob, SealedFolder, write_blob
+from creditflow.envs.files.checksummed_folder import Blob, ChecksummedFolder, write_blob
 from creditflow.envs.text.bm25.index import BM25, length_weights
 from creditflow.envs.text.bm25.postings import POSTING, Block, PostingCounter, place_postings, starts_of
 
@@ -97,7 +97,7 @@ class _StoredVocabulary:
         return len(self._terms)
 
 
-def stored_index(files: SealedFolder, ranks: NDArray[np.int32]) -> BM25:
+def stored_index(files: ChecksummedFolder, ranks: NDArray[np.int32]) -> BM25:
     """The search index of a folder that an ``IndexWriter`` filled.
 
     Args:
@@ -111,5 +111,5 @@ def stored_index(files: SealedFolder, ranks: NDArray[np.int32]) -> BM25:
     rows, weights = files.rows("postings_rows.i4", len(ranks)), files.array("postings_weights.f4", "<f4")
     starts = files.starts("postings_starts.i8", len(rows))
     if len(starts) != len(terms) + 1 or len(rows) != len(weights):
-        raise DataError(f"{files.path}: terms and postings do not fit together; {files.remedy}")
+        raise DataError(f"{files.path}: terms and postings do not fit together; {files.how_to_fix}")
     return BM25(_StoredVocabulary(terms), starts, rows, weights, ranks)

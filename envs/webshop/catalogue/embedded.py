@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from creditflow.envs.tasks import draw_index
+from creditflow.envs.tasks import sample_index
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
 from creditflow.envs.webshop.catalogue.grammar import DEPARTMENTS, FILLERS, NAME_ENDS, NAME_STARTS, Department
 from creditflow.envs.webshop.catalogue.products import Product
@@ -45,7 +45,7 @@ class Draws:
 
     def below(self, n: int) -> int:
         """A uniform integer in 0..n-1."""
-        return draw_index(self._rng, n)
+        return sample_index(self._rng, n)
 
     def one(self, items: Sequence[T]) -> T:
         """One item."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import new_folder
-from creditflow.envs.files.sealed_folder import seal, write_blob
+from creditflow.envs.files.checksummed_folder import write_blob, write_checksums
 from creditflow.envs.text.bm25.index import ranks_of
 from creditflow.envs.text.bm25.stored import IndexWriter
 from creditflow.envs.webshop.catalogue.products import LoadReport, Product, read_products, wanted_attributes
@@ -239,7 +239,7 @@ def _seal(folder: Path, builder: _Builder, goals: dict[str, int], report: LoadRe
         "goals": goals,
         "skipped": dict(report.skipped),
     }
-    return seal(folder, FORMAT, facts)
+    return write_checksums(folder, FORMAT, facts)
 
 
 def _notes(files: ShopFiles, goals: dict[str, int], report: LoadReport, builder: _Builder) -> tuple[str, ...]:

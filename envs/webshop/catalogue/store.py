@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json, read_json
 from creditflow.envs.reading.limits import MAX_RECORD
@@ -26,13 +26,13 @@ MAX_ASIN_BYTES: Final = 40  # ten characters of up to four bytes
 FORMAT: Final = "creditflow-webshop-store/1"
 
 
-def open_files(path: str | Path) -> SealedFolder:
+def open_files(path: str | Path) -> ChecksummedFolder:
     """The files of a store.
 
     Raises:
         DataError: no store, or damaged.
     """
-    return SealedFolder(path, FORMAT, "import the data again")
+    return ChecksummedFolder(path, FORMAT, "import the data again")
 
 
 def verify_store(path: str | Path) -> dict[str, Any]:
@@ -89,22 +89,24 @@ def _several(values: Any, kind: type) -> tuple[Any, ...]:
 class StoredProducts:
     """A ``ProductStore`` over a store's files. Only the offsets and what is asked for is read."""
 
-    def __init__(self, files: SealedFolder) -> None:
+    def __init__(self, files: ChecksummedFolder) -> None:
         self.digest: str = files.fact("digest", str)
         self._blob = files.blob("products")
         count, width = len(self._blob), files.fact("asin_bytes", int)
         if not 0 < width <= MAX_ASIN_BYTES:
-            raise DataError(f"{files.path}: asin_bytes must lie in 1 to {MAX_ASIN_BYTES}, got {width}; {files.remedy}")
+            raise DataError(
+                f"{files.path}: asin_bytes must lie in 1 to {MAX_ASIN_BYTES}, got {width}; {files.how_to_fix}"
+            )
         self._asins = files.array("asins.bin", f"S{width}")
         self._order = files.rows("asin_order.i4", count)
         self._prices = files.array("prices.f8", "<f8")
         if not len(self._asins) == len(self._order) == len(self._prices) == count or not count:
-            raise DataError(f"{files.path}: ids, prices and products do not fit together; {files.remedy}")
+            raise DataError(f"{files.path}: ids, prices and products do not fit together; {files.how_to_fix}")
         ordered = self._asins[self._order]
         if (ordered[1:] <= ordered[:-1]).any():
-            raise DataError(f"{files.path}: ids must differ and be named in their order; {files.remedy}")
+            raise DataError(f"{files.path}: ids must differ and be named in their order; {files.how_to_fix}")
         if not np.isfinite(self._prices).all():
-            raise DataError(f"{files.path}: a price is not a number; {files.remedy}")
+            raise DataError(f"{files.path}: a price is not a number; {files.how_to_fix}")
         self._queries = _Groups(files, "queries", count)
         self._categories = _Groups(files, "categories", count)
 
@@ -149,15 +151,15 @@ class StoredProducts:
 class _Groups:
     """Rows by name: ``<name>.json`` (the names), ``<name>_starts.i8`` and ``<name>_rows.i4``."""
 
-    def __init__(self, files: SealedFolder, name: str, products: int) -> None:
+    def __init__(self, files: ChecksummedFolder, name: str, products: int) -> None:
         names = read_json(files.file(f"{name}.json"))
         if not isinstance(names, list) or not all(isinstance(text, str) for text in names):
-            raise DataError(f"{files.path}: {name}.json must be a list of texts; {files.remedy}")
+            raise DataError(f"{files.path}: {name}.json must be a list of texts; {files.how_to_fix}")
         self._numbers = {text: i for i, text in enumerate(names)}
         self._rows = files.rows(f"{name}_rows.i4", products)
         self._starts = files.starts(f"{name}_starts.i8", len(self._rows))
         if len(self._starts) != len(names) + 1:
-            raise DataError(f"{files.path}: {name}.json and its rows do not fit together; {files.remedy}")
+            raise DataError(f"{files.path}: {name}.json and its rows do not fit together; {files.how_to_fix}")
 
     def rows(self, name: str) -> Sequence[int]:
         number = self._numbers.get(name)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.text.bm25.stored import stored_index
@@ -39,7 +39,7 @@ class StoredGoals(Sequence[Goal]):
         goal_seed: orders them.
     """
 
-    def __init__(self, files: SealedFolder, products: StoredProducts, kind: str, goal_seed: int) -> None:
+    def __init__(self, files: ChecksummedFolder, products: StoredProducts, kind: str, goal_seed: int) -> None:
         self._products, self._human = products, kind == "human"
         self._path = files.path
         self._rows = files.rows(f"{kind}_rows.i4", len(products))
@@ -47,14 +47,16 @@ class StoredGoals(Sequence[Goal]):
         self._weights = files.array(f"{kind}_weights.f8", "<f8")
         count = files.fact("goals", dict).get(kind)
         if type(count) is not int or not 0 < count <= MAX_GOALS:
-            raise DataError(f"{files.path}: its header names no number of {kind} goals; {files.remedy}")
+            raise DataError(f"{files.path}: its header names no number of {kind} goals; {files.how_to_fix}")
         self._starts = files.starts(f"{kind}_starts.i8", count)
         self._texts = files.blob("human_texts") if self._human else None
         sizes = {len(self._rows), len(self._caps), len(self._weights), len(self._starts) - 1}
         if len(sizes | ({len(self._texts)} if self._texts is not None else set())) > 1:
-            raise DataError(f"{files.path}: rows, caps and weights of {kind} goals do not fit together; {files.remedy}")
+            raise DataError(
+                f"{files.path}: rows, caps and weights of {kind} goals do not fit together; {files.how_to_fix}"
+            )
         if not (np.isfinite(self._caps).all() and np.isfinite(self._weights).all()):
-            raise DataError(f"{files.path}: a cap or weight of {kind} goals is not a number; {files.remedy}")
+            raise DataError(f"{files.path}: a cap or weight of {kind} goals is not a number; {files.how_to_fix}")
         self._order = _order(files, kind, goal_seed, count)
 
     def __len__(self) -> int:
@@ -104,12 +106,12 @@ def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
     return tuple(reversed(values))
 
 
-def _order(files: SealedFolder, kind: str, goal_seed: int, count: int) -> NDArray[np.int32]:
+def _order(files: ChecksummedFolder, kind: str, goal_seed: int, count: int) -> NDArray[np.int32]:
     name = f"{kind}_order_{goal_seed}.i4"
     if name in files:
         order = files.rows(name, count)
         if len(order) != count:
-            raise DataError(f"{files.path}: {name} must hold {count} goals, got {len(order)}; {files.remedy}")
+            raise DataError(f"{files.path}: {name} must hold {count} goals, got {len(order)}; {files.how_to_fix}")
         return order
     return shuffled_numbers(count, goal_seed)
 

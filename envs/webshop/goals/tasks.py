@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown
-from creditflow.envs.tasks import Task, content_id, draw_index
+from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
 
@@ -104,9 +104,9 @@ class GoalTasks:
         self._known[task_id] = number
         return Task(task_id, task_id, content)
 
-    def draw(self, rng: np.random.Generator) -> Task:
+    def sample(self, rng: np.random.Generator) -> Task:
         """A uniformly drawn goal."""
-        return self.task(int(self.numbers[draw_index(rng, len(self.numbers))]))
+        return self.task(int(self.numbers[sample_index(rng, len(self.numbers))]))
 
     def get(self, task_id: str) -> Task:
         """The goal with this id. The first call for an id not met before hashes all goals.

@@ -38,7 +38,7 @@ class ModelJudge:
         model: its name there.
         key_variable: environment variable that holds the API key; it is stored and shown nowhere.
         cache: path of a JSON lines file of verdicts that is read at the start and appended to; None for memory only.
-        timeout, tries: see ``JsonClient``.
+        timeout, max_attempts: see ``JsonClient``.
         client: replaces the client, in tests.
 
     Raises:
@@ -53,12 +53,12 @@ class ModelJudge:
         key_variable: str = "",
         cache: str | None = None,
         timeout: float = 60.0,
-        tries: int = 5,
+        max_attempts: int = 5,
         client: JsonClient | None = None,
     ) -> None:
         self._model, self._path = model, None if cache is None else Path(cache)
         key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
-        self._client = client or JsonClient([url], timeout=timeout, tries=tries, key=key)
+        self._client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=key)
         self._verdicts: dict[str, float] = {}
         self._lock = threading.Lock()
         if self._path is not None and self._path.exists():
@@ -122,4 +122,6 @@ def make_judge(options: Mapping[str, Any]) -> ModelJudge:
     try:
         return ModelJudge(**dict(options))
     except TypeError as error:
-        raise ConfigError(f"a judge takes url, model, key_variable, cache, timeout and tries: {error}") from error
+        raise ConfigError(
+            f"a judge takes url, model, key_variable, cache, timeout and max_attempts: {error}"
+        ) from error

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
@@ -110,7 +110,7 @@ class DiskCorpus:
         DataError: its files do not fit together.
     """
 
-    def __init__(self, files: SealedFolder) -> None:
+    def __init__(self, files: ChecksummedFolder) -> None:
         self._path = files.path
         self._lines = files.blob("passages", ".jsonl")
         self._orders = {
@@ -119,7 +119,9 @@ class DiskCorpus:
         self.digest = files.fact("digest", str)
         for name, (hashes, rows) in self._orders.items():
             if not len(hashes) == len(rows) == len(self):
-                raise DataError(f"{files.path}: by_{name} has {len(rows)} rows, expected {len(self)}; {files.remedy}")
+                raise DataError(
+                    f"{files.path}: by_{name} has {len(rows)} rows, expected {len(self)}; {files.how_to_fix}"
+                )
 
     def __len__(self) -> int:
         return len(self._lines)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
-from creditflow.envs.files.sealed_folder import HEADER, SealedFolder, is_sealed
+from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, is_checksummed
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
@@ -63,7 +63,7 @@ def open_engine(
             raise ConfigError(f"the engine {engine} needs an index folder; build one: {_BUILD.format(engine=engine)}")
         _check_options("bm25", memory, threads)
         return index_passages(_in_memory(corpus))
-    if is_sealed(index):
+    if is_checksummed(index):
         return _open_ours(corpus, index, engine, memory, threads)
     if is_lucene(index):
         if engine not in ("auto", "lucene"):
@@ -77,7 +77,7 @@ def open_engine(
 
 
 def _open_ours(corpus: str, index: str, engine: str, memory: str, threads: int) -> LocalRetriever:
-    files = SealedFolder(index, FORMAT, "build the index again")
+    files = ChecksummedFolder(index, FORMAT, "build the index again")
     header = files.header
     if engine not in ("auto", header.get("engine")):
         raise ConfigError(f"{index} was built for the engine {header.get('engine')!r}, not {engine!r}")
@@ -100,8 +100,8 @@ def _check_options(engine: str, memory: str, threads: int) -> None:
 
 
 def _passages(corpus: str) -> Corpus:
-    if is_sealed(corpus):
-        return DiskCorpus(SealedFolder(corpus, FORMAT, "build the index again"))
+    if is_checksummed(corpus):
+        return DiskCorpus(ChecksummedFolder(corpus, FORMAT, "build the index again"))
     return _in_memory(corpus)
 
 

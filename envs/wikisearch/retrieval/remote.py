@@ -32,7 +32,7 @@ class HttpRetriever:
         url: one URL or several; several are tried in turn when one fails.
         dialect: of the server.
         path: of the search end point.
-        timeout, tries, backoff: see ``JsonClient``.
+        timeout, max_attempts, backoff: see ``JsonClient``.
         remember: passages kept in memory.
         client: replaces the client, in tests.
 
@@ -47,7 +47,7 @@ class HttpRetriever:
         dialect: str = "search_r1",
         path: str = "/retrieve",
         timeout: float = 30.0,
-        tries: int = 4,
+        max_attempts: int = 4,
         backoff: float = 0.2,
         remember: int = 100_000,
         client: JsonClient | None = None,
@@ -55,7 +55,7 @@ class HttpRetriever:
         if dialect not in SERVER_DIALECTS:
             raise unknown_name("server dialect", dialect, SERVER_DIALECTS)
         urls = (url,) if isinstance(url, str) else tuple(url)
-        self._client = client or JsonClient(urls, timeout=timeout, tries=tries, backoff=backoff)
+        self._client = client or JsonClient(urls, timeout=timeout, max_attempts=max_attempts, backoff=backoff)
         self._dialect, self._path, self._remember = dialect, path, remember
         self._known: OrderedDict[str, Passage] = OrderedDict()
         self._lock = threading.Lock()

@@ -9,7 +9,7 @@ from typing import Final
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name
 from creditflow.envs.files.atomic import new_folder
-from creditflow.envs.files.sealed_folder import SealedFolder, seal
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder, write_checksums
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus, PassageWriter
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES, IndexBuilder, RowIndex
@@ -53,7 +53,7 @@ def write_store(
                 index.add(passage)
             digest = corpus.finish()
             facts = index.finish()
-        seal(folder, FORMAT, {**facts, "engine": engine, "digest": digest})
+        write_checksums(folder, FORMAT, {**facts, "engine": engine, "digest": digest})
 
 
 def _builder(engine: str, folder: Path, memory: str) -> IndexBuilder:
@@ -75,13 +75,13 @@ def _bytes(memory: str) -> int:
     return int(wanted[:-1]) << (30 if wanted.endswith("g") else 20)
 
 
-def verify_store(path: str | Path) -> SealedFolder:
+def verify_store(path: str | Path) -> ChecksummedFolder:
     """Compare every byte of an index folder with its checksums; large files are not compared when one is opened.
 
     Raises:
         DataError: what is missing or damaged.
     """
-    files = SealedFolder(path, FORMAT, "build the index again")
+    files = ChecksummedFolder(path, FORMAT, "build the index again")
     files.verify()
     return files
 
@@ -98,7 +98,7 @@ def open_store(path: str | Path, memory: str = "", threads: int = 1) -> tuple[Di
         DataError: what is missing or damaged.
         MissingExtraError: its engine is not installed.
     """
-    files = SealedFolder(path, FORMAT, "build the index again")
+    files = ChecksummedFolder(path, FORMAT, "build the index again")
     corpus, engine = DiskCorpus(files), files.header.get("engine")
     if engine == "bm25":
         return corpus, open_embedded(files)

@@ -26,7 +26,7 @@ def close(text: str) -> Any:
 
 
 def backend_at(url: str, **options: Any) -> OpenAIBackend:
-    client = JsonClient([url], timeout=options.pop("timeout", 30.0), tries=options.pop("tries", 1), backoff=0.0,
+    client = JsonClient([url], timeout=options.pop("timeout", 30.0), max_attempts=options.pop("max_attempts", 1), backoff=0.0,
                         max_bytes=options.pop("max_bytes", 2**20))  # fmt: skip
     return OpenAIBackend(client, "toy", close, **options)
 
@@ -215,11 +215,11 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not() -> None:
         return next(replies, None) or toy(body)
 
     with openai_server(busy) as served:
-        assert backend_at(served.url, tries=4).generate(jobs_of([3, 4]), PLAIN, ENDS)
+        assert backend_at(served.url, max_attempts=4).generate(jobs_of([3, 4]), PLAIN, ENDS)
         assert len(served.bodies) == 3
     with openai_server(lambda _: 400) as served:
         with pytest.raises(GenerationError, match="status 400: b'refused'"):
-            backend_at(served.url, tries=4).generate(jobs_of([3, 4]), PLAIN, ENDS)
+            backend_at(served.url, max_attempts=4).generate(jobs_of([3, 4]), PLAIN, ENDS)
         assert len(served.bodies) == 1
 
 

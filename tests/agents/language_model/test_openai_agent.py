@@ -84,7 +84,7 @@ def test_a_typo_is_told_the_near_name_and_nothing_is_opened():
 
 def test_the_shared_client_asks_without_a_body():
     with openai_server() as served:
-        client = JsonClient([served.url], tries=1)
+        client = JsonClient([served.url], max_attempts=1)
         assert client.get("/models")["data"] == [MODEL]
         with pytest.raises(RetrievalError, match="status 404"):
             client.get("/nothing")

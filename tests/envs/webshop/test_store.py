@@ -11,7 +11,7 @@ from helpers.shared_data import shared_file
 from helpers.worlds.webshop_small import write_files
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.sealed_folder import Blob, write_blob
+from creditflow.envs.files.checksummed_folder import Blob, write_blob
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.catalogue.stock import ShopFiles, find_files, load_stock

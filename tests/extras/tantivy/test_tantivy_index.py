@@ -17,7 +17,7 @@ from helpers.worlds.retrieval_contract import (
 )
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.sealed_folder import HEADER, seal
+from creditflow.envs.files.checksummed_folder import HEADER, write_checksums
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import read_passages
@@ -152,7 +152,7 @@ def test_an_environment_searches_with_it(tmp_path: Path) -> None:
 def test_every_byte_is_compared_before_the_library_sees_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creditflow.envs.files.sealed_folder.CHECKED", 0)  # as if all files were large
+    monkeypatch.setattr("creditflow.envs.files.checksummed_folder.CHECKED", 0)  # as if all files were large
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     for file in sorted(copy.iterdir()):
@@ -177,7 +177,7 @@ def test_files_that_the_header_does_not_name_are_not_seen(folder: Path, tmp_path
     (copy / HEADER).unlink()
     (copy / "other.json").rename(tmp_path / "meta.json")
     facts = {name: value for name, value in header.items() if name not in ("files", "format", "checksum")}
-    seal(copy, header["format"], facts)
+    write_checksums(copy, header["format"], facts)
     (tmp_path / "meta.json").rename(copy / "meta.json")  # laid beside the sealed files
     with pytest.raises(DataError, match="tantivy cannot open it"):
         open_store(copy)

@@ -79,7 +79,7 @@ def _answering(data: bytes) -> str:
 def _judge_at(data: bytes) -> ModelJudge:
     """A judge that holds a key, before a server that says this."""
     os.environ[KEY_VARIABLE] = SECRET
-    return ModelJudge(_answering(data), "m", key_variable=KEY_VARIABLE, tries=1, timeout=3.0)
+    return ModelJudge(_answering(data), "m", key_variable=KEY_VARIABLE, max_attempts=1, timeout=3.0)
 
 
 def _guarded(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
@@ -113,7 +113,7 @@ def _complete(data: bytes) -> None:
 def _search(data: bytes) -> None:
     url = _answering(data)
     for dialect in ("search_r1", "rewardflow", "asearcher"):
-        remote = HttpRetriever(url, dialect=dialect, tries=1, timeout=3.0)
+        remote = HttpRetriever(url, dialect=dialect, max_attempts=1, timeout=3.0)
         remote.search(["x"], 2)
         remote.visit(["x"])
 
@@ -124,18 +124,18 @@ def _judge(data: bytes) -> None:
 
 def _mark(data: bytes) -> None:
     os.environ[KEY_VARIABLE] = SECRET
-    judge = JudgeAnnotator(_answering(data), "m", key_variable=KEY_VARIABLE, tries=1, timeout=3.0, workers=1)
+    judge = JudgeAnnotator(_answering(data), "m", key_variable=KEY_VARIABLE, max_attempts=1, timeout=3.0, workers=1)
     judge.annotate(groups("sokoban")[:1])
 
 
 def _success(data: bytes) -> None:
-    make_annotator(f"success:{_answering(data)}", Context({"timeout": 3.0, "tries": 1})).annotate(
+    make_annotator(f"success:{_answering(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
         groups("wikisearch")[:1]
     )
 
 
 def _hazards(data: bytes) -> None:
-    make_annotator(f"pica-server:{_answering(data)}", Context({"timeout": 3.0, "tries": 1})).annotate(
+    make_annotator(f"pica-server:{_answering(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
         groups("wikisearch")[:1]
     )
 

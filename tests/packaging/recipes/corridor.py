@@ -14,16 +14,18 @@ from creditflow.envs.tasks import PanelRow, RowTasks, Task, content_id
 __all__ = ["CorridorEnv"]
 
 ACTIONS = ("left", "right")
+MAX_LENGTH = 1_000
 
 
-def build_task(content: Mapping[str, Any]) -> Task:
+def build_task(content: Any) -> Task:
     """The task of a content ``{"length": n}``.
 
     Raises:
         DataError: the content is something else.
     """
-    if set(content) != {"length"} or not isinstance(content["length"], int) or content["length"] < 2:
-        raise DataError(f"a corridor has the key length, an integer ≥ 2, got {content!r}")
+    length = content.get("length") if isinstance(content, Mapping) and set(content) == {"length"} else None
+    if type(length) is not int or not 2 <= length <= MAX_LENGTH:
+        raise DataError(f"a corridor is {{'length': an integer from 2 to {MAX_LENGTH}}}, got {content!r:.80}")
     name = content_id("corridor1", content)
     return Task(name, name, dict(content))
 
@@ -56,7 +58,7 @@ class CorridorEnv(AgentEnv[str, str, int]):
             return ACTIONS.index(action), ""
         return None, "expected left or right"
 
-    def _refusal(self, action: int) -> str:
+    def _rejection_reason(self, action: int) -> str:
         return "a wall is on the left" if action == 0 and self._cell == 0 else ""
 
     def _apply(self, action: int) -> Outcome:
@@ -64,7 +66,7 @@ class CorridorEnv(AgentEnv[str, str, int]):
         done = self._cell == self._length - 1
         return Outcome(float(done), done, True)
 
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         return 0.0
 
     def _observe(self) -> str:

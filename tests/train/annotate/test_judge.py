@@ -97,13 +97,15 @@ def test_a_dead_server_is_reported_and_the_log_can_be_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_jsonl(tmp_path / "in.jsonl", [searched()])
-    command = ["annotate", "--with", "judge:http://127.0.0.1:9#m", "--set", "tries=1", "--set", "timeout=2.0"]
+    command = ["annotate", "--with", "judge:http://127.0.0.1:9#m", "--set", "max_attempts=1", "--set", "timeout=2.0"]
     files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
     assert main([*command, *files]) != 0
     assert "no usable answer" in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
     with pytest.raises(RetrievalError):
-        annotate([searched()], make_annotator("judge:http://127.0.0.1:9#m", Context({"tries": 1, "timeout": 2.0})))
+        annotate(
+            [searched()], make_annotator("judge:http://127.0.0.1:9#m", Context({"max_attempts": 1, "timeout": 2.0}))
+        )
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

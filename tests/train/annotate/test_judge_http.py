@@ -86,7 +86,9 @@ def annotated(tmp_path: Path, url: str) -> Callable[..., int]:
     write_jsonl(tmp_path / "in.jsonl", groups)
 
     def run(*options: str, timeout: float = 30.0) -> int:
-        settings = [part for option in ("tries=2", f"timeout={timeout}", "workers=1") for part in ("--set", option)]
+        settings = [
+            part for option in ("max_attempts=2", f"timeout={timeout}", "workers=1") for part in ("--set", option)
+        ]
         files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
         return main(["annotate", "--with", f"judge:{url}#marker-7b", "--batch", "1", *settings, *options, *files])
 

@@ -48,7 +48,7 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
     with served(create_app(engine)) as url:
         queries = ["market charter", "portrait of a botanist", ""]
         for dialect in ("search_r1", "rewardflow", "asearcher"):
-            client = HttpRetriever(url, dialect=dialect, tries=1)
+            client = HttpRetriever(url, dialect=dialect, max_attempts=1)
             found = client.search(queries, 4)
             assert [[hit.passage for hit in hits] for hits in found] == [
                 [hit.passage for hit in hits] for hits in engine.search(queries, 4)

@@ -20,6 +20,6 @@ def test_a_group_of_search_episodes_carries_documents_and_one_of_games_does_not(
     assert read <= set(group.task["documents"])
     assert not credit.make("stepsearch").undefined_on(group)
     game = GroupEnv("sokoban", size=1)
-    task = game.members[0].base.tasks.draw(np.random.default_rng(0))
+    task = game.members[0].base.tasks.sample(np.random.default_rng(0))
     play_group(game, ExpertAgent(), task)
     assert "documents" not in payload(task, [game.members[0].base])

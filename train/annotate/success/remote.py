@@ -25,7 +25,7 @@ from creditflow.wrappers.records.trajectory import Turn
 __all__ = ["PicaServerAnnotator", "RemoteSuccessAnnotator", "make", "make_success", "marked_text"]
 
 NAME: Final = "value.pica"
-LINK: Final[dict[str, Any]] = {"timeout": 30.0, "tries": 4, "batch": 16}
+LINK: Final[dict[str, Any]] = {"timeout": 30.0, "max_attempts": 4, "batch": 16}
 CLEAR: Final = 1e-6  # how far a served probability may lie outside [0, 1] by rounding
 
 
@@ -198,7 +198,7 @@ def _at_least_one(batch: int) -> int:
 
 def _client(url: str, settings: dict[str, Any]) -> JsonClient:
     base = url.rstrip("/").removesuffix("/get_reward")  # the released settings name the whole path
-    return JsonClient([base], timeout=settings["timeout"], tries=settings["tries"])
+    return JsonClient([base], timeout=settings["timeout"], max_attempts=settings["max_attempts"])
 
 
 def make_success(argument: str, context: Context) -> RemoteSuccessAnnotator:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError, unknown_name
-from creditflow.envs.tasks import Task, content_id, draw_index
+from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
 __all__ = ["ACTIONS", "KINDS", "GridLayout", "generate_layout", "grid_mdp", "layout_task", "read_layout"]
@@ -145,7 +145,7 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
         raise unknown_name("kind of grid", kind, KINDS)
     while True:
         cells = [(r, c) for r in range(SIDE) for c in range(SIDE)]
-        drawn = [cells.pop(draw_index(rng, len(cells))) for _ in range(WALLS + 2 + (PITS if kind != "open" else 0))]
+        drawn = [cells.pop(sample_index(rng, len(cells))) for _ in range(WALLS + 2 + (PITS if kind != "open" else 0))]
         symbols = dict.fromkeys(drawn[:WALLS], "#") | {drawn[WALLS]: "S", drawn[WALLS + 1]: "G"}
         symbols |= dict.fromkeys(drawn[WALLS + 2 :], "x")
         rows = tuple("".join(symbols.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
@@ -158,7 +158,7 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
         pool = sorted(cell for cell in floor if plain.at(cell) == ".")
         if len(pool) < ALIASED:
             continue
-        chosen = [pool.pop(draw_index(rng, len(pool))) for _ in range(ALIASED)]
+        chosen = [pool.pop(sample_index(rng, len(pool))) for _ in range(ALIASED)]
         letter = {cell: "abcdefghijkl"[i // 2] for i, cell in enumerate(chosen)}
         labels = tuple("".join(letter.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
         return GridLayout(rows, labels, 0)

@@ -17,7 +17,7 @@ from creditflow.envs.core import AgentEnv, Outcome, TextSpace
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, shown
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import Entry, register_unlisted
-from creditflow.envs.tasks import PanelRow, RowTasks, Task, draw_index
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, sample_index
 from creditflow.train.bench.exact.grid_layouts import (
     ACTIONS,
     KINDS,
@@ -140,17 +140,17 @@ class GridEnv(AgentEnv[str, str, int]):
             f"not an action: {ascii(action if isinstance(action, str) else type(action).__name__)[:40]}; {EXPECTED}",
         )
 
-    def _refusal(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
+    def _rejection_reason(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
         return ""
 
     def _apply(self, action: int) -> Outcome:
-        if self.layout.slip_percent and draw_index(self.np_random, 100) < self.layout.slip_percent:
-            action = draw_index(self.np_random, len(ACTIONS))
+        if self.layout.slip_percent and sample_index(self.np_random, 100) < self.layout.slip_percent:
+            action = sample_index(self.np_random, len(ACTIONS))
         before, self._cell = self._cell, self.layout.move(self._cell, action)
         done = self._progress()[0]
         return Outcome(float(done), done, self._cell != before)
 
-    def _wasted(self) -> float:
+    def _invalid_action_reward(self) -> float:
         return 0.0
 
     def _observe(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.bm25.index import BM25, ranks_of
 from creditflow.envs.text.bm25.stored import IndexWriter, stored_index
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -62,7 +62,7 @@ class EmbeddedBuilder:
         self._writer.close()
 
 
-def open_embedded(files: SealedFolder) -> EmbeddedIndex:
+def open_embedded(files: ChecksummedFolder) -> EmbeddedIndex:
     """The index of a folder.
 
     Raises:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus
@@ -218,7 +218,7 @@ def row_by_id(corpus: Corpus, path: Path) -> Callable[[str, int], int]:
     return row
 
 
-def open_lucene(files: SealedFolder, corpus: Corpus, memory: str = "", threads: int = 1) -> LuceneIndex:
+def open_lucene(files: ChecksummedFolder, corpus: Corpus, memory: str = "", threads: int = 1) -> LuceneIndex:
     """The index of one of our folders.
 
     Raises:
@@ -227,5 +227,5 @@ def open_lucene(files: SealedFolder, corpus: Corpus, memory: str = "", threads: 
     index = LuceneIndex(files.path, row_by_id(corpus, files.path), len(corpus), memory, threads)
     indexed = files.fact("indexed", int)
     if index.documents != indexed:
-        raise DataError(f"{files.path}: holds {index.documents} documents, expected {indexed}; {files.remedy}")
+        raise DataError(f"{files.path}: holds {index.documents} documents, expected {indexed}; {files.how_to_fix}")
     return index

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
-from creditflow.envs.files.sealed_folder import SealedFolder
+from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
@@ -162,7 +162,7 @@ class TantivyIndex:
             limit = min(limit * 8, len(self) + 1)
 
 
-def _searcher(engine: ModuleType, files: SealedFolder) -> Any:
+def _searcher(engine: ModuleType, files: ChecksummedFolder) -> Any:
     """A searcher of the index in a folder; sees the files that its header names, and no others.
 
     The library makes a lock file where it opens an index, which a folder that is read-only, or sealed, does not allow.
@@ -176,7 +176,7 @@ def _searcher(engine: ModuleType, files: SealedFolder) -> Any:
         return index.searcher()
 
 
-def open_tantivy(files: SealedFolder, passages: int, threads: int = 1) -> TantivyIndex:
+def open_tantivy(files: ChecksummedFolder, passages: int, threads: int = 1) -> TantivyIndex:
     """The index of a folder, whose every byte is compared with its checksums first (about a second a gigabyte).
 
     Args:
@@ -190,8 +190,8 @@ def open_tantivy(files: SealedFolder, passages: int, threads: int = 1) -> Tantiv
     """
     engine = _tantivy()
     files.verify()
-    with loading(f"{files.path}: tantivy cannot open it; {files.remedy}"):
+    with loading(f"{files.path}: tantivy cannot open it; {files.how_to_fix}"):
         index = TantivyIndex(engine, _searcher(engine, files), threads)
         if len(index) != passages:
-            raise DataError(f"{files.path}: indexes {len(index)} passages, expected {passages}; {files.remedy}")
+            raise DataError(f"{files.path}: indexes {len(index)} passages, expected {passages}; {files.how_to_fix}")
     return index

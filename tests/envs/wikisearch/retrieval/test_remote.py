@@ -62,7 +62,7 @@ def result(*lists: Any) -> dict[str, Any]:
 
 
 def retriever(url: str | list[str], **options: Any) -> HttpRetriever:
-    return HttpRetriever(url, **{"tries": 2, "backoff": 0.0, "timeout": 5.0, **options})
+    return HttpRetriever(url, **{"max_attempts": 2, "backoff": 0.0, "timeout": 5.0, **options})
 
 
 def test_search_r1s_dialect_sends_all_queries_at_once() -> None:
@@ -138,7 +138,7 @@ def test_an_answer_without_end_is_cut_off() -> None:
             handler.wfile.write(b" " * 65_536)
 
     with serving(answer) as url, pytest.raises(RetrievalError, match="larger than"):
-        JsonClient([url], tries=1, max_bytes=1_000_000).post("/retrieve", {})
+        JsonClient([url], max_attempts=1, max_bytes=1_000_000).post("/retrieve", {})
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])
@@ -155,14 +155,14 @@ def test_a_server_that_drips_is_given_up_at_the_deadline(part: str) -> None:
     with serving(answer) as url:
         start = time.monotonic()
         with pytest.raises(RetrievalError, match="within"):
-            JsonClient([url], timeout=0.3, tries=1).post("/retrieve", {})
+            JsonClient([url], timeout=0.3, max_attempts=1).post("/retrieve", {})
         over.set()
     assert time.monotonic() - start < 60  # it ended at all: without the deadline it never would
 
 
 def test_a_dead_server_is_retried_with_growing_pauses_and_then_reported() -> None:
     pauses: list[float] = []
-    client = JsonClient(["http://127.0.0.1:9"], tries=4, backoff=0.5, sleep=pauses.append)
+    client = JsonClient(["http://127.0.0.1:9"], max_attempts=4, backoff=0.5, sleep=pauses.append)
     with pytest.raises(RetrievalError, match=r"127.0.0.1:9/retrieve: ConnectionRefusedError"):
         client.post("/retrieve", {})
     assert pauses == [0.5, 1.0, 2.0]
@@ -188,7 +188,7 @@ def test_a_refused_request_is_not_repeated_but_an_overloaded_server_is_asked_aga
     for status, times in ((422, 1), (503, 3)):
         asked.clear()
         with serving(answering(status)) as url, pytest.raises(RetrievalError, match=f"status {status}"):
-            JsonClient([url], tries=3, backoff=0.0).post("/x", {})
+            JsonClient([url], max_attempts=3, backoff=0.0).post("/x", {})
         assert len(asked) == times
 
 
@@ -220,7 +220,7 @@ def test_an_environment_over_a_server_plays_and_restores_elsewhere(tmp_path: Pat
     row = {"question": "Who made Inception?", "answer": "Nolan", "evidences": [["Inception", "director", "Nolan"]]}
     path.write_text(json.dumps({**row, "supporting_facts": [["Inception", 0]]}) + "\n", encoding="utf-8")
     with serving(says(result([{"document": DOCUMENT, "score": 1}]))) as url:
-        options: dict[str, Any] = {"questions": str(path), "retriever": {"url": url, "tries": 1}}
+        options: dict[str, Any] = {"questions": str(path), "retriever": {"url": url, "max_attempts": 1}}
         one, other = (creditflow.make("wikisearch", **options).unwrapped for _ in range(2))
         one.reset(seed=0)
         info = one.step(one.oracle.optimal_actions(one.get_state())[0])[4]  # type: ignore[attr-defined]  # an AgentEnv
@@ -239,13 +239,13 @@ def chat(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("text", "score"), [("CORRECT", 1.0), ("incorrect.", 0.0), ("Verdict: Correct", 1.0)])
 def test_a_verdict_is_read(text: str, score: float) -> None:
     with serving(says(chat(text))) as url:
-        assert ModelJudge(url, "m", tries=1)("q", ["g"], "a") == score
+        assert ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a") == score
 
 
 @pytest.mark.parametrize("body", [chat("maybe"), chat("CORRECT or INCORRECT"), chat(""), {}, {"choices": []}, [1]])
 def test_no_verdict_is_an_error(body: Any) -> None:
     with serving(says(body)) as url, pytest.raises(RetrievalError):
-        ModelJudge(url, "m", tries=1)("q", ["g"], "a")
+        ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
 
 
 def test_verdicts_are_asked_once_and_kept_in_a_file(tmp_path: Path) -> None:

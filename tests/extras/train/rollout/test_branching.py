@@ -66,7 +66,7 @@ def arena(config: BranchConfig, size: int = 2, budget: Budget = Budget()) -> Are
 
 
 def task() -> Task:
-    return SokobanEnv(level=LEVEL).tasks.draw(np.random.default_rng(0))
+    return SokobanEnv(level=LEVEL).tasks.sample(np.random.default_rng(0))
 
 
 def play(config: BranchConfig, speaker: Speaker | None = None, *, seed: int = 0, **options: Any) -> Group:

@@ -26,7 +26,7 @@ def arena(size: int = 2, budget: Budget = Budget(), make: Any = SokobanEnv) -> A
 
 
 def task() -> Task:
-    return SokobanEnv(level=LEVEL).tasks.draw(np.random.default_rng(0))
+    return SokobanEnv(level=LEVEL).tasks.sample(np.random.default_rng(0))
 
 
 class Speaker:

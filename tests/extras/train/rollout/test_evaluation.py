@@ -77,7 +77,7 @@ def test_trials_end_with_success_and_are_counted() -> None:
 
     level = "#######\n#@ $ .#\n#######"
     arena = Arena(lambda: GroupEnv("sokoban", size=1, level=level, max_steps=3))
-    tasks = [arena._make().members[0].base.tasks.draw(np.random.default_rng(0))]
+    tasks = [arena._make().members[0].base.tasks.sample(np.random.default_rng(0))]
     played: list[Group] = []
     agent = ReflexionAgent(scripted_model(answer))
     found = evaluate(arena, agent, agent, tasks, samples=2, seed=0, trials=3, keep=played.append)
@@ -90,7 +90,7 @@ def test_trials_end_with_success_and_are_counted() -> None:
 def test_several_trials_need_an_agent_that_reflects() -> None:
     arena = Arena(lambda: GroupEnv("sokoban", size=1))
     with pytest.raises(ConfigError, match="reflexion:hf:PATH"):
-        evaluate(arena, ExpertAgent(), None, [arena._make().members[0].base.tasks.draw(np.random.default_rng(0))],
+        evaluate(arena, ExpertAgent(), None, [arena._make().members[0].base.tasks.sample(np.random.default_rng(0))],
                  samples=0, seed=0, trials=2)  # fmt: skip
 
 

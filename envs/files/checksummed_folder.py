@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = ["HEADER", "Blob", "SealedFolder", "is_sealed", "seal", "sealed_entry", "write_blob"]
+__all__ = [
+    "HEADER",
+    "Blob",
+    "ChecksummedFolder",
+    "checksummed_entry",
+    "is_checksummed",
+    "write_blob",
+    "write_checksums",
+]
 
 F = TypeVar("F")
 HEADER: Final = "header.json"
@@ -31,12 +39,12 @@ CHECKED: Final = 1 << 26  # bytes: larger files are checksummed on demand only
 _CHUNK: Final = 1 << 22
 
 
-def is_sealed(path: str | Path) -> bool:
+def is_checksummed(path: str | Path) -> bool:
     """Whether the path looks like a sealed folder."""
     return (Path(path) / HEADER).is_file()
 
 
-def sealed_entry(path: Path) -> bool:
+def checksummed_entry(path: Path) -> bool:
     """Whether a file belongs to the sealed folder it lies in: it is the header, or the header names it."""
     try:
         header = json.loads((path.parent / HEADER).read_text(encoding="ascii"))
@@ -46,7 +54,7 @@ def sealed_entry(path: Path) -> bool:
     return isinstance(files, dict) and (path.name == HEADER or path.name in files)
 
 
-def seal(folder: Path, kind: str, facts: dict[str, Any]) -> int:
+def write_checksums(folder: Path, kind: str, facts: dict[str, Any]) -> int:
     """Write the header over all files of a folder; returns their bytes.
 
     Args:
@@ -70,20 +78,20 @@ def write_blob(folder: Path, name: str, items: Sequence[bytes]) -> None:
     offsets.tofile(folder / f"{name}.offsets")
 
 
-class SealedFolder:
+class ChecksummedFolder:
     """A verified folder: its header, and its files as arrays.
 
     Args:
         path: the folder.
         kind: name and version of the format it must have.
-        remedy: what to do about a damaged one; ends the message.
+        how_to_fix: what to do about a damaged one; ends the message.
 
     Raises:
         DataError: no sealed folder, of another format, or damaged; says which file.
     """
 
-    def __init__(self, path: str | Path, kind: str, remedy: str) -> None:
-        self.path, self.remedy = Path(path), remedy
+    def __init__(self, path: str | Path, kind: str, how_to_fix: str) -> None:
+        self.path, self.how_to_fix = Path(path), how_to_fix
         self.header = self._read_header(kind)
         for name, entry in self.header["files"].items():
             self._check(name, entry)
@@ -92,28 +100,28 @@ class SealedFolder:
         try:
             header = read_json(self.path / HEADER)
         except DataError as error:
-            raise DataError(f"{self.path}: its {HEADER} cannot be read ({error}); {self.remedy}") from error
+            raise DataError(f"{self.path}: its {HEADER} cannot be read ({error}); {self.how_to_fix}") from error
         if not isinstance(header, dict) or header.get("format") != kind:
-            raise DataError(f"{self.path}: expected a folder of format {kind!r}; {self.remedy}")
+            raise DataError(f"{self.path}: expected a folder of format {kind!r}; {self.how_to_fix}")
         if header.pop("checksum", None) != _header_checksum(header):
-            raise DataError(f"{self.path}: {HEADER} was changed or damaged; {self.remedy}")
+            raise DataError(f"{self.path}: {HEADER} was changed or damaged; {self.how_to_fix}")
         if not _names_files(header.get("files")):  # whoever writes a header can write its checksum too
-            raise DataError(f"{self.path}: {HEADER} must name files with their bytes and blake2b; {self.remedy}")
+            raise DataError(f"{self.path}: {HEADER} must name files with their bytes and blake2b; {self.how_to_fix}")
         return header
 
     def _check(self, name: str, entry: dict[str, Any]) -> None:
         path = self.path / name
         if Path(name).name != name or "\0" in name or path.is_symlink() or not path.is_file():
-            raise DataError(f"{self.path}: the file {name!r} is missing, or no plain file; {self.remedy}")
+            raise DataError(f"{self.path}: the file {name!r} is missing, or no plain file; {self.how_to_fix}")
         size = path.stat().st_size
         if size != entry["bytes"]:
-            raise DataError(f"{path}: has {size} bytes, expected {entry['bytes']}; {self.remedy}")
+            raise DataError(f"{path}: has {size} bytes, expected {entry['bytes']}; {self.how_to_fix}")
         if size <= CHECKED:
             self._check_content(name)
 
     def _check_content(self, name: str) -> None:
         if _checksum(self.path / name) != self.header["files"][name]["blake2b"]:
-            raise DataError(f"{self.path / name}: its content is damaged (checksum differs); {self.remedy}")
+            raise DataError(f"{self.path / name}: its content is damaged (checksum differs); {self.how_to_fix}")
 
     def verify(self) -> None:
         """Compare every byte with its checksum, whatever the size.
@@ -132,7 +140,7 @@ class SealedFolder:
         """
         value = self.header.get(name)
         if type(value) is not kind:
-            raise DataError(f"{self.path}: {HEADER} must hold {name!r}, a {kind.__name__}; {self.remedy}")
+            raise DataError(f"{self.path}: {HEADER} must hold {name!r}, a {kind.__name__}; {self.how_to_fix}")
         return value
 
     def __contains__(self, name: str) -> bool:
@@ -147,7 +155,7 @@ class SealedFolder:
         path = self.file(name)
         size = path.stat().st_size
         if size % np.dtype(dtype).itemsize:
-            raise DataError(f"{path}: {size} bytes hold no whole number of {dtype}; {self.remedy}")
+            raise DataError(f"{path}: {size} bytes hold no whole number of {dtype}; {self.how_to_fix}")
         return np.memmap(path, dtype=dtype, mode="r") if size else np.empty(0, dtype)
 
     def starts(self, name: str, total: int) -> NDArray[np.int64]:
@@ -158,7 +166,7 @@ class SealedFolder:
         """
         places = self.array(name, "<i8")
         if not len(places) or places[0] or int(places[-1]) != total or (places[1:] < places[:-1]).any():
-            raise DataError(f"{self.path / name}: expected places from 0 up to {total}; {self.remedy}")
+            raise DataError(f"{self.path / name}: expected places from 0 up to {total}; {self.how_to_fix}")
         return places
 
     def rows(self, name: str, below: int) -> NDArray[np.int32]:
@@ -169,7 +177,7 @@ class SealedFolder:
         """
         found = self.array(name, "<i4")
         if len(found) and not 0 <= int(found.min()) <= int(found.max()) < below:
-            raise DataError(f"{self.path / name}: expected row numbers from 0 to {below - 1}; {self.remedy}")
+            raise DataError(f"{self.path / name}: expected row numbers from 0 to {below - 1}; {self.how_to_fix}")
         return found
 
     def blob(self, name: str, suffix: str = ".bin") -> Blob:
@@ -188,7 +196,7 @@ class SealedFolder:
             DataError: it names no such file.
         """
         if name not in self:
-            raise DataError(f"{self.path}: {HEADER} names no file {name!r}; {self.remedy}")
+            raise DataError(f"{self.path}: {HEADER} names no file {name!r}; {self.how_to_fix}")
         return self.path / name
 
 
@@ -231,7 +239,7 @@ def _header_checksum(header: dict[str, Any]) -> str:
 
 
 def _names_files(files: Any) -> bool:
-    """Whether it is a table of files as ``seal`` writes it."""
+    """Whether it is a table of files as ``write_checksums`` writes it."""
     return isinstance(files, dict) and all(
         isinstance(entry, dict) and type(entry.get("bytes")) is int and isinstance(entry.get("blake2b"), str)
         for entry in files.values()

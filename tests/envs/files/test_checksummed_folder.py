@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.sealed_folder import HEADER, SealedFolder, _header_checksum, seal, write_blob
+from creditflow.envs.files.checksummed_folder import (
+    HEADER,
+    ChecksummedFolder,
+    _header_checksum,
+    write_blob,
+    write_checksums,
+)
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
@@ -22,12 +28,12 @@ def folder(tmp_path: Path) -> Path:
     path.mkdir()
     write_blob(path, "texts", [b"one", b"", b"three"])
     np.array([0, 2, 1], "<i4").tofile(path / "rows.i4")
-    seal(path, "toy/1", {})
+    write_checksums(path, "toy/1", {})
     return path
 
 
-def opened(path: Path) -> SealedFolder:
-    return SealedFolder(path, "toy/1", "write it again")
+def opened(path: Path) -> ChecksummedFolder:
+    return ChecksummedFolder(path, "toy/1", "write it again")
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -74,10 +80,10 @@ def test_a_link_is_no_file_of_the_folder(folder: Path, tmp_path: Path) -> None:
         opened(folder)
 
 
-def resealed(folder: Path, name: str, values: list[int], dtype: str) -> SealedFolder:
+def resealed(folder: Path, name: str, values: list[int], dtype: str) -> ChecksummedFolder:
     np.array(values, dtype).tofile(folder / name)
     (folder / HEADER).unlink()
-    seal(folder, "toy/1", {})
+    write_checksums(folder, "toy/1", {})
     return opened(folder)
 
 
@@ -110,6 +116,6 @@ def test_an_index_with_rows_that_there_are_not_does_not_open(tmp_path: Path, nam
     rows[0] = -1
     rows.tofile(folder / name)
     (folder / HEADER).unlink()
-    seal(folder, kind, facts)
+    write_checksums(folder, kind, facts)
     with pytest.raises(DataError, match="row numbers"):
         open_store(folder)
