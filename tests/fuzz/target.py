@@ -25,6 +25,10 @@ class MismatchError(AssertionError):
     """Two ways to the same thing differ: a round trip, two readers, a promise of the documentation."""
 
 
+def _nothing() -> None:
+    """Most targets start nothing that must be ended."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """One thing that reads.
@@ -55,7 +59,7 @@ class Target:
     seconds: float = 5.0
     megabytes: int = 768
     refuses: bool = True
-    close: Callable[[], None] = tuple
+    close: Callable[[], None] = _nothing
 
     def missing(self) -> list[str]:
         """Packages that are not installed."""

@@ -53,13 +53,17 @@ def _step(form: str) -> Callable[[bytes, Path], None]:
         if env._over:
             env.reset(seed=1)
         before = env._keys()
-        _, _, _, _, info = env.step(thaw(data))
+        info = env.step(thaw(data))[4]
         if not info["action_valid"] and (not info["invalid_reason"] or info["state_key"] != before[0]):
             raise MismatchError(f"a refused action has the reason {info['invalid_reason']!r}, or changed the state")
         if len(info["invalid_reason"]) > 4000:
             raise MismatchError("the reason of a refusal repeats the whole action")
 
     return read
+
+
+def _samples(texts: list[bytes]) -> Callable[[Path], list[bytes]]:
+    return lambda _: texts
 
 
 def _say(form: str) -> Callable[[bytes, Path], None]:
@@ -93,7 +97,7 @@ TARGETS = (
     *(
         Target(
             name=f"actions/{form}", read=_step(form), mutate=mutate_recipe, cases=60, seconds=3.0, refuses=False,
-            seeds=lambda _, texts=texts: [freeze(text) for text in texts],
+            seeds=_samples([freeze(text) for text in texts]),
             traps=lambda: [freeze(one) for one in WILD_ACTIONS],
         )
         for form, (_, _, texts) in FORMS.items()
@@ -101,7 +105,7 @@ TARGETS = (
     *(
         Target(
             name=f"actions/{form}-texts", read=_say(form),
-            mutate=mutate_bytes, cases=60, seconds=3.0, refuses=False, seeds=lambda _, texts=texts: [text.encode() for text in texts],
+            mutate=mutate_bytes, cases=60, seconds=3.0, refuses=False, seeds=_samples([text.encode() for text in texts]),
         )
         for form, (_, _, texts) in FORMS.items()
         if form != "sokoban-discrete"

@@ -206,6 +206,10 @@ def _elsewhere(name: str, **options: Any) -> Callable[[bytes, Path], None]:
     return read
 
 
+def _long(tasks: int) -> Callable[[], Sequence[bytes]]:
+    return lambda: [freeze({"seed": 11, "before": 1, "after": 2, "tasks": tasks})]
+
+
 def _seeds(_: Path) -> Sequence[bytes]:
     return [freeze({"seed": 3, "before": 2, "after": 4, "tasks": 1})]
 
@@ -243,7 +247,7 @@ TARGETS = (
         Target(
             name=f"futures/{name}", read=_journey(name, **options), seeds=_seeds, mutate=_journeys(name), cases=4,
             seconds=60.0, refuses=False,
-            traps=lambda tasks=tasks: [freeze({"seed": 11, "before": 1, "after": 2, "tasks": tasks})],
+            traps=_long(tasks),
         )
         for name, (options, tasks) in JOURNEYS.items()
     ),

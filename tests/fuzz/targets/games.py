@@ -8,9 +8,10 @@ import io
 import json
 import lzma
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def _game_traps() -> Sequence[bytes]:
 NAME = "json_2.1.1/train/look_at_obj_in_light-Book-None-DeskLamp-301/trial_1/game.tw-pddl"
 
 
-def _tar(*members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT, **changes: object) -> bytes:
+def _tar(*members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT, **changes: Any) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
         for name, data in members:
@@ -119,8 +120,8 @@ def _header(size: int, kind: bytes) -> bytes:
 
 def _archive_traps() -> Sequence[bytes]:
     game = _tar((NAME, _fields()))
-    link = {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd", "size": 0}
-    hard = {"type": tarfile.LNKTYPE, "linkname": "../../etc/passwd", "size": 0}
+    link: dict[str, Any] = {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd", "size": 0}
+    hard: dict[str, Any] = {"type": tarfile.LNKTYPE, "linkname": "../../etc/passwd", "size": 0}
     record = b"30 path=" + b"x" * 21 + b"\n"
     return [
         bomb(_header(900 << 20, tarfile.XHDTYPE), b"9 a=bcd\n\n" * 100, 1100),
@@ -160,7 +161,8 @@ def _mutate_archive(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes
     if below(rng, 2):
         return mutate_bytes(rng, samples)
     inside = mutate_bytes(rng, samples[:1])
-    return pick(rng, (gzip.compress, lzma.compress, bytes))(inside)
+    packers: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, lzma.compress, bytes)
+    return pick(rng, packers)(inside)
 
 
 def _read_archive(data: bytes, folder: Path) -> None:

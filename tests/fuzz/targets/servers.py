@@ -116,7 +116,7 @@ def _answers_again(name: str) -> None:
 
 def _read(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, _: Path) -> None:
-        _, port = _RUNNING[name]
+        port = _RUNNING[name][1]
         place = f"127.0.0.1:{port}".encode()
         if data.startswith(HALF):
             _half(name, int(data.removeprefix(HALF)), place)
@@ -185,7 +185,7 @@ def _post(path: str, body: bytes, *headers: bytes) -> bytes:
 def _requests(name: str) -> list[bytes]:
     """Whole valid requests; PLACE stands for the server's address."""
     if name == "shop":
-        forms = ({"words": "red tent"}, {"action": "click[back to search]"}, {})
+        forms: tuple[dict[str, str], ...] = ({"words": "red tent"}, {"action": "click[back to search]"}, {})
         return [
             _post(
                 path,

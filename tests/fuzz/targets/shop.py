@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def _reader(name: str) -> Callable[[bytes, Path], None]:
         if name.endswith(".gz"):
             (source / name.removesuffix(".gz")).unlink()
         (source / name).write_bytes(data)
-        goals = "human" if name == HUMAN else "synthetic"
+        goals: Literal["human", "synthetic"] = "human" if name == HUMAN else "synthetic"
         memory = load_stock(find_files(source), goals=goals, seed=42, goal_seed=233)
         import_webshop(source, folder / "store", seed=42)
         disk = open_store(str(folder / "store"), goals=goals, goal_seed=233, seed=42)
@@ -78,6 +78,10 @@ def _reader(name: str) -> Callable[[bytes, Path], None]:
 
 def _mutate_gz(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
     return mutate_bytes(rng, samples)
+
+
+def _whole(name: str) -> Callable[[Path], Sequence[bytes]]:
+    return lambda _: [_files()[name]]
 
 
 _STORE: list[Path] = []
@@ -118,7 +122,7 @@ _HOSTILE = (
 TARGETS = (
     *(
         Target(
-            name=f"shop/{label}", read=_reader(name), seeds=lambda _, name=name: [_files()[name]], mutate=mutate_json,
+            name=f"shop/{label}", read=_reader(name), seeds=_whole(name), mutate=mutate_json,
             cases=25, traps=lambda: _HOSTILE, place="source", seconds=10.0,
         )
         for label, name in (("items", ITEMS), ("entries", ENTRIES), ("human", HUMAN))
