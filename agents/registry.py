@@ -12,7 +12,7 @@ from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
 from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = ["AGENTS", "PROMPTED", "check_agent", "make_agent"]
 
@@ -55,7 +55,7 @@ def check_agent(spec: str) -> None:
     """
     name, _, argument = spec.partition(":")
     if name not in AGENTS and name not in PROMPTED:
-        raise unknown_name("agent", name, [*AGENTS, *PROMPTED])
+        raise unknown_name_error("agent", name, [*AGENTS, *PROMPTED])
     if name in PROMPTED:
         inner = argument.partition(":")[0]
         if inner in PROMPTED or not inner:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import Decision, View
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
@@ -42,7 +42,7 @@ class TabularAgent:
 
     def __init__(self, *, guidance: float = 0.0, step: Literal["kl", "rms"] = "kl", step_size: float = 0.01) -> None:
         if step not in ("kl", "rms"):
-            raise unknown_name("step matching", str(step), ["kl", "rms"])
+            raise unknown_name_error("step matching", str(step), ["kl", "rms"])
         if not 0.0 <= guidance < 1.0:
             raise ConfigError(f"guidance is a probability in [0, 1), got {guidance!r}")
         if not step_size > 0.0:

@@ -1,13 +1,13 @@
-"""The exception tree. Every error says what was expected, what came, and how to mend it.
+"""The exception tree. Every message states what was expected, what was received, and how to fix it.
 
 CreditflowError
-├── ConfigError (ValueError)         a wrong name, parameter or option; suggests the near one
-├── DataError (ValueError)           a file or record that does not follow its format; names file and line
-│   ├── LevelError                   a malformed game level
+├── ConfigError (ValueError)         a wrong name, parameter or option; suggests the nearest name
+├── DataError (ValueError)           a file or record that violates its format; names file and line
+│   ├── LevelError                   a malformed Sokoban level
 │   └── TrajectoryError              a malformed or inconsistent trajectory log
 ├── UnknownTaskError (KeyError)      a task id that the environment's task source does not hold
 ├── EpisodeError (RuntimeError)      step before reset, or after the end of the episode
-├── OracleLimitError (RuntimeError)  the exact oracle would need more memory than its cap
+├── OracleLimitError (RuntimeError)  the exact oracle would exceed its memory limit
 └── MissingExtraError (ImportError)  an optional component is not installed; names the install command
 """
 
@@ -27,8 +27,8 @@ __all__ = [
     "TrajectoryError",
     "UnknownTaskError",
     "check_name",
-    "shown",
-    "unknown_name",
+    "short_repr",
+    "unknown_name_error",
 ]
 
 
@@ -41,11 +41,11 @@ class ConfigError(CreditflowError, ValueError):
 
 
 class DataError(CreditflowError, ValueError):
-    """A file or record that does not follow its format."""
+    """A file or record that violates its format."""
 
 
 class LevelError(DataError):
-    """A malformed game level."""
+    """A malformed Sokoban level."""
 
 
 class TrajectoryError(DataError):
@@ -64,50 +64,50 @@ class EpisodeError(CreditflowError, RuntimeError):
 
 
 class OracleLimitError(CreditflowError, RuntimeError):
-    """The exact oracle would need more memory than its cap."""
+    """The exact oracle would exceed its memory limit."""
 
 
 class MissingExtraError(CreditflowError, ImportError):
     """An optional component is not installed."""
 
     def __init__(self, component: str, extra: str) -> None:
-        """Names the missing ``component`` and the ``extra`` that brings it."""
+        """Name the missing ``component`` and the ``extra`` that installs it."""
         super().__init__(f"{component} is not installed; install it with: pip install 'creditflow[{extra}]'")
 
 
-def shown(value: object, most: int = 60) -> str:
-    """A value as a message may quote it: short, and whatever its ``repr`` does.
+def short_repr(value: object, limit: int = 60) -> str:
+    """Return ``repr(value)`` for an error message: at most ``limit`` characters, and never an exception.
 
-    >>> shown("a" * 100, most=8)
+    >>> short_repr("a" * 100, limit=8)
     "'aaaaaa…"
-    >>> shown(-(10**5000))
+    >>> short_repr(-(10**5000))
     'int (too long to show)'
     """
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - a message about a bad value must not fail on that value
+    except Exception:  # noqa: BLE001 - an error message about a bad value must not raise because of that value
         return f"{type(value).__name__} (too long to show)"
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def check_name(kind: str, value: object, known: Iterable[str]) -> None:
-    """Refuse what is not one of the known names, whatever its type.
+    """Check that a value of any type is one of the known names.
 
     Raises:
-        ConfigError: with the nearest known name.
+        ConfigError: it is not; suggests the nearest known name.
     """
     options = list(known)
     if not isinstance(value, str) or value not in options:
-        raise unknown_name(kind, value, options)
+        raise unknown_name_error(kind, value, options)
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> ConfigError:
-    """The error for a name that is not known, or is no text at all, with the nearest known one.
+def unknown_name_error(kind: str, name: object, known: Iterable[str]) -> ConfigError:
+    """Return the error for an unknown name (or a value that is not a string), which suggests the nearest known name.
 
-    >>> print(unknown_name("scheme", "grp0", ["grpo", "rloo"]))
+    >>> print(unknown_name_error("scheme", "grp0", ["grpo", "rloo"]))
     unknown scheme 'grp0'; did you mean 'grpo'? Known: grpo, rloo
     """
     options = sorted(known)
     near = difflib.get_close_matches(name, options, n=1, cutoff=0.5) if isinstance(name, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return ConfigError(f"unknown {kind} {shown(name, 200)}{hint} Known: {', '.join(options)}")
+    return ConfigError(f"unknown {kind} {short_repr(name, 200)}{hint} Known: {', '.join(options)}")

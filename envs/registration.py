@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs", "register_unlisted"]
 
@@ -77,7 +77,7 @@ def env_id(name: str) -> str:
         return entry.gym_id
     if name in gym.registry:
         return name
-    raise unknown_name("environment", name, [*ENVIRONMENTS, *(entry.gym_id for entry in ENVIRONMENTS.values())])
+    raise unknown_name_error("environment", name, [*ENVIRONMENTS, *(entry.gym_id for entry in ENVIRONMENTS.values())])
 
 
 def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = ["RESET_OPTIONS", "NamedTask", "read_reset_options"]
 
@@ -39,7 +39,7 @@ def read_reset_options(options: Any) -> NamedTask:
         raise ConfigError(f"the options of reset are a mapping such as {{'task_id': …}}, got {type(options).__name__}")
     for name in options:
         if name not in RESET_OPTIONS:
-            raise unknown_name("option of reset", str(name), RESET_OPTIONS)
+            raise unknown_name_error("option of reset", str(name), RESET_OPTIONS)
     task_id = options.get("task_id")
     if task_id is not None and not isinstance(task_id, str):
         raise ConfigError(

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 
@@ -138,7 +138,7 @@ class Panel:
         """
         splits = {row.split for row in self.rows}
         if name != "all" and name not in splits:
-            raise unknown_name(f"split of panel {self.name}", name, splits | {"all"})
+            raise unknown_name_error(f"split of panel {self.name}", name, splits | {"all"})
         return tuple(row for row in self.rows if name in ("all", row.split))
 
 
@@ -158,7 +158,7 @@ def load_panel(env: str, name: str) -> Panel:
         DataError: the file does not follow the panel format.
     """
     if name not in panel_names(env):
-        raise unknown_name(f"panel of {env}", name, panel_names(env))
+        raise unknown_name_error(f"panel of {env}", name, panel_names(env))
     text = (files("creditflow.assets") / "panels" / env / f"{name}.json").read_text(encoding="utf-8")
     return parse_panel(text, f"{env}/{name}")
 
@@ -219,7 +219,7 @@ def parse_panel_spec(env: str, spec: str) -> tuple[PanelRow, ...]:
     """
     name, _, split = spec.partition(":") if isinstance(spec, str) else ("", "", "")
     if not name:
-        raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(spec)}")
+        raise ConfigError(f"a panel is written NAME:SPLIT, got {short_repr(spec)}")
     return load_panel(env, name).split(split or "all")
 
 
@@ -250,7 +250,7 @@ class RowTasks:
         index = self._index.get(task_id)
         if index is None:
             raise UnknownTaskError(
-                f"{self.env}: task {shown(task_id)} is not among the {len(self.rows)} tasks of this source; open the "
+                f"{self.env}: task {short_repr(task_id)} is not among the {len(self.rows)} tasks of this source; open the "
                 "environment with the panel, level file or data it comes from, or give its content too: "
                 "reset(options={'task_id': …, 'task': …})"
             )

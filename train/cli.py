@@ -18,7 +18,7 @@ from creditflow.envs.errors import (
     DataError,
     MissingExtraError,
     UnknownTaskError,
-    unknown_name,
+    unknown_name_error,
 )
 
 __all__ = ["COMMANDS", "main"]
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         if top.command not in COMMANDS:
-            raise unknown_name("command", top.command, COMMANDS)
+            raise unknown_name_error("command", top.command, COMMANDS)
         from creditflow.train.commands.arguments.outputs import (
             claimed_by,  # reads logs: needless for --help and --version
         )

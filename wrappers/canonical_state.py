@@ -12,7 +12,7 @@ from typing import Any, Literal
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = ["RULES", "CanonicalState", "canonical_text"]
 
@@ -33,7 +33,7 @@ def canonical_text(text: str, rules: Sequence[str]) -> str:
     """
     for rule in rules:
         if rule not in RULES:
-            raise unknown_name("canonicalisation rule", rule, RULES)
+            raise unknown_name_error("canonicalisation rule", rule, RULES)
         text = RULES[rule](text)
     return text
 
@@ -58,7 +58,7 @@ class CanonicalState(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         canonical_text("", rules)  # unknown rules fail here, not in the middle of an episode
         if source not in ("observation", "text_key"):
-            raise unknown_name("source", str(source), ["observation", "text_key"])
+            raise unknown_name_error("source", str(source), ["observation", "text_key"])
         self._rules, self._source = tuple(rules), source
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -24,7 +24,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, shown, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
 from creditflow.wrappers.graphs.history_potential import HISTORY, HistoryPotential
 from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 
@@ -89,7 +89,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             ("key", key, ["state", "text"]),
         ):
             if value not in known:
-                raise unknown_name(name, str(value), known)
+                raise unknown_name_error(name, str(value), known)
         if store is not None and parameters:
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would be idle")
         self._base: AgentEnv[Any, Any, Any] = base
@@ -175,7 +175,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         except (TypeError, ValueError, KeyError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"not a DenseReward snapshot: {shown(snapshot)}") from error
+            raise DataError(f"not a DenseReward snapshot: {short_repr(snapshot)}") from error
         obs, info = self._base.set_state(inner)
         if self._history is not None:
             self._history.begin(self._base.task.content, str(info["task_id"]))

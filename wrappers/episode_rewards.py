@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from creditflow.envs.errors import DataError, shown
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.wikisearch.grading.rewards import Reward, Transcript
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.task_documents import texts_problem
@@ -34,7 +34,7 @@ def transcript_of(group: Group, index: int) -> Transcript:
     if not golden or texts_problem(task, "answers"):
         raise DataError(
             f"trajectory {group.trajectories[index].trajectory_id!r}: rewards of answers need the golden ones, a list of "
-            f"texts under 'answers' in the task's payload (a search log has them); got {shown(golden)}"
+            f"texts under 'answers' in the task's payload (a search log has them); got {short_repr(golden)}"
         )
     answers_to = [turn.observation for turn in turns[1:]] + [""]
     parts = [

@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, EpisodeError, unknown_name
+from creditflow.envs.errors import ConfigError, EpisodeError, unknown_name_error
 
 __all__ = ["InvalidActions", "Policy"]
 
@@ -44,7 +44,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, policy=policy, penalty=penalty, retries=retries)
         gym.Wrapper.__init__(self, env)
         if policy not in get_args(Policy):
-            raise unknown_name("invalid-action policy", str(policy), get_args(Policy))
+            raise unknown_name_error("invalid-action policy", str(policy), get_args(Policy))
         if not penalty >= 0.0 or retries < 1:
             raise ConfigError(f"penalty must be ≥ 0 and retries ≥ 1, got {penalty!r} and {retries!r}")
         base = env.unwrapped

@@ -16,9 +16,9 @@ from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.model_folder import folder_end_ids, folder_prompting
 from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name_error
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.http.credentials import ApiKey, check_url, shown
+from creditflow.envs.http.credentials import ApiKey, check_url, redacted_repr
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["KEY_VARIABLE", "make_openai_agent", "parse_served"]
@@ -50,7 +50,7 @@ def parse_served(argument: str) -> tuple[str, str, str]:
     if not url or not model or (sign and not folder):
         raise ConfigError(
             "a served model is written openai:URL#MODEL or openai:URL#MODEL@FOLDER, as in "
-            f"openai:http://127.0.0.1:8000/v1#qwen@models/qwen; got {shown(argument)}"
+            f"openai:http://127.0.0.1:8000/v1#qwen@models/qwen; got {redacted_repr(argument)}"
         )
     try:
         return check_url(url), model, folder
@@ -125,5 +125,5 @@ def _served(client: Client, url: str, model: str) -> dict[str, Any]:
             f"{url}/models: expected a list of models under 'data', got {str(answer)[:120]}"
         ) from error
     if model not in known:
-        raise unknown_name(f"model at {url}", model, known)
+        raise unknown_name_error(f"model at {url}", model, known)
     return known[model]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = [
     "DIALECTS",
@@ -187,7 +187,7 @@ class VerlAgent:
 
     def __post_init__(self) -> None:
         if self.env not in _PROJECTIONS:
-            raise unknown_name("verl_agent projection", self.env, _PROJECTIONS)
+            raise unknown_name_error("verl_agent projection", self.env, _PROJECTIONS)
 
     def write(self, action: str, thought: str = "") -> str:
         """The answer that these trainers ask for."""
@@ -209,7 +209,7 @@ def verl_agent_projection(env: str, response: str) -> tuple[str | int, bool]:
         ConfigError: there is no projection for this environment.
     """
     if env not in _PROJECTIONS:
-        raise unknown_name("verl_agent projection", env, _PROJECTIONS)
+        raise unknown_name_error("verl_agent projection", env, _PROJECTIONS)
     return _PROJECTIONS[env](response)
 
 
@@ -281,7 +281,7 @@ def make_dialect(spec: str) -> Dialect:
     """
     name, _, argument = spec.partition(":")
     if name not in DIALECTS:
-        raise unknown_name("dialect", name, DIALECTS)
+        raise unknown_name_error("dialect", name, DIALECTS)
     return DIALECTS[name](argument)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.pretrained import PromptingConfig
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.reading.limits import SETTINGS
@@ -39,7 +39,7 @@ def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
         for part, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
             for name in data[part]:
                 if name not in {field.name for field in fields(kind)}:
-                    raise unknown_name(f"field of {part}", name, (field.name for field in fields(kind)))
+                    raise unknown_name_error(f"field of {part}", name, (field.name for field in fields(kind)))
         return PromptingConfig(**data["prompting"]), Sampling(**data["sampling"])
     except (ValueError, KeyError, TypeError, ConfigError) as error:  # raised by the dataclasses for wrong values
         if isinstance(error, DataError):

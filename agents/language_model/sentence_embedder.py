@@ -14,7 +14,7 @@ import numpy as np
 
 from creditflow.agents.language_model.model_files import check_model_files
 from creditflow.agents.language_model.pretrained import open_tokenizer, require_torch
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, HashingEmbedder
 
@@ -33,7 +33,7 @@ def make_embedder(name: str) -> Embedder:
         return HashingEmbedder()
     if kind == "hf" and colon:
         return SentenceEmbedder(model)
-    raise unknown_name("embedder", name, ["hash", "hf:MODEL"])
+    raise unknown_name_error("embedder", name, ["hash", "hf:MODEL"])
 
 
 def model_folder(model: str) -> Path:

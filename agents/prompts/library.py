@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from creditflow.agents.prompts.template import Prompt
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 
 __all__ = ["PROMPTS", "make_prompt"]
 
@@ -89,5 +89,5 @@ def make_prompt(name: str) -> Prompt:
         ConfigError: unknown; suggests the near one.
     """
     if name not in PROMPTS:
-        raise unknown_name("prompt", name, PROMPTS)
+        raise unknown_name_error("prompt", name, PROMPTS)
     return PROMPTS[name]

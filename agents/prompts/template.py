@@ -11,7 +11,7 @@ from typing import Final
 from creditflow.agents.base import View
 from creditflow.agents.prompts.places import places
 from creditflow.agents.prompts.tasks import task_text
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = ["Prompt", "Slots", "slots_of"]
 
@@ -73,7 +73,7 @@ class Prompt:
         for part in ("system", "first", "later", "windowed", "turn", "refused"):
             for slot in _SLOT.findall(getattr(self, part)):
                 if slot not in allowed.get(part, _NAMES):
-                    raise unknown_name(f"slot of {self.name}.{part}", slot, allowed.get(part, _NAMES))
+                    raise unknown_name_error(f"slot of {self.name}.{part}", slot, allowed.get(part, _NAMES))
 
     @property
     def lists_actions(self) -> bool:

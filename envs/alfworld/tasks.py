@@ -16,7 +16,7 @@ from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.reading import content_from_fields, fields_from_file
 from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, shown
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, short_repr
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, load_panel, parse_panel_spec, sample_index
 
 __all__ = ["EMBEDDED_PANEL", "FolderTasks", "GeneratedTasks", "build_task", "open_tasks"]
@@ -111,7 +111,7 @@ class GeneratedTasks:
             locator = next((row.locator for row in rows if row.task_id == task_id), None)
         if locator is None:
             raise UnknownTaskError(
-                f"alfworld: the generator cannot look up task {shown(task_id)}. Give its payload too "
+                f"alfworld: the generator cannot look up task {short_repr(task_id)}. Give its payload too "
                 "(env.unwrapped.task.content, or the task of its group in a log): reset(options={'task_id': …, 'task': "
                 f"payload}}), repeat the seed that drew it (reset(seed=…)), or use a panel (panel='{EMBEDDED_PANEL}:train')"
             )
@@ -164,7 +164,7 @@ class FolderTasks:
         if task_id not in self._ids:
             raise UnknownTaskError(
                 f"alfworld: none of the {len(self.paths)} games from {self.paths[0].parent.parent.parent} has the id "
-                f"{shown(task_id)}; choose its split, or give its content too: reset(options={{'task_id': …, 'task': …}})"
+                f"{short_repr(task_id)}; choose its split, or give its content too: reset(options={{'task_id': …, 'task': …}})"
             )
         return self._task(self._ids[task_id])
 
@@ -214,7 +214,7 @@ def open_tasks(
     kinds = _checked_types(task_types)
     if game is not None:
         if not isinstance(game, str | Mapping):
-            raise ConfigError(f"game must be a path, a file's fields or a game's content, got {shown(game)}")
+            raise ConfigError(f"game must be a path, a file's fields or a game's content, got {short_repr(game)}")
         if (panel, data_path, split, task_types) != (None, None, None, None):
             raise ConfigError("game names one game: leave panel, data_path, split and task_types out")
         task = build_task(game)
@@ -223,7 +223,7 @@ def open_tasks(
         if split is not None or task_types is not None:
             raise ConfigError("panel is written NAME:SPLIT; leave split and task_types out")
         if not isinstance(panel, str):
-            raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(panel)}")
+            raise ConfigError(f"a panel is written NAME:SPLIT, got {short_repr(panel)}")
         return _panel_tasks(panel, None if data_path is None else find_root(data_path))
     split = "train" if split is None else split
     if data_path is not None:
@@ -247,7 +247,7 @@ def _checked_types(task_types: Sequence[str] | None) -> tuple[str, ...]:
     if task_types is None:
         return ()
     if isinstance(task_types, str) or not isinstance(task_types, Sequence) or not task_types:
-        raise ConfigError(f"task_types must be a non-empty list of names, got {shown(task_types)}")
+        raise ConfigError(f"task_types must be a non-empty list of names, got {short_repr(task_types)}")
     for name in task_types:
         check_name("task type", name, TASK_TYPES)
     return tuple(task_types)

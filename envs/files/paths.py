@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, shown
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["checked_path"]
 
@@ -25,7 +25,7 @@ def checked_path(name: str, value: Any) -> Path:
         path = Path(value)
         os.fsencode(path)
     except (TypeError, UnicodeEncodeError) as error:
-        raise ConfigError(f"{name} must be the path of a file or folder, got {shown(value)}") from error
+        raise ConfigError(f"{name} must be the path of a file or folder, got {short_repr(value)}") from error
     if not str(value) or "\0" in str(path):
-        raise ConfigError(f"{name} must be the path of a file or folder, got {shown(value)}")
+        raise ConfigError(f"{name} must be the path of a file or folder, got {short_repr(value)}")
     return path

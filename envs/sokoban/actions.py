@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Discrete, Space
 
 from creditflow.envs.core import TextSpace
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 
 __all__ = ["ACTION_MODES", "Vocabulary", "make_parser", "make_vocabulary"]
 
@@ -90,7 +90,7 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
         return TextSpace(texts), parse_text
     if action_mode == "discrete":
         return Discrete(len(texts)), parse_number
-    raise unknown_name("action_mode", str(action_mode), ACTION_MODES)
+    raise unknown_name_error("action_mode", str(action_mode), ACTION_MODES)
 
 
 def _shown(action: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
@@ -89,7 +89,7 @@ class GeneratorOptions:
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
-                raise unknown_name("generator option", str(name), known)
+                raise unknown_name_error("generator option", str(name), known)
         return cls(**options)
 
 

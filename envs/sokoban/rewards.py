@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 
 __all__ = ["PRESETS", "Rewards", "reward_preset"]
 
@@ -49,5 +49,5 @@ def reward_preset(name: str) -> Rewards:
         ConfigError: there is none; suggests the near one.
     """
     if not isinstance(name, str) or name not in PRESETS:
-        raise unknown_name("Sokoban reward", str(name), PRESETS)
+        raise unknown_name_error("Sokoban reward", str(name), PRESETS)
     return PRESETS[name]

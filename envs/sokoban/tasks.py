@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
 from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
 from creditflow.envs.sokoban.levels import TASK_PREFIX, Level, level_task, parse_level, read_levels
 from creditflow.envs.sokoban.snapshot import cached_level
@@ -30,7 +30,7 @@ def build_task(content: Any) -> Task:
     if isinstance(content, Mapping) and set(content) == {"xsb"}:
         content = content["xsb"]
     if not isinstance(content, str):
-        raise DataError(f"a Sokoban task is {{'xsb': text}} or an XSB text, got {shown(content)}")
+        raise DataError(f"a Sokoban task is {{'xsb': text}} or an XSB text, got {short_repr(content)}")
     return level_task(cached_level(content))
 
 
@@ -77,7 +77,7 @@ class GeneratorTasks:
         """
         if task_id not in self._drawn:
             raise UnknownTaskError(
-                f"sokoban: a generator cannot look up task {shown(task_id)}. Give its payload too (env.unwrapped.task.content, "
+                f"sokoban: a generator cannot look up task {short_repr(task_id)}. Give its payload too (env.unwrapped.task.content, "
                 "or the task of its group in a log): reset(options={'task_id': …, 'task': payload}), or repeat the seed "
                 "that drew it (reset(seed=…))"
             )

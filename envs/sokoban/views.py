@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Space
 
 from creditflow.envs.core import TextSpace
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, grid
 from creditflow.envs.sokoban.text import TextView
@@ -68,4 +68,4 @@ def make_view(obs_mode: str, text: TextView, shape: tuple[int, int], tile_size: 
         painter = Painter(tile_size)
         space = Box(0, 255, (shape[0] * tile_size, shape[1] * tile_size, 3), np.uint8)
         return View(space, lambda board, width: painter.paint(padded(board, width)))
-    raise unknown_name("obs_mode", str(obs_mode), OBS_MODES)
+    raise unknown_name_error("obs_mode", str(obs_mode), OBS_MODES)

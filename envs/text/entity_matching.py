@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 from ahocorasick_rs import BytesAhoCorasick
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 
 __all__ = [
     "MATCH_RULES",
@@ -125,7 +125,7 @@ class EntityMatcher:
 
     def __init__(self, entities: Iterable[Sequence[str]], rule: MatchRule = "normalised") -> None:
         if rule not in MATCH_RULES:
-            raise unknown_name("matching rule", str(rule), MATCH_RULES)
+            raise unknown_name_error("matching rule", str(rule), MATCH_RULES)
         self._read = _spaced if rule == "normalised" else _exact
         owners: dict[bytes, list[int]] = {}
         nothing = self._read("")

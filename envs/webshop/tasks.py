@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from creditflow.envs.errors import ConfigError, check_name, shown
+from creditflow.envs.errors import ConfigError, check_name, short_repr
 from creditflow.envs.files.checksummed_folder import is_checksummed
 from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import parse_panel_spec
@@ -52,7 +52,7 @@ def _split_goals(spec: str) -> tuple[int, ...]:
 def _panel_goals(spec: str) -> tuple[int, ...]:
     """The goal numbers of "<panel>:<split>"."""
     if not isinstance(spec, str):
-        raise ConfigError(f"a panel is written NAME:SPLIT, got {shown(spec)}")
+        raise ConfigError(f"a panel is written NAME:SPLIT, got {short_repr(spec)}")
     return _split_goals(spec)
 
 
@@ -96,7 +96,7 @@ def open_tasks(
     check_name("kind of goals", goals, ("synthetic", "human"))
     if type(seed) is not int or (num_products is not None and (type(num_products) is not int or num_products < 1)):
         raise ConfigError(
-            f"seed must be an integer, num_products a positive one or None, got {shown(seed)} and {shown(num_products)}"
+            f"seed must be an integer, num_products a positive one or None, got {short_repr(seed)} and {short_repr(num_products)}"
         )
     if isinstance(data, Stock):
         stock = data

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.json_text import parse_json, read_json_rows
 from creditflow.envs.wikisearch.questions import (
     ANSWER_RULES,
@@ -42,9 +42,9 @@ def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none
         DataError: the file or a row is malformed; names the row.
     """
     if form not in ("auto", *FORMATS):
-        raise unknown_name("question format", form, ["auto", *FORMATS])
+        raise unknown_name_error("question format", form, ["auto", *FORMATS])
     if answers not in ANSWER_RULES:
-        raise unknown_name("rule for answers", answers, ANSWER_RULES)
+        raise unknown_name_error("rule for answers", answers, ANSWER_RULES)
     found = []
     for number, (where, row) in enumerate(read_json_rows(path), 1):
         try:

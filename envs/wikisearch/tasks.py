@@ -8,7 +8,7 @@ from functools import lru_cache
 from inspect import signature
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, shown, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, short_repr, unknown_name_error
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
@@ -158,7 +158,7 @@ def _engine(options: dict[str, Any]) -> Retriever:
     maker = HttpRetriever if "url" in options else open_engine
     known = signature(maker).parameters
     if unknown := sorted(set(options) - set(known)):
-        raise unknown_name("option of a retriever", unknown[0], known)
+        raise unknown_name_error("option of a retriever", unknown[0], known)
     if maker is open_engine and not all(isinstance(value, str | int) for value in options.values()):
         raise ConfigError(f"the options of an engine are texts and numbers, got {options!r:.120}")
     made: Retriever = maker(**options)
@@ -167,13 +167,15 @@ def _engine(options: dict[str, Any]) -> Retriever:
 
 def _from_world(options: Mapping[str, int]) -> Library:
     if not isinstance(options, Mapping):
-        raise ConfigError(f"world must be a mapping such as {{'articles': 1000}}, got {shown(options)}")
+        raise ConfigError(f"world must be a mapping such as {{'articles': 1000}}, got {short_repr(options)}")
     known = {"articles": DEFAULT_ARTICLES, "questions": DEFAULT_QUESTIONS, "seed": DEFAULT_SEED}
     if unknown := set(options) - set(known):
         raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(map(str, unknown)))}")
     chosen = {**known, **options}
     if not all(type(value) is int and 0 <= value < MOST_SEEDS for value in chosen.values()) or not chosen["questions"]:
-        raise ConfigError(f"the options of a world are positive integers below 2**64, got {shown(dict(options), 100)}")
+        raise ConfigError(
+            f"the options of a world are positive integers below 2**64, got {short_repr(dict(options), 100)}"
+        )
     rows = world_rows(chosen["seed"], chosen["articles"], chosen["questions"])
     return _embedded(rows, encyclopedia(chosen["seed"], chosen["articles"]))
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.sentence_embedder import make_embedder
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.train.bench.exact.metrics import rank_correlation
 from creditflow.train.bench.report.tables import text_table
 from creditflow.wrappers import credit
@@ -123,7 +123,7 @@ class Merge:
         by, at, number = text.rpartition("@")
         if not at:
             known = ["none", "state", "released@0.95", "difflib@0.95", "hash@0.9", "hf:MODEL@0.9"]
-            raise unknown_name("merge", text, known)
+            raise unknown_name_error("merge", text, known)
         try:
             threshold = float(number)
         except ValueError:
@@ -188,7 +188,7 @@ def merging(
     for name in schemes:
         if not isinstance(credit.make(name), StateScheme):
             known = [n for n in credit.names() if isinstance(credit.make(n), StateScheme)]
-            raise unknown_name("scheme with states", name, known)
+            raise unknown_name_error("scheme with states", name, known)
     truth = {name: _step_credit(credit.make(name), groups) for name in schemes}
     rows = []
     for way in ways:

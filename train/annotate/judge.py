@@ -19,7 +19,7 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.http.credentials import ApiKey, shown
+from creditflow.envs.http.credentials import ApiKey, redacted_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
@@ -174,6 +174,6 @@ def make(argument: str, context: Context) -> JudgeAnnotator:
     url, sign, model = argument.rpartition("#")
     if not sign or not url or not model:
         raise ConfigError(
-            f"a judge is written judge:URL#MODEL, as in judge:http://127.0.0.1:8000/v1#qwen, got {shown(argument)}"
+            f"a judge is written judge:URL#MODEL, as in judge:http://127.0.0.1:8000/v1#qwen, got {redacted_repr(argument)}"
         )
     return JudgeAnnotator(url, model, **settings_of("judge", context, DEFAULTS))

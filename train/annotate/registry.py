@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.train.annotate.base import Annotator
 
 __all__ = ["ANNOTATORS", "Context", "make_annotator", "settings_of"]
@@ -80,7 +80,7 @@ def make_annotator(spec: str, context: Context = Context()) -> Annotator:
     """
     name, _, argument = spec.partition(":")
     if name not in ANNOTATORS:
-        raise unknown_name("annotator", name, ANNOTATORS)
+        raise unknown_name_error("annotator", name, ANNOTATORS)
     module, wanted, _ = ANNOTATORS[name]
     if wanted and not argument:
         raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
@@ -99,7 +99,7 @@ def settings_of(name: str, context: Context, defaults: Mapping[str, Any]) -> dic
     settings = dict(defaults)
     for key, value in context.settings.items():
         if key not in defaults:
-            raise unknown_name(f"setting of annotator {name!r}", key, defaults)
+            raise unknown_name_error(f"setting of annotator {name!r}", key, defaults)
         kind = type(defaults[key])
         if kind is float and type(value) is int:
             value = float(value)

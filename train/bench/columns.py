@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.train.bench.controls import (
     Column,
     Judge,
@@ -167,7 +167,7 @@ def scheme_column(name: str) -> SchemeColumn:
     base, bracket, feed = name.partition("[")
     if bracket:
         if feed.removesuffix("]") not in FEEDS or not feed.endswith("]"):
-            raise unknown_name("feed of a column", name, [f"{base}[{known}]" for known in FEEDS])
+            raise unknown_name_error("feed of a column", name, [f"{base}[{known}]" for known in FEEDS])
         if not feedable(base):
             raise ConfigError(f"column {name!r}: {base} reads no annotations that could be fed; write {base!r}")
         return replace(scheme_column(base), feed=feed.removesuffix("]"))
@@ -175,7 +175,7 @@ def scheme_column(name: str) -> SchemeColumn:
         return NAMED[name]
     if name in credit.names():
         return SchemeColumn(name)
-    raise unknown_name("credit scheme", name, {*NAMED, *credit.names()})
+    raise unknown_name_error("credit scheme", name, {*NAMED, *credit.names()})
 
 
 def settings_of(names: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.registration import ENVIRONMENTS, make
 from creditflow.envs.tasks import Task, panel_names
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, exact_kinds, grid_seed
@@ -72,7 +72,7 @@ def suite_name(spec: str) -> str:
     """
     name, at, path = spec.partition("@")
     if name not in SUITES:
-        raise unknown_name("suite", name, SUITES)
+        raise unknown_name_error("suite", name, SUITES)
     if at and not Path(path).exists():
         raise DataError(f"suite {spec!r}: {path} does not exist")
     return name

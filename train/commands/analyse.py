@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.finding import Finding, NotDefined, plain
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     names = [name for name in args.only.split(",") if name] or list(ANALYSES)
     for name in names:
         if name not in ANALYSES:
-            raise unknown_name("analysis", name, ANALYSES)
+            raise unknown_name_error("analysis", name, ANALYSES)
     if len(set(names)) != len(names):
         raise ConfigError(f"an analysis is named twice: {args.only}")
     groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)

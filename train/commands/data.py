@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.files.checksummed_folder import checksummed_entry
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         return _label(args)
     known = VERIFIABLE if args.action == "verify" else IMPORTABLE
     if args.name not in known:
-        raise unknown_name("importable data" if args.action == "import" else "store to verify", args.name, known)
+        raise unknown_name_error("importable data" if args.action == "import" else "store to verify", args.name, known)
     if args.name == "searchr1":
         return _import_search_r1(args)
     if args.action == "verify":
@@ -129,7 +129,7 @@ def _build(args: argparse.Namespace) -> int:
     from creditflow.envs.wikisearch.world.build import build_wiki
 
     if args.name != "wiki":
-        raise unknown_name("data to build", args.name, ["wiki"])
+        raise unknown_name_error("data to build", args.name, ["wiki"])
     build_wiki(
         args.out, articles=args.articles, questions=args.questions, index=args.index,
         replace=True, progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),

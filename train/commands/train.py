@@ -94,14 +94,14 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     """Train, or describe, what a config of another kind than a policy asks for."""
     import yaml
 
-    from creditflow.envs.errors import unknown_name
+    from creditflow.envs.errors import unknown_name_error
     from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
     from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass
 
     data = apply_overrides(load_mapping(source), overrides)
     if data["kind"] != KIND:
-        raise unknown_name("kind of training run", str(data["kind"]), ("policy", KIND))
+        raise unknown_name_error("kind of training run", str(data["kind"]), ("policy", KIND))
     settings = read_dataclass(SuccessTrainConfig, data)
     if args.dry_run:
         print(yaml.safe_dump(plain(settings), sort_keys=False), end="")

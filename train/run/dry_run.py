@@ -19,7 +19,7 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
@@ -71,7 +71,7 @@ def _check_annotator(spec: str) -> None:
     """An annotator there is, with an argument if it takes one; its model is opened when the run begins."""
     name, _, argument = spec.partition(":")
     if name not in ANNOTATORS:
-        raise unknown_name("annotator", name, ANNOTATORS)
+        raise unknown_name_error("annotator", name, ANNOTATORS)
     wanted = ANNOTATORS[name][1]
     if wanted and not argument:
         raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")

@@ -15,7 +15,7 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_SETTINGS, SETTINGS
@@ -109,7 +109,7 @@ def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:
     for name, value in data.items():
         full = f"{where}.{name}" if where else str(name)
         if name not in known:
-            raise unknown_name(f"setting {full!r}; the name", str(name), known)
+            raise unknown_name_error(f"setting {full!r}; the name", str(name), known)
         values[name] = _value(hints[name], value, full)
     missing = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING and n not in values]
     if missing:
@@ -128,7 +128,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return _value(next(a for a in arguments if a is not type(None)), value, where)
     if origin is Literal:
         if value not in arguments:
-            raise unknown_name(f"value of {where}", str(value), map(str, arguments))
+            raise unknown_name_error(f"value of {where}", str(value), map(str, arguments))
         return value
     if is_dataclass(hint):
         return read_dataclass(hint, {} if value is None else value, where)  # type: ignore[arg-type]  # narrowed above

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError, unknown_name
+from creditflow.envs.errors import TrajectoryError, unknown_name_error
 from creditflow.wrappers.canonical.clusters import Clusters, leader_clusters
 from creditflow.wrappers.canonical.embedding import Embedder
 from creditflow.wrappers.records.arrays import StateIndex
@@ -58,7 +58,7 @@ def state_texts(group: Group, source: TextSource) -> list[str | None]:
             )
         return list(keys)
     if source != "observation":
-        raise unknown_name("value of merge_text", str(source), ["key", "observation"])
+        raise unknown_name_error("value of merge_text", str(source), ["key", "observation"])
     texts: list[str | None] = [None] * len(keys)
     for k, turn in zip(state.tolist(), group.turns, strict=True):
         known = texts[k]

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name
+from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name_error
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
@@ -239,7 +239,7 @@ class Scheme(ABC):
             ConfigError: this scheme has no such semantics.
         """
         if semantics not in cls.presets:
-            raise unknown_name(f"semantics of {cls.name}", str(semantics), cls.presets)
+            raise unknown_name_error(f"semantics of {cls.name}", str(semantics), cls.presets)
         return {f.name: f.default for f in fields(cls)} | dict(cls.presets[semantics])
 
 
@@ -248,7 +248,7 @@ def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
-            raise unknown_name(f"value of {scheme}.{name}", str(value), map(str, choices))
+            raise unknown_name_error(f"value of {scheme}.{name}", str(value), map(str, choices))
     elif hint is float:
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             raise ConfigError(f"{scheme}.{name} must be a finite number, got {value!r}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import CreditflowError, unknown_name
+from creditflow.envs.errors import CreditflowError, unknown_name_error
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -47,7 +47,7 @@ class CheckReport:
     def holds(self, name: str) -> bool:
         """Whether no counterexample to the property was found."""
         if name not in PROPERTIES:
-            raise unknown_name("property", name, PROPERTIES)
+            raise unknown_name_error("property", name, PROPERTIES)
         return name not in self.counterexamples
 
     def __str__(self) -> str:
@@ -281,7 +281,7 @@ def check_credit(scheme: Scheme, *, draws: int = 60, seed: int = 0) -> CheckRepo
     """
     unknown = scheme.promises - set(PROPERTIES)
     if unknown:
-        raise unknown_name("property", sorted(unknown)[0], PROPERTIES)
+        raise unknown_name_error("property", sorted(unknown)[0], PROPERTIES)
     for draw in range(draws):
         _check_duties(scheme, np.random.default_rng([seed, draw]))
     found: dict[str, str] = {}

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 from creditflow.wrappers.credit.base import CreditError
 
 __all__ = ["Scale", "Single", "Spread", "normalise"]
@@ -62,7 +62,7 @@ def normalise(
     """
     for option, value, known in (("scale", scale, Scale), ("spread", spread, Spread), ("single", single, Single)):
         if value not in get_args(known):
-            raise unknown_name(f"value of {option}", str(value), get_args(known))
+            raise unknown_name_error(f"value of {option}", str(value), get_args(known))
     if not np.isfinite(x).all():
         raise CreditError("scores of a group are not finite: are rewards or annotations huge?")
     y, at = (x, labels) if sample is None else (x[sample], labels[sample])

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.credit.normalise import Scale, Spread, normalise
 from creditflow.wrappers.records.group import Group
@@ -139,7 +139,7 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
         return arrays.success.astype(np.float64)
     if kind == "score":
         return arrays.score
-    raise unknown_name("outcome", str(kind), ["return", "success", "score"])
+    raise unknown_name_error("outcome", str(kind), ["return", "success", "score"])
 
 
 def answered(group: Group) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, PPOGAE
 from creditflow.wrappers.credit.annotations.igpo import IGPO
 from creditflow.wrappers.credit.annotations.pica import PiCA
@@ -81,7 +81,7 @@ def _check_class(scheme: type[Scheme]) -> None:
     for preset in scheme.presets.values():
         for name in preset:
             if name not in parameters:
-                raise unknown_name(f"parameter in {kind}.presets", name, parameters)
+                raise unknown_name_error(f"parameter in {kind}.presets", name, parameters)
 
 
 def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def lookup(name: str) -> type[Scheme]:
         ConfigError: unknown; suggests the near one.
     """
     if name not in _SCHEMES:
-        raise unknown_name("credit scheme", name, _SCHEMES)
+        raise unknown_name_error("credit scheme", name, _SCHEMES)
     return _SCHEMES[name]
 
 
@@ -127,7 +127,7 @@ def make(name: str, *, semantics: Semantics = "paper", **parameters: Any) -> Sch
     preset = scheme.preset(semantics)
     for parameter in parameters:
         if parameter not in preset:
-            raise unknown_name(f"parameter of {name}", parameter, preset)
+            raise unknown_name_error(f"parameter of {name}", parameter, preset)
     return scheme(**(preset | parameters))
 
 

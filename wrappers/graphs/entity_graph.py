@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError, shown
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.text.entity_matching import EntityMatcher, MatchRule, phrase_tokens
 from creditflow.envs.text.virtual_answer import virtual_answer
 
@@ -75,7 +75,7 @@ class EntityGraph:
         pairs = [_edge(row, number) for row in _listed(task, "edges")]
         answer = task.get("answer_node") or ""
         if answer and (not isinstance(answer, str) or answer not in number):
-            raise DataError(f"entity graph: answer_node {shown(answer)} is not among the {len(names)} entities")
+            raise DataError(f"entity graph: answer_node {short_repr(answer)} is not among the {len(names)} entities")
         aliases = [forms for _, forms in rows]
         if virtual and not answer:
             answers = _listed(task, "answers")
@@ -160,7 +160,7 @@ class EntityGraph:
 def _listed(task: Mapping[str, Any], key: str) -> list[Any]:
     value = task.get(key, [])
     if not isinstance(value, list | tuple):
-        raise DataError(f"entity graph: {key} must be a list, got {shown(value)}")
+        raise DataError(f"entity graph: {key} must be a list, got {short_repr(value)}")
     return list(value)
 
 

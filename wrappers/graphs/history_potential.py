@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, EpisodeError, unknown_name
+from creditflow.envs.errors import DataError, EpisodeError, unknown_name_error
 from creditflow.wrappers.credit.entities.gdcr import GDCR, Tally
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
@@ -37,7 +37,7 @@ class HistoryPotential:
     def __init__(self, scheme: str, **parameters: Any) -> None:
         made = make(scheme, **parameters)
         if not isinstance(made, GDCR) or scheme not in HISTORY:
-            raise unknown_name("scheme with a potential of the history", scheme, HISTORY)
+            raise unknown_name_error("scheme with a potential of the history", scheme, HISTORY)
         self._scheme = made
         self._reader: EntityReader | None = None
         self.value = 0.0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
@@ -61,7 +61,7 @@ class PotentialStore:
 
     def __init__(self, scheme: str, *, keep: int = 8, **parameters: Any) -> None:
         if scheme not in POTENTIALS:
-            raise unknown_name("scheme with a potential", scheme, POTENTIALS)
+            raise unknown_name_error("scheme with a potential", scheme, POTENTIALS)
         if keep < 1:
             raise ConfigError(f"keep must be ≥ 1, got {keep!r}")
         if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":

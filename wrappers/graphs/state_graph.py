@@ -21,7 +21,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import unknown_name
+from creditflow.envs.errors import unknown_name_error
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
@@ -182,7 +182,7 @@ class StateGraph:
             if choice == "merge":
                 end = np.where(end == kind, OPEN, end).astype(np.int8)
             elif choice != "separate":
-                raise unknown_name(f"value of {name}", str(choice), ["merge", "separate"])
+                raise unknown_name_error(f"value of {name}", str(choice), ["merge", "separate"])
         kind_after = np.where(arrays.last, end[arrays.trajectory], OPEN)
         # a node is a (key, kind) pair, numbered by key then kind
         codes = np.concatenate([state.astype(np.int64) * 4 + OPEN, following.astype(np.int64) * 4 + kind_after])
@@ -225,7 +225,7 @@ class StateGraph:
         edges = self.edges
         cost = edges.cost if weight == "cost" else np.ones(len(edges.cost))
         if weight not in ("cost", "hops"):
-            raise unknown_name("weight", str(weight), ["cost", "hops"])
+            raise unknown_name_error("weight", str(weight), ["cost", "hops"])
         return shortest_distances(self.size, edges.source, edges.target, cost, self.goals)
 
     def reachable(self) -> NDArray[np.bool_]:
@@ -245,7 +245,7 @@ class StateGraph:
             "degree": nx.degree_centrality,
         }
         if kind not in measures:
-            raise unknown_name("centrality", str(kind), measures)
+            raise unknown_name_error("centrality", str(kind), measures)
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(self.size))
         graph.add_edges_from(zip(self.edges.source.tolist(), self.edges.target.tolist(), strict=True))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError, unknown_name
+from creditflow.envs.errors import TrajectoryError, unknown_name_error
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys
 from creditflow.wrappers.records.branches import EpisodeIndex, episode_index, prefix
 from creditflow.wrappers.records.trajectory import Trajectory, Turn, exact_sum, is_number
@@ -168,7 +168,7 @@ class Group:
             ConfigError: ``key`` is something else.
         """
         if key not in ("state", "text"):
-            raise unknown_name("value of key", str(key), ["state", "text"])
+            raise unknown_name_error("value of key", str(key), ["state", "text"])
         return self.arrays.states if key == "state" else self._text_states
 
     @cached_property
@@ -224,7 +224,7 @@ def bucket_trajectories(
         ConfigError: ``by`` is something else.
     """
     if by not in ("group", "task"):
-        raise unknown_name("value of by", str(by), ["group", "task"])
+        raise unknown_name_error("value of by", str(by), ["group", "task"])
     buckets: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
         name = trajectory.task_id if by == "task" else trajectory.group_id

@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import IO, Any, Literal
 
-from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
+from creditflow.envs.errors import DataError, TrajectoryError, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import numbered_lines
@@ -119,7 +119,7 @@ def _skipped(keep: Collection[str] | None) -> frozenset[str]:
         return frozenset()
     for name in keep:
         if name not in LONG_TEXTS:
-            raise unknown_name("text field", name, LONG_TEXTS)
+            raise unknown_name_error("text field", name, LONG_TEXTS)
     return LONG_TEXTS - set(keep)
 
 

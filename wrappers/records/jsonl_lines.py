@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, TrajectoryError, unknown_name
+from creditflow.envs.errors import DataError, TrajectoryError, unknown_name_error
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.envs.reading.limits import MAX_LINE, Limits
 from creditflow.envs.reading.plain_data import check_plain
@@ -91,7 +91,7 @@ def _decode(
     for name, value in data.items():
         decode = decoders.get(name)
         if decode is None:
-            raise TrajectoryError(f"{what}: {unknown_name('field', name[:60], decoders)}")
+            raise TrajectoryError(f"{what}: {unknown_name_error('field', name[:60], decoders)}")
         if skip and name in skip:
             continue
         try:

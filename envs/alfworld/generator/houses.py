@@ -20,7 +20,7 @@ from creditflow.envs.alfworld.generator.furnishing import ACCEPTS, FAMILIES, OPE
 from creditflow.envs.alfworld.goals import PROPERTIES, TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.errors import ConfigError, check_name, shown
+from creditflow.envs.errors import ConfigError, check_name, short_repr
 
 __all__ = ["GENERATION", "LEAST_STEPS", "ROOMS_FOR", "SPLITS", "generate"]
 
@@ -111,7 +111,7 @@ def generate(seed: int, split: str = "train", task_type: str = "", room: str = "
         ConfigError: an unknown name, or a room in which the task cannot be done.
     """
     if type(seed) is not int or not 0 <= seed < MOST_SEEDS:
-        raise ConfigError(f"seed must be a natural number below 2**64, got {shown(seed)}")
+        raise ConfigError(f"seed must be a natural number below 2**64, got {short_repr(seed)}")
     check_name("split", split, SPLITS)
     check_name("task type", task_type, ("", *TASK_TYPES))
     check_name("room", room, ("", *ROOMS_FOR.get(task_type, ROOMS)))

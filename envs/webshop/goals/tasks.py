@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, shown
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
@@ -119,7 +119,7 @@ class GoalTasks:
             self._all_known = True
         if task_id not in self._known:
             raise UnknownTaskError(
-                f"webshop: task {shown(task_id)} is not among the {len(self.numbers)} goals of this source; open the "
+                f"webshop: task {short_repr(task_id)} is not among the {len(self.numbers)} goals of this source; open the "
                 "environment with the data, goals, seed and split it comes from, or give its content too: "
                 "reset(options={'task_id': …, 'task': …})"
             )

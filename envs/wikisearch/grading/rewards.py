@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from creditflow.envs.errors import ConfigError, unknown_name
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.envs.wikisearch.grading.formats import (
     FORMS,
     Transcript,
@@ -83,7 +83,7 @@ class Reward:
             ("format", self.form, ["", *FORMS]),
         ):
             if name not in known:
-                raise unknown_name(kind, name, known)
+                raise unknown_name_error(kind, name, known)
 
     def grade(self, transcript: Transcript) -> float | None:
         """The answer's grade in [0, 1]; None without an answer.
@@ -151,5 +151,5 @@ def named_reward(name: str) -> Reward:
         ConfigError: unknown; suggests the near one.
     """
     if name not in REWARDS:
-        raise unknown_name("reward", name, REWARDS)
+        raise unknown_name_error("reward", name, REWARDS)
     return REWARDS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, is_checksummed
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
@@ -48,7 +48,7 @@ def open_engine(
         MissingExtraError: the engine is not installed.
     """
     if engine not in ("auto", *ENGINES):
-        raise unknown_name("engine", engine, ("auto", *ENGINES))
+        raise unknown_name_error("engine", engine, ("auto", *ENGINES))
     if type(threads) is not int or not 1 <= threads <= 256:
         raise ConfigError(f"threads is from 1 to 256, got {threads!r}")
     for name, value in (("corpus", corpus), ("index", index), ("memory", memory)):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, unknown_name
+from creditflow.envs.errors import DataError, unknown_name_error
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
 from creditflow.envs.wikisearch.retrieval.documents import read_document
@@ -53,7 +53,7 @@ class HttpRetriever:
         client: JsonClient | None = None,
     ) -> None:
         if dialect not in SERVER_DIALECTS:
-            raise unknown_name("server dialect", dialect, SERVER_DIALECTS)
+            raise unknown_name_error("server dialect", dialect, SERVER_DIALECTS)
         urls = (url,) if isinstance(url, str) else tuple(url)
         self._client = client or JsonClient(urls, timeout=timeout, max_attempts=max_attempts, backoff=backoff)
         self._dialect, self._path, self._remember = dialect, path, remember

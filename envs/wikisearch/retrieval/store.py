@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder, write_checksums
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -43,7 +43,7 @@ def write_store(
     """
     path = Path(path)
     if engine not in ENGINES:
-        raise unknown_name("engine", engine, ENGINES)
+        raise unknown_name_error("engine", engine, ENGINES)
     if path.exists() and not replace:
         raise DataError(f"{path} exists: name a new folder, or remove it first")
     with new_folder(path, replace=replace) as folder:

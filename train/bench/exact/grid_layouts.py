@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, unknown_name
+from creditflow.envs.errors import DataError, unknown_name_error
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
@@ -142,7 +142,7 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
         ConfigError: unknown kind.
     """
     if kind not in KINDS:
-        raise unknown_name("kind of grid", kind, KINDS)
+        raise unknown_name_error("kind of grid", kind, KINDS)
     while True:
         cells = [(r, c) for r in range(SIDE) for c in range(SIDE)]
         drawn = [cells.pop(sample_index(rng, len(cells))) for _ in range(WALLS + 2 + (PITS if kind != "open" else 0))]

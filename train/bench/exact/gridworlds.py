@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, shown
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import Entry, register_unlisted
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, sample_index
@@ -221,7 +221,7 @@ def _read(text: str) -> tuple[GridLayout, Cell, int, tuple[int, int] | None]:
     except (TypeError, ValueError, KeyError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"not a grid snapshot: {shown(text)}") from error
+        raise DataError(f"not a grid snapshot: {short_repr(text)}") from error
     cell = (row, column)
     if cell != PIT and not (0 <= row < len(layout.rows) and 0 <= column < len(layout.rows[0])):
         raise DataError(f"grid snapshot: the cell {cell} lies outside the grid")

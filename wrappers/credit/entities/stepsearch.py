@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import shown
+from creditflow.envs.errors import short_repr
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.entities.information_gain import (
@@ -203,7 +203,7 @@ def _missing(group: Group) -> str:
     if not group.task["supporting"]:
         return "the task has no golden passages ('supporting' is empty)"
     if not _golden(group.task):
-        return f"'documents' holds no golden passage ({shown(group.task['supporting'][0])}, …)"
+        return f"'documents' holds no golden passage ({short_repr(group.task['supporting'][0])}, …)"
     unknown = next((name for turn in group.turns for name in turn.doc_ids if name not in documents), None)
     return "" if unknown is None else f"'documents' lacks the retrieved passage {unknown!r:.60}"
 
