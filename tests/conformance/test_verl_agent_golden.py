@@ -9,7 +9,7 @@ import pytest
 from helpers.episodes.golden_credit import build_group, load, scheme_for, states_of, step_weight
 
 from creditflow.train.adapters.verl_agent.advantage import (
-    advantages_of,
+    compute_advantages,
     compute_gigpo_outcome_advantage,
     compute_outcome_advantage,
 )
@@ -93,7 +93,7 @@ def compare(case, got, columns, tolerance):
 def test_a_forks_batch_in_its_own_order_gets_the_released_numbers(estimator, case, tolerance):
     data, columns = batch_of(case)
     del data.non_tensor_batch["step"]
-    advantages, returns = advantages_of(data, scheme=scheme_for(estimator, case["params"]))
+    advantages, returns = compute_advantages(data, scheme=scheme_for(estimator, case["params"]))
     np.testing.assert_array_equal(advantages, returns)
     compare(case, per_row(advantages, data.batch["response_mask"]), columns, tolerance)
 
@@ -101,7 +101,7 @@ def test_a_forks_batch_in_its_own_order_gets_the_released_numbers(estimator, cas
 @pytest.mark.parametrize(("estimator", "case", "tolerance"), ALL)
 def test_shuffled_rows_that_name_their_step_get_the_same_numbers(estimator, case, tolerance):
     data, columns = batch_of(case, heads=np.random.default_rng(7))
-    advantages, _ = advantages_of(data, scheme=scheme_for(estimator, case["params"]))
+    advantages, _ = compute_advantages(data, scheme=scheme_for(estimator, case["params"]))
     compare(case, per_row(advantages, data.batch["response_mask"]), columns, tolerance)
 
 
@@ -163,7 +163,7 @@ def test_copies_of_rows_and_rows_of_finished_episodes_change_nothing(estimator, 
             part[name] = part[name][more]
     data.non_tensor_batch["active_masks"][-7:] = False
     data.non_tensor_batch["traj_uid"][-7:] = "finished"
-    advantages, _ = advantages_of(data, scheme=scheme_for(estimator, case["params"]))
+    advantages, _ = compute_advantages(data, scheme=scheme_for(estimator, case["params"]))
     compare(case, advantages[:rows, 0], columns, tolerance)
     np.testing.assert_array_equal(advantages[rows:-7, 0], advantages[copied, 0])
     assert not advantages[-7:].any()

@@ -26,7 +26,7 @@ from creditflow import credit
 from creditflow.agents.language_model.pretrained import make_hf_agent
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
+from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import Arena
@@ -111,7 +111,7 @@ def trainer_of(
         "learning_rate": 1e-3, "lr_scheduler_type": "constant", "save_strategy": "no", "logging_steps": 10,
     }  # fmt: skip
     trainer = Watched(
-        str(model), play=Play(env=settings.env, prompting=settings.prompting, max_new_tokens=3), tasks=tasks,
+        str(model), play=EpisodeConfig(env=settings.env, prompting=settings.prompting, max_new_tokens=3), tasks=tasks,
         scheme=credit.make(scheme), args=GRPOConfig(**values | changes),
     )  # fmt: skip
     trainer.watch()

@@ -1,4 +1,4 @@
-"""Which releases of a trainer an adapter was tested on; others are refused before anything of them is touched."""
+"""Releases of a trainer that an adapter was tested with; any other release is rejected before it is imported."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Releases"]
 
 @dataclass(frozen=True)
 class Releases:
-    """Releases that the contract tests of an adapter ran on.
+    """Releases that the contract tests of an adapter ran with.
 
     Attributes:
-        package: its name on the package index, and that of our extra.
-        label: its name in a sentence.
-        first, beyond: from this release, up to this one, which is not in.
-        touches: what the adapter does to it that no release promises to keep.
+        package: name of the distribution, which is also the name of our extra.
+        label: name used in messages.
+        first, beyond: first supported release, and the first unsupported one after it.
+        touches: the private interface that the adapter depends on, for messages.
     """
 
     package: str
@@ -32,8 +32,8 @@ class Releases:
         """Raise unless a tested release is installed.
 
         Raises:
-            MissingExtraError: there is none.
-            ConfigError: it is another one.
+            MissingExtraError: the trainer is not installed.
+            ConfigError: an untested release is installed.
         """
         try:
             version = importlib.metadata.version(self.package)
@@ -42,7 +42,7 @@ class Releases:
         self.check(version)
 
     def check(self, version: str) -> None:
-        """Raise ConfigError for a release that the contract tests did not run on.
+        """Raise ConfigError for a release that the contract tests did not run with.
 
         >>> Releases("trl", "TRL", "1.16", "1.17", "reads a private method").check("1.16.2")
         """
@@ -56,6 +56,6 @@ class Releases:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release's numbers; () if it begins with none."""
+    """The leading numbers of a version; () if it does not begin with a number."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()

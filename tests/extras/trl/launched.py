@@ -15,7 +15,7 @@ from trl import GRPOConfig
 
 from creditflow import credit
 from creditflow.agents.language_model.saved import read_agent_file
-from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
+from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
 from creditflow.train.run.assemble import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
@@ -31,7 +31,7 @@ def main(model: str, levels: str, out: str, episodes: str) -> None:
     )  # fmt: skip
     trainer = CreditGRPOTrainer(
         model,
-        play=Play(env=env, prompting=prompting, max_new_tokens=sampling.max_new_tokens),
+        play=EpisodeConfig(env=env, prompting=prompting, max_new_tokens=sampling.max_new_tokens),
         tasks=training_tasks(env, TaskConfig(), seed=0),
         scheme=credit.make("gigpo"),
         args=args,

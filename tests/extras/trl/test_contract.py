@@ -24,7 +24,7 @@ pytestmark = pytest.mark.trl
 def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""
     from creditflow.train.adapters.trl.rollout import CreditRollout
-    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
+    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 
     def make(groups: list[Group], credits_: list[Credit], *, others: Any = None, **changes: Any) -> Any:
@@ -40,7 +40,7 @@ def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -
         values = {"max_steps": 1, "per_device_train_batch_size": SIZE * len(groups), "num_generations": SIZE} | changes
         trainer = CreditGRPOTrainer(
             build_model(config, tokenizer, seed=3),
-            play=Play(),
+            play=EpisodeConfig(),
             tasks=[Task(name, name, {}) for name in by_name],
             scheme=credit.make("grpo"),
             args=arguments(**values),

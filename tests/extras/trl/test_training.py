@@ -77,7 +77,7 @@ def warm(settings: Any) -> Path:
 
 @pytest.fixture
 def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
-    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, Play
+    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.run.assemble import training_tasks
 
     def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
@@ -88,7 +88,7 @@ def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Call
         } | changes  # fmt: skip
         return CreditGRPOTrainer(
             str(warm),
-            play=Play(env=settings.env, prompting=settings.prompting, max_new_tokens=3),
+            play=EpisodeConfig(env=settings.env, prompting=settings.prompting, max_new_tokens=3),
             tasks=tasks,
             scheme=scheme or credit.make("gigpo"),
             args=arguments(**values),

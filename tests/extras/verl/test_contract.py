@@ -326,10 +326,10 @@ def test_another_release_is_refused() -> None:
 
 
 def test_a_typo_in_the_settings_names_the_near_one() -> None:
-    from creditflow.train.adapters.verl.credit import settings_of
+    from creditflow.train.adapters.verl.credit import read_settings
 
     with pytest.raises(ConfigError, match="did you mean 'scheme'"):
-        settings_of({"schem": "grpo"})
+        read_settings({"schem": "grpo"})
 
 
 # -- the loss ------------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def test_a_scheme_that_averages_otherwise_than_verl_says_so() -> None:
 def test_the_verl_agent_drop_in_takes_tensors_and_returns_tensors() -> None:
     import torch
 
-    from creditflow.train.adapters.verl_agent.advantage import advantages_of
+    from creditflow.train.adapters.verl_agent.advantage import compute_advantages
 
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1]])
     rewards = torch.zeros(3, 3).scatter(1, mask.sum(1, keepdim=True) - 1, torch.tensor([[1.0], [1.0], [0.0]]))
@@ -416,7 +416,7 @@ def test_the_verl_agent_drop_in_takes_tensors_and_returns_tensors() -> None:
         batch={"token_level_rewards": rewards, "response_mask": mask},
         non_tensor_batch={name: np.array(values, object) for name, values in columns.items()},
     )
-    advantages, returns = advantages_of(data, scheme=credit.make("grpo"))
+    advantages, returns = compute_advantages(data, scheme=credit.make("grpo"))
     assert torch.equal(advantages, returns)
     assert advantages.dtype == torch.float32
     torch.testing.assert_close(advantages, torch.tensor([[0.5], [0.5], [-0.5]]) * 2**0.5 * mask)

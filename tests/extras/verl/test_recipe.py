@@ -63,7 +63,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
     from hydra.utils import get_class
     from omegaconf import OmegaConf
 
-    from creditflow.train.adapters.play import Play
+    from creditflow.train.adapters.episode_config import EpisodeConfig
     from creditflow.train.adapters.verl.loop import CreditAgentLoop
     from creditflow.train.settings.reading import read_dataclass
 
@@ -71,7 +71,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
     for loop in loops:
         assert get_class(loop.pop("_target_")) is CreditAgentLoop
         assert loop.pop("name") == "creditflow"
-        assert read_dataclass(Play, loop).prompting == PromptingConfig()
+        assert read_dataclass(EpisodeConfig, loop).prompting == PromptingConfig()
 
 
 def test_verls_data_set_reads_our_tasks_whole(tmp_path: Path, config_of: Any, model_folder: Path) -> None:

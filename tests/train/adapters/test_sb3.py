@@ -10,7 +10,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.sb3.training import (
     ENVS,
     VARIANTS,
-    Learned,
+    LearningCurve,
     PlayTasks,
     example_tasks,
     learn_ppo,
@@ -43,7 +43,7 @@ def test_a_recorder_is_needed():
 
 
 def test_windows_hold_the_episodes_that_ended_in_them():
-    run = Learned(steps=[1, 2, 9, 10], success=[True, False, True, True])
+    run = LearningCurve(steps=[1, 2, 9, 10], success=[True, False, True, True])
     np.testing.assert_allclose(windowed([run], 10, 2), [[0.5, 1.0]])
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.trl.batch import Columns, columns_of, tasks_of
+from creditflow.train.adapters.trl.batch import TrlColumns, group_tasks, make_columns
 from creditflow.train.adapters.trl.support import TRL, check_arguments, check_averaging
 from creditflow.train.policy.samples import spread
 from creditflow.wrappers.credit.base import Credit
@@ -41,8 +41,8 @@ def scored(task: str, *spans: Spans, mask: list[bool] | None = None) -> tuple[Gr
     return group, Credit.of(group, outcome=np.zeros(len(group)), step=np.arange(1.0, n + 1), loss_mask=kept)
 
 
-def columns(*pairs: tuple[Group, Credit], names: list[str], size: int = 1) -> list[Columns]:
-    return columns_of([g for g, _ in pairs], [c for _, c in pairs], names, size=size, filler=7)
+def columns(*pairs: tuple[Group, Credit], names: list[str], size: int = 1) -> list[TrlColumns]:
+    return make_columns([g for g, _ in pairs], [c for _, c in pairs], names, size=size, filler=7)
 
 
 def test_the_prompt_is_what_was_read_before_the_first_answer_and_the_rest_is_the_completion() -> None:
@@ -75,7 +75,7 @@ def test_turns_outside_the_loss_are_masked() -> None:
 def test_groups_come_in_the_order_of_the_prompts_and_lost_ones_are_one_masked_token() -> None:
     rows = columns(scored("b", [(1, 1)]), scored("a", [(1, 2)]), names=["a", "lost", "b"])
     assert [len(row.completion_ids) for row in rows] == [2, 1, 1]
-    assert rows[1] == Columns([7], [7], [0], [0.0], [0.0])
+    assert rows[1] == TrlColumns([7], [7], [0], [0.0], [0.0])
 
 
 def test_an_episode_that_never_began_is_one_masked_token() -> None:
@@ -100,12 +100,12 @@ def test_a_group_of_another_size_is_refused() -> None:
 @pytest.mark.parametrize("prompts", [["a", "a", "b"], ["a", "b", "a", "b"], ["a", "a", "a", "b"]])
 def test_prompts_that_are_not_whole_groups_are_refused(prompts: list[str]) -> None:
     with pytest.raises(ConfigError, match="not whole groups of 2"):
-        tasks_of(prompts, 2)
+        group_tasks(prompts, 2)
 
 
 def test_two_groups_of_a_task_in_one_batch_are_refused() -> None:
     with pytest.raises(ConfigError, match="two groups"):
-        tasks_of(["a", "a", "b", "b", "a", "a"], 2)
+        group_tasks(["a", "a", "b", "b", "a", "a"], 2)
 
 
 @pytest.mark.parametrize("version", ["1.15.0", "1.17.0", "2.0.0", "0.29.1", "unknown"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_agent.advantage import advantages_of, compute_gigpo_outcome_advantage
+from creditflow.train.adapters.verl_agent.advantage import compute_advantages, compute_gigpo_outcome_advantage
 from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key
 
 
@@ -38,7 +38,7 @@ WON = {"a": 10.0, "b": 0.0, "c": 0.0}
 
 @pytest.mark.parametrize("name", ["grpo", "gigpo", "graphgpo", "rewardflow", "grouptd"])
 def test_the_four_columns_that_every_fork_has_are_enough(name: str) -> None:
-    advantages, returns = advantages_of(data_of(PATHS, WON), scheme=credit.make(name), ordered=True)
+    advantages, returns = compute_advantages(data_of(PATHS, WON), scheme=credit.make(name), ordered=True)
     assert advantages.shape == (7, 3)
     assert advantages.dtype == np.float32
     assert not advantages[:, 2].any()
@@ -55,22 +55,22 @@ def test_the_four_columns_that_every_fork_has_are_enough(name: str) -> None:
 def test_rows_whose_order_nothing_shows_are_refused(name: str, options: dict[str, Any]) -> None:
     data, scheme = data_of(PATHS, WON), credit.make(name, **options)
     with pytest.raises(TrajectoryError, match=r"reads the order of steps.*ordered=True"):
-        advantages_of(data, scheme=scheme)
-    stated, _ = advantages_of(data, scheme=scheme, ordered=True)
+        compute_advantages(data, scheme=scheme)
+    stated, _ = compute_advantages(data, scheme=scheme, ordered=True)
     data.non_tensor_batch["step"] = np.array([0, 1, 2, 0, 1, 0, 1], object)
-    shown, _ = advantages_of(data, scheme=scheme)
+    shown, _ = compute_advantages(data, scheme=scheme)
     np.testing.assert_array_equal(stated, shown)
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo"])
 def test_comparing_trajectories_needs_no_order_and_no_copy_counts(name: str) -> None:
     data, scheme = data_of(PATHS, WON), credit.make(name)
-    wanted, _ = advantages_of(data, scheme=scheme)
+    wanted, _ = compute_advantages(data, scheme=scheme)
     order = np.array([4, 6, 1, 3, 0, 5, 2, 3, 0])
     for part in (data.batch, data.non_tensor_batch):
         for column in part:
             part[column] = part[column][order]
-    np.testing.assert_array_equal(advantages_of(data, scheme=scheme)[0], wanted[order])
+    np.testing.assert_array_equal(compute_advantages(data, scheme=scheme)[0], wanted[order])
 
 
 def test_the_last_state_without_next_obs_is_nobody_elses() -> None:
@@ -81,25 +81,25 @@ def test_the_last_state_without_next_obs_is_nobody_elses() -> None:
 
 def test_rows_out_of_order_are_noticed_by_their_next_observations() -> None:
     data = data_of(PATHS, WON, next_obs=["t", "u", "end", "v", "fin", "t", "end2"])
-    advantages_of(data, scheme=credit.make("graphgpo"))
+    compute_advantages(data, scheme=credit.make("graphgpo"))
     order = np.array([1, 0, 2, 3, 4, 5, 6])
     for part in (data.batch, data.non_tensor_batch):
         for name in part:
             part[name] = part[name][order]
     with pytest.raises(TrajectoryError, match="rows were shuffled or left out: give step"):
-        advantages_of(data, scheme=credit.make("graphgpo"))
+        compute_advantages(data, scheme=credit.make("graphgpo"))
 
 
 def test_two_different_rows_of_one_step_are_refused() -> None:
     data = data_of(PATHS, WON, step=[0, 1, 1, 0, 1, 0, 1])
     with pytest.raises(TrajectoryError, match="two different rows of step 1"):
-        advantages_of(data, scheme=credit.make("gigpo"))
+        compute_advantages(data, scheme=credit.make("gigpo"))
 
 
 @pytest.mark.parametrize("steps", [[0, 2, 3, 0, 1, 0, 1], [1, 2, 3, 0, 1, 0, 1], [-1, 0, 1, 0, 1, 0, 1]])
 def test_missing_steps_are_refused(steps: list[int]) -> None:
     with pytest.raises(TrajectoryError, match="counted from 0 without gaps"):
-        advantages_of(data_of(PATHS, WON, step=steps), scheme=credit.make("gigpo"))
+        compute_advantages(data_of(PATHS, WON, step=steps), scheme=credit.make("gigpo"))
 
 
 @pytest.mark.parametrize(
@@ -115,29 +115,29 @@ def test_copies_of_a_row_that_differ_are_refused(column: str, other: Any) -> Non
     for part in (data.batch, data.non_tensor_batch):
         for name in part:
             part[name] = part[name][order]
-    advantages_of(data, scheme=credit.make("gigpo"))
+    compute_advantages(data, scheme=credit.make("gigpo"))
     data.non_tensor_batch[column][7] = other
     with pytest.raises(TrajectoryError, match="two different rows of step 0: "):
-        advantages_of(data, scheme=credit.make("gigpo"))
+        compute_advantages(data, scheme=credit.make("gigpo"))
 
 
 def test_a_trajectory_in_two_groups_is_refused() -> None:
     data = data_of({"g": {"a": "s"}, "h": {"a": "s"}}, {"a": 0.0})
     with pytest.raises(TrajectoryError, match="in the groups 'g' and 'h'"):
-        advantages_of(data, scheme=credit.make("grpo"))
+        compute_advantages(data, scheme=credit.make("grpo"))
 
 
 def test_rewards_that_are_not_the_episodes_are_refused() -> None:
     data = data_of(PATHS, WON, step=[0, 1, 2, 0, 1, 0, 1])
     data.batch["token_level_rewards"][4, 1] -= 0.1  # a KL penalty, say, or an invalid step that the scheme knows not of
     with pytest.raises(TrajectoryError, match=r"row 4: .*use_kl_in_reward.*invalid_action_penalty_coef"):
-        advantages_of(data, scheme=credit.make("gigpo"))
+        compute_advantages(data, scheme=credit.make("gigpo"))
     valid = [True, True, True, True, False, True, True]
     data.non_tensor_batch["is_action_valid"] = np.array(valid, object)
-    advantages_of(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
+    compute_advantages(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
     data.batch["token_level_rewards"][4, 1] += 0.1  # a fork that takes nothing off, under a scheme that does
     with pytest.raises(TrajectoryError, match=r"row 4: .*an invalid step loses 0\.1"):
-        advantages_of(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
+        compute_advantages(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
 
 
 STEPS = [0, 1, 2, 0, 1, 0, 1]
@@ -152,32 +152,32 @@ def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, 
     scheme = credit.make(name, **options)
     data = data_of(PATHS, {"a": 1.0, "b": 0.3, "c": 0.0}, step=STEPS)
     with pytest.raises(TrajectoryError, match=r"between 0.3 and 1 do not tell; write .*'success'"):
-        advantages_of(data, scheme=scheme)
+        compute_advantages(data, scheme=scheme)
     data.non_tensor_batch["success"] = np.array([True] * 3 + [False] * 4, object)
-    advantages_of(data, scheme=scheme)
-    advantages_of(data_of(PATHS, {"a": 10.0, "b": -0.3, "c": 0.0}, step=STEPS), scheme=scheme)  # these tell
+    compute_advantages(data, scheme=scheme)
+    compute_advantages(data_of(PATHS, {"a": 10.0, "b": -0.3, "c": 0.0}, step=STEPS), scheme=scheme)  # these tell
 
 
 def test_the_score_without_success_is_the_reward_where_it_can_be_one() -> None:
     scheme = credit.make("grpo", outcome="score", outcome_scale="none")
-    graded, _ = advantages_of(data_of(PATHS, {"a": 1.0, "b": 0.5, "c": 0.0}), scheme=scheme)
+    graded, _ = compute_advantages(data_of(PATHS, {"a": 1.0, "b": 0.5, "c": 0.0}), scheme=scheme)
     np.testing.assert_allclose(graded[[0, 3, 5], 0], [0.5, 0.0, -0.5])
     with pytest.raises(TrajectoryError, match="between 2 and 3 do not tell"):
-        advantages_of(data_of(PATHS, {"a": 3.0, "b": 2.0, "c": 0.0}), scheme=scheme)
+        compute_advantages(data_of(PATHS, {"a": 3.0, "b": 2.0, "c": 0.0}), scheme=scheme)
 
 
 def test_a_missing_column_and_a_column_of_another_length_are_named() -> None:
     data = data_of(PATHS, WON, step=[0, 1])
     with pytest.raises(TrajectoryError, match="step has 2 rows, uid has 7"):
-        advantages_of(data, scheme=credit.make("grpo"))
+        compute_advantages(data, scheme=credit.make("grpo"))
     del data.non_tensor_batch["traj_uid"]
     with pytest.raises(TrajectoryError, match="the batch has no traj_uid"):
-        advantages_of(data, scheme=credit.make("grpo"))
+        compute_advantages(data, scheme=credit.make("grpo"))
 
 
 def test_schemes_over_annotations_are_refused() -> None:
     with pytest.raises(ConfigError, match="does not carry"):
-        advantages_of(data_of(PATHS, WON), scheme=credit.make("prm"))
+        compute_advantages(data_of(PATHS, WON), scheme=credit.make("prm"))
 
 
 def test_a_wrong_mode_is_refused() -> None:

@@ -11,7 +11,7 @@ from helpers.episodes.spoken_groups import GROUPS, SIZE
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.credit import CreditSettings, score_batch, settings_of
+from creditflow.train.adapters.verl.credit import CreditSettings, credit_batch, read_settings
 from creditflow.train.adapters.verl.data import rows_of
 from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.policy.samples import spread
@@ -38,7 +38,7 @@ def rows(group: Group) -> tuple[list[EpisodeRecord], np.ndarray]:
 def test_numbers_of_turns_arrive_on_their_tokens(name: str, scheme: str) -> None:
     group, made = GROUPS[name], credit.make(scheme)
     records, mask = rows(group)
-    scored = score_batch(made, ["u"] * SIZE, records, mask, size=SIZE)
+    scored = credit_batch(made, ["u"] * SIZE, records, mask, size=SIZE)
     for i, (member, numbers) in enumerate(zip(group.trajectories, made.assign(group).advantages, strict=True)):
         assert member.tokens is not None
         first = int(np.argmax(member.tokens.mask))
@@ -52,10 +52,10 @@ def test_groups_are_whole_or_refused_or_worth_nothing() -> None:
     records, mask = rows(GROUPS["unequal turn counts"])
     made = credit.make("grpo")
     with pytest.raises(TrajectoryError, match="has 3 of 4 episodes here"):
-        score_batch(made, ["u"] * 3, records[:3], mask[:3], size=SIZE)
+        credit_batch(made, ["u"] * 3, records[:3], mask[:3], size=SIZE)
     with pytest.raises(TrajectoryError, match=r"has 4 episodes, rollout\.n is 3"):
-        score_batch(made, ["u"] * 4, records, mask, size=3)
-    left = score_batch(made, ["u"] * 3, records[:3], mask[:3], size=SIZE, incomplete="zero")
+        credit_batch(made, ["u"] * 4, records, mask, size=3)
+    left = credit_batch(made, ["u"] * 3, records[:3], mask[:3], size=SIZE, incomplete="zero")
     assert not left.advantages.any()
     assert not left.groups
 
@@ -64,7 +64,7 @@ def test_episodes_of_two_tasks_under_one_name_are_refused() -> None:
     records, mask = rows(GROUPS["one turn"])
     other = EpisodeRecord(replace(records[0].trajectory, task_id="another"), records[0].turn_offsets, {})
     with pytest.raises(TrajectoryError, match="a group holds rollouts of one task"):
-        score_batch(credit.make("grpo"), ["u"] * SIZE, [other, *records[1:]], mask, size=SIZE)
+        credit_batch(credit.make("grpo"), ["u"] * SIZE, [other, *records[1:]], mask, size=SIZE)
 
 
 def test_an_episode_that_never_began_is_worth_nothing_and_counts_in_its_group() -> None:
@@ -72,7 +72,7 @@ def test_an_episode_that_never_began_is_worth_nothing_and_counts_in_its_group() 
     bare = replace(records[3].trajectory, turns=(), final_state_key="s0", success=False, stop_reason="token_limit")
     mask[3] = 0
     members = [*records[:3], EpisodeRecord.of(bare)]
-    scored = score_batch(credit.make("grpo"), ["u"] * SIZE, members, mask, size=SIZE)
+    scored = credit_batch(credit.make("grpo"), ["u"] * SIZE, members, mask, size=SIZE)
     assert not scored.advantages[3].any()
     assert scored.advantages[:3].any()
 
@@ -83,7 +83,7 @@ def test_passages_that_the_group_read_reach_schemes_over_them() -> None:
         EpisodeRecord(one.trajectory, one.turn_offsets, {"question": "q", "documents": {f"d{i}": "text"}})
         for i, one in enumerate(records)
     ]
-    [group] = score_batch(credit.make("grpo"), ["u"] * SIZE, told, mask, size=SIZE).groups
+    [group] = credit_batch(credit.make("grpo"), ["u"] * SIZE, told, mask, size=SIZE).groups
     assert group.task["question"] == "q"
     assert sorted(group.task["documents"]) == ["d0", "d1", "d2", "d3"]
 
@@ -95,16 +95,16 @@ def test_what_is_no_record_says_which_loop_writes_one(text: object) -> None:
 
 
 def test_settings_are_strict() -> None:
-    assert settings_of(None) == CreditSettings()
-    assert settings_of({"scheme": "gigpo", "parameters": {"discount": 0.9}}).make() == credit.make(
+    assert read_settings(None) == CreditSettings()
+    assert read_settings({"scheme": "gigpo", "parameters": {"discount": 0.9}}).make() == credit.make(
         "gigpo", discount=0.9
     )
     with pytest.raises(ConfigError, match="did you mean 'scheme'"):
-        settings_of({"sceme": "gigpo"})
+        read_settings({"sceme": "gigpo"})
     with pytest.raises(ConfigError, match="did you mean 'gigpo'"):
-        settings_of({"scheme": "gipo"}).make()
+        read_settings({"scheme": "gipo"}).make()
     with pytest.raises(ConfigError, match="which annotators write"):
-        settings_of({"scheme": "pica"}).make()
+        read_settings({"scheme": "pica"}).make()
 
 
 def test_rows_of_a_data_set_hold_the_whole_task() -> None:

@@ -30,7 +30,7 @@ from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["VARIANTS", "Learned", "PlayTasks", "learn_ppo"]
+__all__ = ["VARIANTS", "LearningCurve", "PlayTasks", "learn_ppo"]
 
 ENVS = 4
 BATCH_STEPS = 128  # of each environment between two updates
@@ -80,7 +80,7 @@ class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @dataclass
-class Learned:
+class LearningCurve:
     """What one run brought.
 
     Attributes:
@@ -94,7 +94,7 @@ class Learned:
     version: int = 0
 
 
-def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -> Learned:
+def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -> LearningCurve:
     """One PPO run.
 
     Args:
@@ -117,7 +117,7 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
     store = None if chosen is None else PotentialStore(chosen[0])
     finished: list[Trajectory] = []
     fresh: list[Trajectory] = []
-    learned = Learned()
+    learned = LearningCurve()
 
     def build(rank: int) -> gym.Env[Any, Any]:
         env: gym.Env[Any, Any] = Recorder(
@@ -166,7 +166,7 @@ def example_tasks(count: int) -> list[str]:
     return [row.task_id for row in small[:count]]
 
 
-def windowed(runs: Sequence[Learned], steps: int, windows: int) -> NDArray[np.float64]:
+def windowed(runs: Sequence[LearningCurve], steps: int, windows: int) -> NDArray[np.float64]:
     """Success rate of the episodes that ended in each window of steps: float64 (runs, windows)."""
     rates = np.full((len(runs), windows), np.nan)
     for i, run in enumerate(runs):

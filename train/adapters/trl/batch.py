@@ -1,7 +1,7 @@
-"""From scored groups to the columns of TRL's batch: one prompt and one completion per episode, numbers per token.
+"""Turn groups with credit into columns of TRL's batch: one prompt and one completion per episode, advantages per token.
 
-What the model read before its first answer is the prompt; everything after is the completion, in which what the
-environment wrote is masked. NumPy only: this is where the contract "the array in the loss is ours" begins.
+The prompt is what the model read before its first turn; everything after it is the completion, in which the tokens of
+the environment are masked. NumPy only, so that the contract "the array in the loss is the scheme's" is tested without TRL.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from creditflow.train.policy.samples import Row, make_rows
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Columns", "columns_of", "tasks_of"]
+__all__ = ["TrlColumns", "group_tasks", "make_columns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """One episode as TRL takes it; the last four lists have the length of ``completion_ids``.
+class TrlColumns:
+    """One episode in TRL's format; the last four lists have the length of ``completion_ids``.
 
     Attributes:
         prompt_ids: token ids before the model's first token in the loss.
         completion_ids: all token ids from there on.
-        loss_mask: 1 for the model's tokens that are in the loss, 0 for what the environment wrote.
-        logprobs: the sampler's, 0 where the mask is 0.
-        advantages: ours, 0 where the mask is 0.
+        loss_mask: 1 for the model's tokens that are in the loss, 0 for tokens of the environment.
+        logprobs: log-probabilities under the sampler, 0 where the mask is 0.
+        advantages: advantages of the credit scheme, 0 where the mask is 0.
     """
 
     prompt_ids: list[int]
@@ -39,10 +39,10 @@ class Columns:
     advantages: list[float]
 
 
-def tasks_of(prompts: Sequence[str], size: int) -> list[str]:
+def group_tasks(prompts: Sequence[str], size: int) -> list[str]:
     """The task of each group in a process's batch of prompts, which are task ids repeated ``size`` times each.
 
-    >>> tasks_of(["a", "a", "b", "b"], 2)
+    >>> group_tasks(["a", "a", "b", "b"], 2)
     ['a', 'b']
 
     Raises:
@@ -61,19 +61,19 @@ def tasks_of(prompts: Sequence[str], size: int) -> list[str]:
     return names
 
 
-def columns_of(
+def make_columns(
     groups: Sequence[Group], credits_: Sequence[Credit], names: Sequence[str], *, size: int, filler: int
-) -> list[Columns]:
-    """Columns of all episodes, group by group in the order of ``names``.
+) -> list[TrlColumns]:
+    """TrlBuild the columns of all episodes, group by group in the order of ``names``.
 
-    An episode with nothing to learn from (it never began, or every turn is outside the loss) is one masked token:
-    TRL needs a row for every prompt.
+    An episode without a token in the loss (it failed to start, or every turn is masked) becomes one masked token,
+    because TRL needs a row for every prompt.
 
     Args:
-        groups, credits_: scored groups; those that could not begin are left out.
-        names: task ids wanted.
+        groups, credits_: groups and their credit; groups that failed to start are absent.
+        names: task ids in the order of the batch.
         size: episodes per group.
-        filler: id of the masked token.
+        filler: token id of the masked token.
 
     Raises:
         TrajectoryError: a group of another size; an episode that needs several rows (a windowed history, a branch).
@@ -83,8 +83,8 @@ def columns_of(
         if row.trajectory in rows or row.only_turn >= 0:
             raise TrajectoryError("TRL takes one row per episode: play with an append-only history and no branches")
         rows[row.trajectory] = row
-    nothing = Columns([filler], [filler], [0], [0.0], [0.0])
-    found: dict[str, list[Columns]] = {}
+    nothing = TrlColumns([filler], [filler], [0], [0.0], [0.0])
+    found: dict[str, list[TrlColumns]] = {}
     number = 0
     for group in groups:
         if len(group) != size:
@@ -95,12 +95,12 @@ def columns_of(
     return [one for name in names for one in found.get(name, [nothing] * size)]
 
 
-def _columns(row: Row) -> Columns:
+def _columns(row: Row) -> TrlColumns:
     start = int(row.target[0])
     place = row.target - start
     mask = np.zeros(len(row) - start, np.int64)
     logprob, advantage = np.zeros(len(mask)), np.zeros(len(mask))
     mask[place], logprob[place], advantage[place] = 1, row.sampler_logprob, row.advantage
-    return Columns(
+    return TrlColumns(
         row.ids[:start].tolist(), row.ids[start:].tolist(), mask.tolist(), logprob.tolist(), advantage.tolist()
     )

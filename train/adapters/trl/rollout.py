@@ -1,7 +1,7 @@
-"""What TRL calls a rollout function: whole groups played in our environments and scored by a credit scheme.
+"""The rollout function for TRL: plays whole groups in our environments and assigns credit to them.
 
-TRL hands over task ids, each repeated once per episode of its group, and takes token ids, log-probabilities, a mask
-and any further columns. Our advantages travel as such a column.
+TRL passes task ids, each repeated once per episode of its group, and takes token ids, log-probabilities, a mask and
+further columns. The advantages are such a column.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from creditflow.agents.backends.base import Backend, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.play import Play
-from creditflow.train.adapters.trl.batch import columns_of, tasks_of
+from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.trl.batch import group_tasks, make_columns
 from creditflow.train.adapters.trl.support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import Arena, Report
@@ -24,39 +24,39 @@ from creditflow.train.run.assemble import group_maker
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["ADVANTAGES", "LOSS_MASK", "CreditRollout", "Play", "SyncedBackend", "episode_return"]
+__all__ = ["ADVANTAGES", "LOSS_MASK", "CreditRollout", "EpisodeConfig", "SyncedBackend", "episode_return"]
 
 ADVANTAGES = "creditflow_advantages"
 LOSS_MASK = "creditflow_loss_mask"
 RETURN, SUCCESS, TURNS = "creditflow_return", "creditflow_success", "creditflow_turns"
-EVALUATION_SEED = 1_000_003  # added to the seed: evaluation never replays training's episodes
+EVALUATION_SEED = 1_000_003  # added to the seed, so that evaluation episodes differ from training episodes
 _log = logging.getLogger(__name__)
 
 
 class SyncedBackend(Backend, Protocol):
-    """A backend that can be told that the weights have moved."""
+    """A backend that samples from the model being trained."""
 
     def sync(self, version: str = "") -> None:
-        """Sample from the trained model's present weights from now on."""
+        """Use the current weights of the trained model from now on."""
         ...
 
 
 class CreditRollout:
-    """Plays, annotates and scores one process's share of a generation batch.
+    """Plays, annotates and credits the groups of one process in a generation batch.
 
     Args:
-        play: how.
-        tasks: all that TRL may name, of training and evaluation.
-        scheme: scores groups.
-        tokenizer: of the model.
-        annotators: write what the scheme needs, in order.
-        averaging: "scheme": the loss type must average token losses as the scheme says; "loss_type": TRL decides.
-        make_backend: makes the sampler from the trainer when the first episode is played.
+        play: how episodes are run.
+        tasks: all training and evaluation tasks.
+        scheme: credit scheme.
+        tokenizer: tokenizer of the model.
+        annotators: annotators that write the values which the scheme requires, in order.
+        averaging: "scheme" requires a loss type that aggregates token losses as the scheme does; "loss_type" keeps TRL's.
+        make_backend: builds the sampler from the trainer before the first episode.
     """
 
     def __init__(
         self,
-        play: Play,
+        play: EpisodeConfig,
         tasks: Sequence[Task],
         scheme: Scheme,
         tokenizer: Any,
@@ -67,7 +67,7 @@ class CreditRollout:
     ) -> None:
         needed = (*scheme.needs, *scheme.requires_tokens)
         if needed and not annotators:
-            raise ConfigError(f"scheme {scheme.name!r} needs {', '.join(needed)}: give annotators that write them")
+            raise ConfigError(f"scheme {scheme.name!r} needs {', '.join(needed)}: pass annotators that write them")
         self.play, self.scheme, self.annotators, self.averaging = play, scheme, tuple(annotators), averaging
         self._tasks: Mapping[str, Task] = {task.task_id: task for task in tasks}
         self._tokenizer = tokenizer
@@ -77,23 +77,23 @@ class CreditRollout:
         self._step, self._round = -1, 0
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-        """Columns of the batch, one entry per prompt.
+        """TrlPlay and credit the batch; returns its columns, one entry per prompt.
 
         Args:
-            prompts: task ids, each as often as its group has episodes.
-            trainer: a ``GRPOTrainer``; its model, settings and step are read.
+            prompts: task ids, each repeated once per episode of its group.
+            trainer: the ``GRPOTrainer``, whose model, settings and step are read.
 
         Raises:
-            ConfigError: groups are not whole; the loss type does not fit; a scheme that learns a critic.
+            ConfigError: groups are split; the loss type does not fit; the scheme trains a critic.
         """
         training = bool(trainer.model.training)
         size = trainer.num_generations if training else trainer.num_generations_eval
-        names = tasks_of(prompts, size)
+        names = group_tasks(prompts, size)
         groups, credits_ = self._score(trainer, [self._tasks[name] for name in names], size, training)
-        # sampling may have left it in evaluation mode, in which TRL scales losses otherwise
+        # sampling may have left the model in evaluation mode, in which TRL scales losses differently
         trainer.model.train(training)
         filler = trainer.processing_class.eos_token_id
-        columns = columns_of(groups, credits_, names, size=size, filler=filler)
+        columns = make_columns(groups, credits_, names, size=size, filler=filler)
         by_name = {group.task_id: group for group in groups}
         members = [
             member for name in names for member in (by_name[name].trajectories if name in by_name else [None] * size)
@@ -144,7 +144,7 @@ class CreditRollout:
         return groups, credits_
 
     def _iteration(self, trainer: Any) -> int:
-        """Number of this generation in the whole run: from the step alone, so that a resumed run repeats it."""
+        """Index of this generation in the run; a function of the step alone, so that a resumed run repeats it."""
         args, step = trainer.args, trainer.state.global_step
         per_step = math.ceil(args.gradient_accumulation_steps / (args.steps_per_generation * args.num_iterations))
         self._round = self._round + 1 if step == self._step else 0
@@ -153,9 +153,9 @@ class CreditRollout:
 
 
 def episode_return(*, log_metric: Callable[[str, float], None], **columns: Any) -> list[float | None]:
-    """The reward that TRL logs: the episode's return. TRL's own estimate from it is not learned from.
+    """The reward that TRL logs: the episode's return. The advantage that TRL computes from it is not used.
 
-    Also logs the shares of successful episodes and the mean number of turns. None for an episode that never began.
+    Also logs the success rate and the mean number of turns. None for an episode that failed to start.
     """
     for name, column in (("success", SUCCESS), ("turns", TURNS)):
         values = [value for value in columns[column] if value is not None]

@@ -1,7 +1,7 @@
-"""Which releases of TRL, and which of its settings, let credit through to the loss unchanged.
+"""Releases and settings of TRL under which the scheme's advantages reach the loss unchanged.
 
-The adapter stands on a hook that TRL keeps private, so it names the releases that its contract tests ran on, and it
-refuses settings under which other numbers than ours would be learned from, before anything is loaded.
+The adapter depends on a private hook of TRL, so it names the releases that its contract tests ran with, and it rejects
+settings that would change the advantages, the mask or the sampling distribution, before a model is loaded.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.releases import Releases
 from creditflow.wrappers.credit.base import Aggregation
 
-__all__ = ["AVERAGES", "TRL", "check_arguments", "check_averaging"]
+__all__ = ["LOSS_TYPE_AGGREGATION", "TRL", "check_arguments", "check_averaging"]
 
-# 1.15 computes log-probabilities with Triton alone: no CPU, and so no tests here
+# release 1.15 computes log-probabilities with Triton only, which has no CPU path to test
 TRL: Final = Releases("trl", "TRL", "1.16", "1.17", "replaces the output of one of TRL's private methods")
-# loss_type -> how it averages token losses; the contract tests cover these and no others. "dapo" averages over all
-# tokens of a generation batch, "bnpo" over those of each micro-batch.
-AVERAGES: Final[Mapping[str, Aggregation]] = {
+# loss_type -> its loss aggregation; the contract tests cover these and no others. "dapo" averages over all tokens of a
+# generation batch, "bnpo" over those of each micro-batch.
+LOSS_TYPE_AGGREGATION: Final[Mapping[str, Aggregation]] = {
     "dapo": "token_mean",
     "bnpo": "token_mean",
     "cispo": "token_mean",
     "grpo": "trajectory_mean",
 }
-# setting -> values under which our sampling, mask and advantages are the ones in the loss
-_NEEDED: Final[Mapping[str, tuple[Any, ...]]] = {
+# setting -> values that leave sampling, mask and advantages as this adapter computed them
+_REQUIRED_SETTINGS: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_p": (1.0,),
     "top_k": (0, -1, None),
     "min_p": (None, 0.0),
@@ -42,11 +42,11 @@ _NEEDED: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 def check_arguments(args: Any, tasks: int) -> None:
-    """Raise ConfigError for settings under which whole groups or our numbers would not reach the loss.
+    """Raise ConfigError for settings under which groups would be split or advantages changed.
 
     Args:
         args: a ``GRPOConfig``.
-        tasks: how many there are to train on.
+        tasks: number of training tasks.
     """
     local = args.train_batch_size * args.steps_per_generation
     if local % args.num_generations:
@@ -61,26 +61,26 @@ def check_arguments(args: Any, tasks: int) -> None:
             f"one generation batch plays {groups} different tasks, there are only {tasks}: give more tasks, or lower "
             "per_device_train_batch_size or steps_per_generation"
         )
-    if args.loss_type not in AVERAGES:
+    if args.loss_type not in LOSS_TYPE_AGGREGATION:
         raise ConfigError(
-            f"loss_type {args.loss_type!r} is not covered by the contract tests; covered: {', '.join(AVERAGES)}"
+            f"loss_type {args.loss_type!r} is not covered by the contract tests; covered: {', '.join(LOSS_TYPE_AGGREGATION)}"
         )
     if not args.temperature > 0.0:
         raise ConfigError(f"temperature must be positive, got {args.temperature!r}")
-    for name, allowed in _NEEDED.items():
+    for name, allowed in _REQUIRED_SETTINGS.items():
         value = getattr(args, name, allowed[0])
         if value not in allowed:
             raise ConfigError(
-                f"{name}={value!r} would change what is sampled or what is in the loss; this adapter needs "
+                f"{name}={value!r} would change what is sampled or what enters the loss; this adapter needs "
                 f"{name}={allowed[0]!r}"
             )
 
 
 def check_averaging(wanted: Aggregation, loss_type: str) -> None:
-    """Raise ConfigError unless the loss type averages token losses as the scheme asks."""
-    if AVERAGES[loss_type] != wanted:
-        fitting = ", ".join(name for name, kind in AVERAGES.items() if kind == wanted) or "none"
+    """Raise ConfigError unless the loss type aggregates token losses as the scheme requires."""
+    if LOSS_TYPE_AGGREGATION[loss_type] != wanted:
+        fitting = ", ".join(name for name, kind in LOSS_TYPE_AGGREGATION.items() if kind == wanted) or "none"
         raise ConfigError(
-            f"the scheme averages token losses by {wanted}, loss_type {loss_type!r} by {AVERAGES[loss_type]}; loss "
+            f"the scheme averages token losses by {wanted}, loss_type {loss_type!r} by {LOSS_TYPE_AGGREGATION[loss_type]}; loss "
             f"types that fit: {fitting}. averaging='loss_type' takes TRL's averaging instead"
         )

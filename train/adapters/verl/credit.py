@@ -17,7 +17,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["NAME", "CreditSettings", "Scored", "groups_of", "score_batch", "settings_of"]
+__all__ = ["NAME", "CreditSettings", "CreditedBatch", "collect_groups", "credit_batch", "read_settings"]
 
 NAME: Final = "creditflow"  # of the estimator, the agent loop and the section of settings
 # scheme's averaging of token losses -> verl's actor.loss_agg_mode; verl has none that averages over turns
@@ -59,7 +59,7 @@ class CreditSettings:
         return scheme
 
 
-def settings_of(section: Any) -> CreditSettings:
+def read_settings(section: Any) -> CreditSettings:
     """Settings from plain data; None gives the defaults.
 
     Raises:
@@ -80,7 +80,7 @@ def check_averaging(scheme_averages: Aggregation, loss_agg_mode: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored:
+class CreditedBatch:
     """A batch with credit.
 
     Attributes:
@@ -95,7 +95,7 @@ class Scored:
     credits: tuple[Credit, ...]
 
 
-def groups_of(
+def collect_groups(
     uids: Sequence[str], records: Sequence[EpisodeRecord | None], size: int
 ) -> dict[str, list[tuple[int, EpisodeRecord]]]:
     """Rows of each group, with their records.
@@ -118,7 +118,7 @@ def groups_of(
     return rows
 
 
-def score_batch(
+def credit_batch(
     scheme: Scheme,
     uids: Sequence[str],
     records: Sequence[EpisodeRecord | None],
@@ -126,7 +126,7 @@ def score_batch(
     *,
     size: int,
     incomplete: Literal["refuse", "zero"] = "refuse",
-) -> Scored:
+) -> CreditedBatch:
     """Advantages of every token of a batch, rows in the order given.
 
     Args:
@@ -141,7 +141,7 @@ def score_batch(
         ConfigError: a scheme that learns a critic.
     """
     wrote = np.asarray(mask).astype(np.bool_)
-    rows = groups_of(uids, records, size)
+    rows = collect_groups(uids, records, size)
     whole = {uid: members for uid, members in rows.items() if len(members) == size}
     if len(whole) < len(rows) and incomplete == "refuse":
         uid, members = next((uid, members) for uid, members in rows.items() if len(members) < size)
@@ -158,7 +158,7 @@ def score_batch(
             raise ConfigError(f"scheme {scheme.name!r} credits tokens or trains a critic; verl's own GAE does that")
         for (i, record), numbers, in_loss in zip(members, one.advantages, one.loss_mask, strict=True):
             advantages[i], kept[i] = _over_tokens(record, numbers, in_loss, wrote[i])
-    return Scored(advantages, kept, groups, credits_)
+    return CreditedBatch(advantages, kept, groups, credits_)
 
 
 def _group(uid: str, records: Sequence[EpisodeRecord]) -> Group:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.credit import NAME, score_batch
+from creditflow.train.adapters.verl.credit import NAME, credit_batch
 from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.adapters.verl.support import VERL, credit_settings
 from creditflow.wrappers.credit.base import Scheme
@@ -57,7 +57,7 @@ def estimate(
             "split over workers?"
         )
     records = [_record(str(i), str(uid), rewards[i], mask[i]) for i, uid in enumerate(index)]
-    scored = score_batch(scheme, [str(uid) for uid in index], records, mask, size=int(sizes[0]))
+    scored = credit_batch(scheme, [str(uid) for uid in index], records, mask, size=int(sizes[0]))
     advantages = token_level_rewards.new_tensor(scored.advantages)
     return advantages, advantages.clone()
 

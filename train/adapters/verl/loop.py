@@ -38,7 +38,7 @@ from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.adapters.play import Play
+from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.verl.credit import NAME
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.support import VERL, credit_settings
@@ -63,7 +63,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
     """Plays one episode.
 
     Args:
-        env, prompting, budget: sections as in ``Play``.
+        env, prompting, budget: sections as in ``EpisodeConfig``.
         max_new_tokens: longest answer.
         threads: step the environment in a thread, so that one that waits (for a retrieval server, say) holds up no
             other episode; environments that only compute are faster without.
@@ -86,7 +86,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         super().__init__(*args, **others)
         sections = {"env": env, "prompting": prompting, "budget": budget}
         given = {name: _plain(section) for name, section in sections.items() if section is not None}
-        self.play = read_dataclass(Play, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
+        self.play = read_dataclass(EpisodeConfig, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
         self.threads = threads
         self.scheme = credit_settings(self.config.algorithm).make()
         self.talk = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
@@ -104,7 +104,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
             DataError: the row names no task.
         """
         turns: list[TurnTokens] = []
-        faults: dict[int, str] = {}
+        invalid_reasons: dict[int, str] = {}
         asked_at = int(row.get("global_steps", 0))
         # of an episode in which nothing is ever sampled
         versions: list[dict[str, Any]] = [{"min_global_steps": asked_at, "max_global_steps": asked_at}]
@@ -116,7 +116,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         request = uuid4().hex  # one for the whole episode: verl's router then finds the server with its prefix
         while not recorder.finished:
             pending = self.talk.ask(view)
-            room = self._room(turns, len(pending.new))
+            room = self._remaining_tokens(turns, len(pending.new))
             if room < 1:
                 recorder.stop("token_limit")
                 break
@@ -145,13 +145,13 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
                 break
             seconds["tool_calls"] += time.perf_counter() - began
             if decision.invalid_reason:
-                faults[turn] = decision.invalid_reason
+                invalid_reasons[turn] = decision.invalid_reason
             if decision.tokens is not None:
                 turns.append(decision.tokens)
             view = View(observation, info, recorder.turns, recorder.base, view.rng)
-            self._limit(recorder, turns)
+            self._enforce_budget(recorder, turns)
         task = payload(recorder.base.task, [recorder.base]) if self.scheme.task_fields else {}
-        return self._output(_marked(recorder.trajectory, faults), task, turns, versions, seconds)
+        return self._output(_with_invalid_reasons(recorder.trajectory, invalid_reasons), task, turns, versions, seconds)
 
     def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View] | Trajectory:
         """A fresh environment on the row's task; an episode without turns if it cannot begin."""
@@ -177,7 +177,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         rng = episode_rng(0, 0, info["task_id"], replica)
         return recorder, View(observation, info, (), recorder.base, rng)
 
-    def _room(self, turns: list[TurnTokens], read: int) -> int:
+    def _remaining_tokens(self, turns: list[TurnTokens], read: int) -> int:
         """How many tokens the next answer may have; less than 1 ends the episode."""
         limits = self.rollout_config
         if not turns:
@@ -185,7 +185,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         used = sum(len(one.prompt) + len(one.answer) for one in turns) - len(turns[0].prompt)
         return int(limits.response_length) - used - read
 
-    def _limit(self, recorder: Recorder, turns: list[TurnTokens]) -> None:
+    def _enforce_budget(self, recorder: Recorder, turns: list[TurnTokens]) -> None:
         """End a running episode whose budget is spent."""
         budget = self.play.budget
         used = sum(len(one.prompt) + len(one.answer) for one in turns)
@@ -265,10 +265,10 @@ def _sampled(output: Any) -> Sampled:
     return Sampled(ids, logprobs.astype(np.float32))
 
 
-def _marked(played: Trajectory, faults: dict[int, str]) -> Trajectory:
+def _with_invalid_reasons(played: Trajectory, invalid_reasons: dict[int, str]) -> Trajectory:
     """The trajectory with what the reader of answers objected to."""
     turns = list(played.turns)
-    for t, reason in faults.items():
+    for t, reason in invalid_reasons.items():
         turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
     return replace(played, turns=tuple(turns))
 

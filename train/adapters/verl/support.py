@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.releases import Releases
-from creditflow.train.adapters.verl.credit import NAME, CreditSettings, settings_of
+from creditflow.train.adapters.verl.credit import NAME, CreditSettings, read_settings
 
 __all__ = ["VERL", "check_config", "credit_settings"]
 
 VERL: Final = Releases("verl", "verl", "0.9.1", "0.9.2", "overrides one of verl's private methods")
 # policy losses that multiply each token by its own advantage, as the contract tests show of their gradient; others average
 # advantages or ratios over an episode ("geo_mean", "gspo"), or were not tested
-LOSSES: Final = ("vanilla",)
+SUPPORTED_LOSSES: Final = ("vanilla",)
 
 
 def credit_settings(algorithm: Any) -> CreditSettings:
@@ -23,7 +23,7 @@ def credit_settings(algorithm: Any) -> CreditSettings:
         from omegaconf import OmegaConf
 
         section = OmegaConf.to_container(section, resolve=True)
-    return settings_of(section)
+    return read_settings(section)
 
 
 def check_config(config: Any) -> None:
@@ -38,11 +38,11 @@ def check_config(config: Any) -> None:
             "algorithm.use_kl_in_reward changes rewards token by token after credit is assigned from the episode's own: "
             "use actor_rollout_ref.actor.use_kl_loss=true"
         )
-    loss = config.actor_rollout_ref.actor.policy_loss.get("loss_mode", LOSSES[0])
-    if loss not in LOSSES:
+    loss = config.actor_rollout_ref.actor.policy_loss.get("loss_mode", SUPPORTED_LOSSES[0])
+    if loss not in SUPPORTED_LOSSES:
         raise ConfigError(
             f"actor_rollout_ref.actor.policy_loss.loss_mode={loss} is not known to give each turn's tokens that turn's "
-            f"advantage; covered by the contract tests: {', '.join(LOSSES)}"
+            f"advantage; covered by the contract tests: {', '.join(SUPPORTED_LOSSES)}"
         )
     if rollout.n < 1:
         raise ConfigError(f"actor_rollout_ref.rollout.n is the group size, got {rollout.n}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.adapters.verl.credit import NAME, CreditSettings, Scored, check_averaging, score_batch
+from creditflow.train.adapters.verl.credit import NAME, CreditedBatch, CreditSettings, check_averaging, credit_batch
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.support import VERL, check_config, credit_settings
 from creditflow.wrappers.credit.base import Scheme
@@ -37,7 +37,7 @@ _NEEDED = ["uid", "response_mask", "rm_scores", "extra_fields", "rollout_log_pro
 
 def assign_advantages(
     data: DataProto, scheme: Scheme, *, size: int, settings: CreditSettings | None = None, padding: Sequence[bool] = ()
-) -> Scored:
+) -> CreditedBatch:
     """Write ``advantages``, ``returns`` and the loss's ``response_mask`` into a batch of verl's.
 
     Args:
@@ -54,7 +54,7 @@ def assign_advantages(
     fills = list(padding) or [False] * len(mask)
     texts = data.non_tensor_batch.get(FIELD, [None] * len(mask))
     records = [None if fill else EpisodeRecord.decode(text) for fill, text in zip(fills, texts, strict=True)]
-    scored = score_batch(
+    scored = credit_batch(
         scheme,
         [str(uid) for uid in data.non_tensor_batch["uid"]],
         records,
@@ -125,7 +125,7 @@ def _padded(columns: Any) -> DataProto:
     return DataProto(batch=tensors, non_tensor_batch=others)
 
 
-def _metrics(scored: Scored) -> dict[str, float]:
+def _metrics(scored: CreditedBatch) -> dict[str, float]:
     """For verl's log."""
     members = [member for group in scored.groups for member in group.trajectories]
     silent = [not one.flat_advantages.any() for one in scored.credits]
@@ -139,7 +139,7 @@ def _metrics(scored: Scored) -> dict[str, float]:
     }
 
 
-def _wrap() -> None:
+def _patch_trainers() -> None:
     """Put the step before every trainer in verl's registry, once."""
     if not TRAINER_REGISTRY:
         raise ConfigError("verl registered no trainers; this release is not supported")
@@ -148,4 +148,4 @@ def _wrap() -> None:
             TRAINER_REGISTRY[name] = type(f"Credit{trainer.__name__}", (CreditStep, trainer), {})
 
 
-_wrap()
+_patch_trainers()

@@ -4,9 +4,9 @@ In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add on
 
     elif adv_estimator == "creditflow":
         from creditflow import credit
-        from creditflow.train.adapters.verl_agent.advantage import advantages_of
+        from creditflow.train.adapters.verl_agent.advantage import compute_advantages
         scheme = credit.make("grouptd", key="text")
-        data.batch["advantages"], data.batch["returns"] = advantages_of(data, scheme=scheme)
+        data.batch["advantages"], data.batch["returns"] = compute_advantages(data, scheme=scheme)
 
 and, so that shuffled and copied rows are recognised, one line in its rollout loop, beside ``active_masks`` (without it
 only schemes that compare whole trajectories are served, or rows with ``next_obs``, or with your word ``ordered=True``)::
@@ -38,12 +38,12 @@ from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
-__all__ = ["advantages_of", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
+__all__ = ["compute_advantages", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
 
 TOLERANCE = 1e-4  # relative, of the fork's float32 sums
 
 
-def advantages_of(data: Any, *, scheme: Scheme, ordered: bool = False) -> tuple[Any, Any]:
+def compute_advantages(data: Any, *, scheme: Scheme, ordered: bool = False) -> tuple[Any, Any]:
     """Advantages and returns of a fork's ``DataProto``.
 
     Args:

@@ -1,4 +1,4 @@
-"""How a trainer of somebody else plays our episodes: environment, prompting, limits."""
+"""How a third-party trainer runs episodes in our environments: environment, prompting, limits."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout.engine import Budget
 from creditflow.train.settings.schema import EnvConfig
 
-__all__ = ["Play"]
+__all__ = ["EpisodeConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Play:
-    """How episodes are played.
+class EpisodeConfig:
+    """How episodes are run.
 
     Attributes:
-        env: the environment.
-        prompting: how the model is prompted; its history must be append-only.
-        max_new_tokens: longest answer. (A trainer's longest completion does not limit episodes; ``budget`` does.)
-        budget: limits of one episode.
+        env: environment and its options.
+        prompting: prompt, dialect and history; the history must be append-only.
+        max_new_tokens: maximum length of one turn's completion. (A trainer's maximum completion length does not limit
+            episodes; ``budget`` does.)
+        budget: limits of one episode in turns and tokens.
 
     Raises:
         ConfigError: a windowed history.
