@@ -113,8 +113,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """The version of the present episode."""
         return self._version
 
-    def note(self, *, thought: str = "", response: str = "") -> None:
-        """What the agent thought and said; belongs to the next ``step``. ``Recorder.note`` calls it."""
+    def record_response(self, *, thought: str = "", response: str = "") -> None:
+        """What the agent thought and said; belongs to the next ``step``. ``Recorder.record_response`` calls it."""
         self._note = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

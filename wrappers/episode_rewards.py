@@ -10,7 +10,7 @@ from creditflow.envs.wikisearch.grading.rewards import Reward, Transcript
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.task_documents import texts_problem
 
-__all__ = ["rewarded", "transcript_of", "with_reward_values"]
+__all__ = ["transcript_of", "with_reward", "with_reward_values"]
 
 # Search-R1's answer rule counts the example in its prompt; recorded prompts hold the bare question
 _EXAMPLE = "<answer> example </answer>"
@@ -59,7 +59,7 @@ def with_reward_values(group: Group, rewards: Mapping[str, Reward]) -> Group:
     return replace(group, trajectories=tuple(members))
 
 
-def rewarded(group: Group, reward: Reward) -> Group:
+def with_reward(group: Group, reward: Reward) -> Group:
     """The group as if the environment had paid this reward, on each rollout's last turn, and nothing else.
 
     Raises:

@@ -122,14 +122,14 @@ class GroupEnv:
             if i and options is None:  # the first member drew the task by seed; the others play the same one
                 options = {"task": dict(self.members[0].base.task.content)}
             names = {} if group_id is None else {"group_id": group_id, "trajectory_id": f"{group_id}/{i}"}
-            member.name_next(**names, replica=i, trial=trial, seed=0 if seed is None else seed)
+            member.set_next_episode(**names, replica=i, trial=trial, seed=0 if seed is None else seed)
             # a seed that draws the task must reach the environment as it is; otherwise it only feeds chance
             own = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
             results.append(member.reset(seed=own, options=options))
         self._running = tuple(range(len(self.members)))
         return results
 
-    def begin_branch(
+    def start_branch(
         self,
         snapshot: str,
         *,
@@ -157,7 +157,7 @@ class GroupEnv:
             raise ConfigError(f"a branch is played by a group of one member, this has {len(self.members)}")
         [member] = self.members
         name = f"{group_id}/{replica}"
-        member.name_next(
+        member.set_next_episode(
             group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial, parent=parent,
             fork_turn=fork_turn,
         )  # fmt: skip
@@ -166,7 +166,7 @@ class GroupEnv:
         self._running = (0,)
         return start
 
-    def begin_member(
+    def start_extra_member(
         self, *, task: Mapping[str, Any], group_id: str, replica: int, seed: int, trial: int = 0
     ) -> tuple[Any, dict[str, Any]]:
         """Begin one more episode of another group, from the start, in the only member of this one.
@@ -183,7 +183,7 @@ class GroupEnv:
             raise ConfigError(f"one more episode is played by a group of one member, this has {len(self.members)}")
         [member] = self.members
         name = f"{group_id}/{replica}"
-        member.name_next(group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial)
+        member.set_next_episode(group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial)
         start = member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
         self._running = (0,)
         return start

@@ -14,10 +14,10 @@ from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 
-__all__ = ["Recorder", "whole_thought"]
+__all__ = ["Recorder", "full_thought"]
 
 
-def whole_thought(noted: str, info: Mapping[str, Any]) -> str:
+def full_thought(noted: str, info: Mapping[str, Any]) -> str:
     """What the agent noted, and what the environment found around the call in its action (``info["thought"]``)."""
     around = info.get("thought", "")
     return noted if around in noted else around if noted in around else f"{noted}\n{around}"
@@ -60,10 +60,10 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._note = {"thought": "", "response": ""}
         self._stop: StopReason | None = None
         self._listener: Callable[..., None] | None = (
-            env.get_wrapper_attr("note") if env.has_wrapper_attr("note") else None
+            env.get_wrapper_attr("record_response") if env.has_wrapper_attr("record_response") else None
         )
 
-    def name_next(self, **names: Any) -> None:
+    def set_next_episode(self, **names: Any) -> None:
         """Name the episode that the next ``reset`` begins.
 
         Args:
@@ -71,10 +71,10 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         allowed = {"trajectory_id", "group_id", "replica", "seed", "trial", "parent", "fork_turn"}
         if unknown := set(names) - allowed:
-            raise ConfigError(f"name_next takes {', '.join(sorted(allowed))}; got {', '.join(sorted(unknown))}")
+            raise ConfigError(f"set_next_episode takes {', '.join(sorted(allowed))}; got {', '.join(sorted(unknown))}")
         self._names = names
 
-    def note(self, *, thought: str = "", response: str = "") -> None:
+    def record_response(self, *, thought: str = "", response: str = "") -> None:
         """What the agent thought and said; belongs to the next ``step``. Passed on to a wrapper that listens."""
         if self._listener is not None:
             self._listener(thought=thought, response=response)
@@ -143,7 +143,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
                 observation=self._observation if self._texts and isinstance(self._observation, str) else "",
-                thought=whole_thought(self._note["thought"], info) if self._texts else "",
+                thought=full_thought(self._note["thought"], info) if self._texts else "",
                 response=self._note["response"] if self._texts else "",
                 text_key=before["text_key"],
                 invalid_reason=info["invalid_reason"],

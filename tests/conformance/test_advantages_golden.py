@@ -28,7 +28,7 @@ def arrays(case, *names):
 @pytest.mark.parametrize("case", cases("token_gae"))
 def test_gae_and_whitening_match_the_released_code(case):
     rewards, values, mask = arrays(case, "rewards", "values", "response_mask")
-    got = credit.gae(rewards, values, discount=case["input"]["gamma"], trace=case["input"]["lambda"])
+    got = credit.gae(rewards, values, discount=case["input"]["gamma"], gae_lambda=case["input"]["lambda"])
     np.testing.assert_allclose(got + values, case["expected"]["returns"], rtol=0, atol=ATOL)
     whitened = credit.whiten(got, mask.astype(bool), eps=1e-8)
     np.testing.assert_allclose(whitened, case["expected"]["advantages_whitened"], rtol=0, atol=ATOL)
@@ -81,7 +81,11 @@ def spread(groups, credits_, shape):
 def test_igpo_matches_the_turn_level_branch_of_the_released_code(case):
     groups = groups_of(case)
     scheme = credit.make(
-        "igpo", semantics="release", gain="logarithm", discount=case["input"]["gamma"], together=case["input"]["mode"]
+        "igpo",
+        semantics="release",
+        gain="logarithm",
+        discount=case["input"]["gamma"],
+        normalization=case["input"]["mode"],
     )
     expected = np.array(case["expected"])
     got = spread(groups, scheme.assign_batch(groups), expected.shape)
@@ -94,5 +98,5 @@ def test_grpo_over_summed_rewards_matches_the_released_code(case):
     labels = case["input"]["group"]
     scores = rewards.sum(axis=1)
     numbers = np.array([list(dict.fromkeys(labels)).index(label) for label in labels], np.int32)
-    got = credit.normalise(scores, numbers, len(set(labels)), std_eps=case["input"]["epsilon"])
+    got = credit.normalize(scores, numbers, len(set(labels)), std_eps=case["input"]["epsilon"])
     np.testing.assert_allclose(got[:, None] * mask, case["expected"], rtol=0, atol=ATOL)

@@ -132,7 +132,7 @@ def test_sapo_combines_outcome_and_step_advantages_as_the_paper_says(
     )
     spread = SPREAD[given["ddof"]]
     scheme = credit.make(
-        "sapo", step_weight=given["lambda"], std_eps=given["eps"], outcome_spread=spread, step_spread=spread,
+        "sapo", step_weight=given["lambda"], std_eps=given["eps"], outcome_std_kind=spread, step_std_kind=spread,
         outcome="score", observations="entities",
     )  # fmt: skip
     scored = scheme.assign(group)
@@ -154,7 +154,7 @@ def test_egrpo_rewards_wrong_rollouts_by_the_entities_in_their_thoughts(
         members.append(trajectory(f"{i}", [turn(thought=text) for text in rollout["thoughts"]], end))
     group = Group(tuple(members), {"entities": given["entities"]})
     scheme = credit.make(
-        "egrpo", match_weight=given["alpha"], std_eps=given["eps"], outcome_spread=SPREAD[given["ddof"]]
+        "egrpo", match_weight=given["alpha"], std_eps=given["eps"], outcome_std_kind=SPREAD[given["ddof"]]
     )
     scored = scheme.assign(group)
     for name in ("gamma", "gamma_hat", "reward"):

@@ -70,7 +70,7 @@ def test_shaping_penalty_and_step_reward_are_the_papers(given, expected, toleran
     near(result.flat_step_rewards, expected["r"], tolerance)
     near(result.diagnostics["penalty"], expected["penalty_paper_t_from_1"], tolerance)
     near(result.diagnostics["turn_reward"], expected["r_step_paper"], tolerance)
-    code = credit.make("pica", **parameters, penalty_from=4).assign(group)
+    code = credit.make("pica", **parameters, penalty_start_turn=4).assign(group)
     near(code.diagnostics["penalty"], expected["penalty_code_i_from_0"], tolerance)
     near(result.flat_step_rewards.sum(), np.log(given["f"][-1]) - np.log(given["f"][0]), tolerance)
 
@@ -78,14 +78,14 @@ def test_shaping_penalty_and_step_reward_are_the_papers(given, expected, toleran
 @every("pica_paper", "turn_gae")
 def test_turn_level_advantages_are_the_papers(given, expected, tolerance):
     rewards, values = np.array(given["turn_rewards"]), np.array(given["turn_values"])
-    near(gae(rewards, values, discount=given["gamma"], trace=0.0), expected["delta"], tolerance)
-    near(gae(rewards, values, discount=given["gamma"], trace=given["lambda"]), expected["advantage"], tolerance)
+    near(gae(rewards, values, discount=given["gamma"], gae_lambda=0.0), expected["delta"], tolerance)
+    near(gae(rewards, values, discount=given["gamma"], gae_lambda=given["lambda"]), expected["advantage"], tolerance)
     # through the scheme: a model whose log f rises by exactly these rewards
     log_f = np.cumsum([0.0, *rewards])
     shaped = np.exp(log_f - log_f.max()).tolist()
     if given["gamma"] == 1.0:
         result = credit.make(
-            "pica", baseline="critic", penalty=0.0, outcome_weight=0.0, trace=given["lambda"], log_floor=NO_FLOOR,
+            "pica", baseline="critic", penalty=0.0, outcome_weight=0.0, gae_lambda=given["lambda"], log_floor=NO_FLOOR,
         ).assign(Group((rollout(shaped, critic=given["turn_values"]),)))  # fmt: skip
         near(result.diagnostics["delta"], expected["delta"], tolerance)
         near(result.flat_advantages, expected["advantage"], tolerance)
@@ -118,7 +118,7 @@ def scheme_of(given):
     return credit.make(
         "pica", semantics="release", step_weight=given["step_reward_scale"],
         step_baseline=given["baseline_step_reward"], outcome_weight=given["outcome_reward_scale"],
-        penalty=penalty["alpha"], penalty_growth=penalty["gamma"], penalty_from=penalty["free_steps"] + 1,
+        penalty=penalty["alpha"], penalty_growth=penalty["gamma"], penalty_start_turn=penalty["free_steps"] + 1,
     )  # fmt: skip
 
 

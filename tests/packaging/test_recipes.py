@@ -63,5 +63,5 @@ def test_a_new_environment_keeps_the_contract_and_is_played_by_name(copy):
 
 def test_a_new_scheme_is_checked_by_the_tests_of_all_schemes(copy):
     names = ("test_registry", "test_check_credit", "test_repairs", "test_worked_examples", "test_stopping_bonus")
-    tests = [copy / f"tests/credit/{name}.py" for name in names]
+    tests = [copy / f"tests/wrappers/credit/{name}.py" for name in names]
     assert " passed" in run(copy, "-m", "pytest", "-q", "-k", "centred", *tests)

@@ -6,7 +6,7 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.wrappers.episode_rewards import rewarded, transcript_of, with_reward_values
+from creditflow.wrappers.episode_rewards import transcript_of, with_reward, with_reward_values
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 TASK = {"text": "Longest river?", "answers": ["Nile"]}
@@ -43,10 +43,10 @@ def test_values_are_added_and_what_was_paid_stays():
 
 
 def test_rewarded_pays_on_the_last_turn_and_nothing_else():
-    group = rewarded(Group((episode("Nile"), episode("Po")), TASK), REWARDS["search_r1_format"])
+    group = with_reward(Group((episode("Nile"), episode("Po")), TASK), REWARDS["search_r1_format"])
     assert [turn.reward for turn in group.turns] == [0.0, 1.0, 0.0, pytest.approx(0.2)]
 
 
 def test_a_task_without_answers_cannot_be_graded():
     with pytest.raises(DataError, match="'answers' in the task's payload"):
-        rewarded(Group((episode("Nile"),)), REWARDS["em"])
+        with_reward(Group((episode("Nile"),)), REWARDS["em"])

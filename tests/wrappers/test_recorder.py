@@ -66,7 +66,7 @@ def test_the_oracle_is_asked_before_and_after_each_action():
 def test_thoughts_belong_to_the_next_step_only():
     env = Recorder(creditflow.make("sokoban", level=LEVEL))
     env.reset(seed=0)
-    env.note(thought="push", response="<action>right</action>")
+    env.record_response(thought="push", response="<action>right</action>")
     env.step("right")
     env.step("right")
     assert [turn.thought for turn in env.trajectory.turns] == ["push", ""]
@@ -74,7 +74,7 @@ def test_thoughts_belong_to_the_next_step_only():
 
 def test_names_hold_for_one_episode():
     env = Recorder(creditflow.make("sokoban", level=LEVEL, max_steps=1), policy="me")
-    env.name_next(group_id="g", trajectory_id="t", replica=4)
+    env.set_next_episode(group_id="g", trajectory_id="t", replica=4)
     env.reset(seed=3)
     env.step("left")
     named = env.trajectory
@@ -99,7 +99,7 @@ def test_stopping_early_ends_the_record():
 def test_wrong_names_and_foreign_environments_are_refused():
     env = Recorder(creditflow.make("sokoban", level=LEVEL))
     with pytest.raises(ConfigError, match="colour"):
-        env.name_next(colour="red")
+        env.set_next_episode(colour="red")
     with pytest.raises(ConfigError, match="creditflow environments"):
         Recorder(gym.make("CartPole-v1"))
 

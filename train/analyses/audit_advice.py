@@ -22,10 +22,10 @@ def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
         if text is not None and text.conflicted > FEW_CONFLICTS:
             return {"key": "state", "deterministic": True}, (
                 f"state keys never contradict themselves, text keys do in {text.conflicted:.0%} of the turns: compare by "
-                "state; a method that only has the texts should use lambda_=0.8 or add_outcome=True"
+                "state; a method that only has the texts should use td_lambda=0.8 or add_outcome=True"
             )
         if state.singletons > MANY_SINGLETONS:
-            return {"prior": "share", "kappa": 1.0, "lambda_": 0.3}, (
+            return {"prior": "share", "prior_weight": 1.0, "td_lambda": 0.3}, (
                 f"{state.singletons:.0%} of the turns are in states met once: hardly anything can be pooled, and a prior "
                 "by distance is a guess; more rollouts a group, or coarser keys, would help more than any scheme"
             )
@@ -33,11 +33,11 @@ def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
     if state.explained > 0.9:
         return {"deterministic": True}, (
             f"one action had different results in {state.conflicted:.0%} of the turns, and the state before tells which: "
-            "the key hides something; if the environment is known to be random, take lambda_=0.8 instead"
+            "the key hides something; if the environment is known to be random, take td_lambda=0.8 instead"
         )
-    return {"lambda_": 0.8}, (
+    return {"td_lambda": 0.8}, (
         f"one action had different results in {state.conflicted:.0%} of the turns and the state before does not tell "
-        "which: chance, or a key that hides more than one step; lambda_=0.8 is right in both cases. If the environment "
+        "which: chance, or a key that hides more than one step; td_lambda=0.8 is right in both cases. If the environment "
         "is known to be random and its keys complete, the defaults learn faster"
     )
 

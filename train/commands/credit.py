@@ -22,7 +22,7 @@ from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.options import parse_rewards, parse_settings
 from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.wrappers import credit
-from creditflow.wrappers.episode_rewards import rewarded
+from creditflow.wrappers.episode_rewards import with_reward
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     texts = None if rewards else scheme.texts  # a transcript is made of all of them
     groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=texts)
     for reward in rewards.values():
-        groups = [rewarded(group, reward) for group in groups]
+        groups = [with_reward(group, reward) for group in groups]
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
     seconds = time.perf_counter() - began

@@ -44,7 +44,7 @@ class ShuffledGiGPO(credit.GiGPO):
 
     name = "gigpo_shuffled"
     source = "control"
-    declares = frozenset()
+    properties = frozenset()
 
     def assign(self, group: Group) -> Credit:
         """Score one group; the permutation is a function of the group's id."""

@@ -199,7 +199,7 @@ class Arena:
                 for _ in range(self.branching.room(len(table.seats), table.written)):
                     env, replica = next(spare), len(table.seats)
                     with _beginning(report) as met:
-                        start = env.begin_member(
+                        start = env.start_extra_member(
                             task=dict(table.task.content),
                             group_id=identity["group_id"],
                             replica=replica,
@@ -246,7 +246,7 @@ class Arena:
         for _ in range(min(config.per_turn, config.room(len(table.seats), table.written))):
             env, replica = next(spare), len(table.seats)
             with _beginning(report) as met:
-                env.begin_branch(
+                env.start_branch(
                     recorder.base.get_state(),
                     task=dict(task.content),
                     parent=recorder.identity["trajectory_id"],
@@ -280,7 +280,7 @@ class Arena:
             _stop(seat, decision.stop)
             return
         turn = len(recorder.turns)
-        recorder.note(thought=decision.thought, response=decision.response)
+        recorder.record_response(thought=decision.thought, response=decision.response)
         try:
             step = seat.env.step({seat.member: decision.action})[seat.member]
         except (EpisodeError, ConfigError):

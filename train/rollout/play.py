@@ -56,7 +56,7 @@ def play_group(
         ]
         decisions = agent.act(views)
         for i, decision in zip(env.active, decisions, strict=True):
-            env.members[i].note(thought=decision.thought, response=decision.response)
+            env.members[i].record_response(thought=decision.thought, response=decision.response)
         actions = {i: decision.action for i, decision in zip(env.active, decisions, strict=True)}
         for i, step in env.step(actions).items():
             seats[i].observation, seats[i].info = step.observation, step.info

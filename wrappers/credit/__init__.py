@@ -24,7 +24,7 @@ from creditflow.wrappers.credit.entities.gdcr import GDCR
 from creditflow.wrappers.credit.entities.sapo import SAPO
 from creditflow.wrappers.credit.entities.stepsearch import StepSearch
 from creditflow.wrappers.credit.filter import filter_groups
-from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.registry import explain, make, names, register
@@ -63,7 +63,7 @@ __all__ = [
     "gae",
     "make",
     "names",
-    "normalise",
+    "normalize",
     "register",
     "whiten",
 ]

@@ -173,7 +173,7 @@ class Scheme(ABC):
         requires_tokens: names of token values it reads.
         task_fields: what it reads of a group's task payload.
         texts: long texts of turns that it reads, of "observation", "thought", "response".
-        declares: properties that the paper preset has; ``promises`` says which hold for these parameters.
+        properties: properties that the paper preset has; ``checked_properties`` says which hold for these parameters.
     """
 
     name: ClassVar[str]
@@ -183,7 +183,7 @@ class Scheme(ABC):
     requires_tokens: ClassVar[tuple[str, ...]] = ()
     task_fields: ClassVar[tuple[str, ...]] = ()
     texts: ClassVar[tuple[str, ...]] = ()
-    declares: ClassVar[frozenset[str]] = frozenset()
+    properties: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         """Check every parameter against its annotation."""
@@ -197,7 +197,7 @@ class Scheme(ABC):
         return self.requires
 
     @property
-    def promises(self) -> frozenset[str]:
+    def checked_properties(self) -> frozenset[str]:
         """Properties that ``check_credit`` holds this instance to.
 
         All that the scheme declares, as long as every parameter other than a discount or a positive weight is the
@@ -209,7 +209,7 @@ class Scheme(ABC):
             value == paper[name] or name.endswith(("discount", "_reward")) or (name.endswith("weight") and value > 0.0)
             for name, value in ours.items()
         )
-        return self.declares if same else frozenset()
+        return self.properties if same else frozenset()
 
     def undefined_on(self, group: Group) -> str:
         """Why the scheme cannot score a group; "" if it can.

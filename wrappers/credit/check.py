@@ -229,7 +229,7 @@ PROPERTIES: dict[str, Property] = {
 
 
 # -- what every scheme owes -----------------------------------------------------------------------------------------------
-def _check_duties(scheme: Scheme, rng: np.random.Generator) -> None:
+def _check_contract(scheme: Scheme, rng: np.random.Generator) -> None:
     group = _draw(scheme, rng, dense=True, unit_costs=False)
     _check_one(scheme, group)
     # what logs hold and schemes forget: a rollout that ended before its first turn, a group of one
@@ -279,11 +279,11 @@ def check_credit(scheme: Scheme, *, draws: int = 60, seed: int = 0) -> CheckRepo
     Raises:
         SchemeContractError: a duty of every scheme, or a declared property, does not hold; with the counterexample.
     """
-    unknown = scheme.promises - set(PROPERTIES)
+    unknown = scheme.checked_properties - set(PROPERTIES)
     if unknown:
         raise unknown_name_error("property", sorted(unknown)[0], PROPERTIES)
     for draw in range(draws):
-        _check_duties(scheme, np.random.default_rng([seed, draw]))
+        _check_contract(scheme, np.random.default_rng([seed, draw]))
     found: dict[str, str] = {}
     for name, check in PROPERTIES.items():
         for draw in range(draws):
@@ -291,7 +291,7 @@ def check_credit(scheme: Scheme, *, draws: int = 60, seed: int = 0) -> CheckRepo
             if counterexample:
                 found[name] = counterexample
                 break
-    broken = sorted(scheme.promises & set(found))
+    broken = sorted(scheme.checked_properties & set(found))
     if broken:
         raise SchemeContractError(f"{scheme.name} declares {broken[0]!r} but: {found[broken[0]]}")
-    return CheckReport(scheme.name, scheme.promises, found)
+    return CheckReport(scheme.name, scheme.checked_properties, found)

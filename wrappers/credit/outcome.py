@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name_error
 from creditflow.wrappers.credit.base import Scheme, require_range
-from creditflow.wrappers.credit.normalise import Scale, Spread, normalise
+from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import ANSWERED
 
@@ -26,7 +26,7 @@ __all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "out
 RELEASE_OUTCOME: Mapping[str, Any] = {
     "stats_over": "turns",
     "std_eps": 1e-6,
-    "outcome_single": "raw",
+    "singleton_outcome": "raw",
     "invalid": "unparsed",
     "invalid_penalty": 0.1,
 }
@@ -42,9 +42,9 @@ class OutcomeScheme(Scheme):
             episodes weigh more); "first_turns" (released option: the first turn stands for the trajectory, with its
             own penalty).
         outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
-        outcome_spread: the standard deviation of a "sample" (n − 1) or of a "population" (n).
+        outcome_std_kind: the standard deviation of a "sample" (n − 1) or of a "population" (n).
         std_eps: added to every standard deviation.
-        outcome_single: a lone sample gets 0 ("zero") or keeps its score ("raw").
+        singleton_outcome: a lone sample gets 0 ("zero") or keeps its score ("raw").
         invalid_penalty: ρ ≥ 0, for invalid turns.
         invalid: which turns are invalid: "invalid" (not parsed or not admissible) or "unparsed" only (released code,
             which never asks whether an action is admissible).
@@ -56,9 +56,9 @@ class OutcomeScheme(Scheme):
     outcome: Literal["return", "success", "score"] = "return"
     stats_over: Literal["trajectories", "turns", "first_turns"] = "trajectories"
     outcome_scale: Scale = "std"
-    outcome_spread: Spread = "sample"
+    outcome_std_kind: StdKind = "sample"
     std_eps: float = 0.0
-    outcome_single: Literal["zero", "raw"] = "zero"
+    singleton_outcome: Literal["zero", "raw"] = "zero"
     invalid_penalty: float = 0.0
     invalid: Literal["invalid", "unparsed"] = "invalid"
     penalty_at: Literal["score", "advantage"] = "score"
@@ -111,14 +111,14 @@ class OutcomeScheme(Scheme):
         sample = np.repeat([kind == self.stats_over for kind in kinds], list(kinds.values()))
         together = scores[trajectory] - charged
         labels = np.zeros(len(together), np.int32)
-        out = normalise(
+        out = normalize(
             together,
             labels,
             1,
             scale="none" if leave_one_out else self.outcome_scale,
             std_eps=self.std_eps,
-            spread=self.outcome_spread,
-            single=self.outcome_single,
+            std_kind=self.outcome_std_kind,
+            singleton=self.singleton_outcome,
             sample=sample,
             magnitude=sizes[trajectory] + charged,
         )

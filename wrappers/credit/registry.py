@@ -153,7 +153,7 @@ def explain(name: str) -> str:
         f"{scheme.name}: {inspect.cleandoc(scheme.__doc__ or '')}",
         *(inspect.cleandoc(base.__doc__ or "") for base in inherited),
         f"Source: {scheme.source}",
-        f"Declared properties: {', '.join(sorted(scheme.declares)) or 'none'}",
+        f"Declared properties: {', '.join(sorted(scheme.properties)) or 'none'}",
         f"Annotations needed: {', '.join(scheme.requires) or 'none'}",
         f"Fields of the task needed: {', '.join(scheme.task_fields) or 'none'}",
         table,

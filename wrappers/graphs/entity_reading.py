@@ -17,7 +17,7 @@ from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "thought_text", "without_echo"]
+__all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "strip_query_echo", "thought_text"]
 
 Thoughts = Literal["wide", "recorded"]
 Observations = Literal["text", "entities"]
@@ -54,10 +54,10 @@ def thought_text(thought: str, response: str, action: str, kind: Thoughts = "wid
     return thought or _outside_calls(action)
 
 
-def without_echo(text: str, queries: Iterable[str]) -> str:
+def strip_query_echo(text: str, queries: Iterable[str]) -> str:
     r"""An observation without the headings that repeat what was searched for: a query is no evidence.
 
-    >>> without_echo("Results for: Nolan\n[1] Inception: a film by Nolan", ["Nolan"])
+    >>> strip_query_echo("Results for: Nolan\n[1] Inception: a film by Nolan", ["Nolan"])
     '[1] Inception: a film by Nolan'
 
     Args:
@@ -79,7 +79,7 @@ class EntityReader:
         rule: when a text names an entity.
         aliases: look for other written forms too.
         thoughts: see ``thought_text``.
-        observations: what a turn showed: the "text" of the next observation (see ``without_echo``), or the ``entities``
+        observations: what a turn showed: the "text" of the next observation (see ``strip_query_echo``), or the ``entities``
             that the environment recorded with the turn. No log holds the text after the last turn: there it is always
             the latter.
     """
@@ -110,7 +110,7 @@ class EntityReader:
 
     def observed(self, text: str, queries: Iterable[str]) -> tuple[int, ...]:
         """Numbers of the entities in an observation that these queries brought up."""
-        return self.found(without_echo(text, queries))
+        return self.found(strip_query_echo(text, queries))
 
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:
         """Numbers of entities that an environment has named; those of other graphs, and unmatchable ones, are left out."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError, EpisodeError, unknown_name_error
-from creditflow.wrappers.credit.entities.gdcr import GDCR, Tally
+from creditflow.wrappers.credit.entities.gdcr import GDCR, EntityReward
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
-from creditflow.wrappers.recorder import whole_thought
+from creditflow.wrappers.recorder import full_thought
 
 __all__ = ["HISTORY", "HistoryPotential"]
 
@@ -54,7 +54,7 @@ class HistoryPotential:
         """
         scheme = self._scheme
         graph = scheme.graph_of(task, f"task {task_id!r}", scheme.lacks(task))
-        self._reader, self._tally = scheme.reader(graph), Tally(scheme, scheme.worth(graph))
+        self._reader, self._tally = scheme.reader(graph), EntityReward(scheme, scheme.worth(graph))
         self.value = 0.0
 
     def step(
@@ -72,7 +72,7 @@ class HistoryPotential:
             EpisodeError: no episode has begun.
         """
         reader = self._reading()
-        text = thought_text(whole_thought(thought, info), response, str(action), self._scheme.thoughts)
+        text = thought_text(full_thought(thought, info), response, str(action), self._scheme.thoughts)
         if reader.observations == "text" and not last:
             shown = reader.observed(observation if isinstance(observation, str) else "", info.get("queries", ()))
         else:

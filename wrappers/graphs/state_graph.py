@@ -87,23 +87,23 @@ class GraphStatistics:
         turns: N.
         nodes, edges: of the graph; an edge is a distinct (state, action, next state).
         unique_states: distinct states acted in.
-        singleton_share: share of those that were acted in once (no step comparison possible).
+        singleton_fraction: share of those that were acted in once (no step comparison possible).
         goals: goal nodes.
-        connected_share: share of turns whose state can reach a goal on observed edges.
+        connected_fraction: share of turns whose state can reach a goal on observed edges.
         conflicts: (state, action) pairs followed by different states (aliasing or chance).
-        valid_share, effective_share: of turns.
+        valid_fraction, effective_fraction: of turns.
     """
 
     turns: int
     nodes: int
     edges: int
     unique_states: int
-    singleton_share: float
+    singleton_fraction: float
     goals: int
-    connected_share: float
+    connected_fraction: float
     conflicts: int
-    valid_share: float
-    effective_share: float
+    valid_fraction: float
+    effective_fraction: float
 
 
 class Edges(NamedTuple):
@@ -265,12 +265,12 @@ class StateGraph:
             nodes=self.size,
             edges=len(edges.source),
             unique_states=len(acted),
-            singleton_share=float((acted == 1).mean()) if len(acted) else 0.0,
+            singleton_fraction=float((acted == 1).mean()) if len(acted) else 0.0,
             goals=len(self.goals),
-            connected_share=float(self.reachable()[self.source].mean()) if n else 0.0,
+            connected_fraction=float(self.reachable()[self.source].mean()) if n else 0.0,
             conflicts=int((followers > 1).sum()),
-            valid_share=float(arrays.valid.mean()) if n else 0.0,
-            effective_share=float(arrays.effective.mean()) if n else 0.0,
+            valid_fraction=float(arrays.valid.mean()) if n else 0.0,
+            effective_fraction=float(arrays.effective.mean()) if n else 0.0,
         )
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:

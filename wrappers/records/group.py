@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import TrajectoryError, unknown_name_error
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys
 from creditflow.wrappers.records.branches import EpisodeIndex, episode_index, prefix
-from creditflow.wrappers.records.trajectory import Trajectory, Turn, exact_sum, is_number
+from creditflow.wrappers.records.trajectory import Trajectory, Turn, fsum_rewards, is_number
 
-__all__ = ["Group", "bucket_trajectories", "group_trajectories"]
+__all__ = ["Group", "collect_trajectories", "group_trajectories"]
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Group:
     def _returns(self) -> NDArray[np.float64]:
         return np.array(
             [
-                exact_sum([turn.reward for turn in episode], trajectory.trajectory_id)
+                fsum_rewards([turn.reward for turn in episode], trajectory.trajectory_id)
                 for trajectory, episode in zip(self.trajectories, self.episodes, strict=True)
             ]
         )
@@ -209,13 +209,13 @@ def group_trajectories(
         tasks: payloads by task id.
     """
     groups = []
-    for members in bucket_trajectories(trajectories, by):
+    for members in collect_trajectories(trajectories, by):
         unified = members if by == "group" else _regroup(members)
         groups.append(Group(tuple(unified), (tasks or {}).get(members[0].task_id, {})))
     return groups
 
 
-def bucket_trajectories(
+def collect_trajectories(
     trajectories: Iterable[Trajectory], by: Literal["group", "task"] = "group"
 ) -> list[list[Trajectory]]:
     """Trajectories that belong together, in order of first appearance; trials stay apart.

@@ -16,7 +16,7 @@ from creditflow.envs.errors import DataError, TrajectoryError, unknown_name_erro
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import numbered_lines
-from creditflow.wrappers.records.group import Group, bucket_trajectories, group_trajectories
+from creditflow.wrappers.records.group import Group, collect_trajectories, group_trajectories
 from creditflow.wrappers.records.jsonl_lines import FORMAT_VERSION, LONG_TEXTS, decode_line, encode_line
 from creditflow.wrappers.records.jsonl_source import open_text
 from creditflow.wrappers.records.payloads import Payloads
@@ -106,7 +106,7 @@ def _grouped(
     for (group_id, _, _), place in places.items():
         first.setdefault(group_id, place)
     groups = []
-    for members in bucket_trajectories(trajectories, by):
+    for members in collect_trajectories(trajectories, by):
         try:
             groups += group_trajectories(members, by, {members[0].task_id: payloads.of(members)})
         except TrajectoryError as error:

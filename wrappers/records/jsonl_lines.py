@@ -35,14 +35,14 @@ def _tokens(value: Any) -> Tokens | None:
 
 
 _BY_ANNOTATION: dict[str, Callable[[Any], Any]] = {
-    "str": checked.text,
-    "StopReason": checked.text,
-    "bool": checked.flag,
+    "str": checked.string,
+    "StopReason": checked.string,
+    "bool": checked.boolean,
     "int": checked.integer,
     "float": checked.number,
-    "tuple[str, ...]": checked.texts,
+    "tuple[str, ...]": checked.strings,
     "Mapping[str, float]": checked.values,
-    "Mapping[str, str]": checked.named_texts,
+    "Mapping[str, str]": checked.string_map,
     "Tokens | None": _tokens,
 }
 
@@ -57,12 +57,12 @@ def _decoders(kind: type) -> dict[str, Callable[[Any], Any]]:
 
 _TURN, _TRAJECTORY = _decoders(Turn), _decoders(Trajectory)
 _TOKENS: dict[str, Callable[[Any], Any]] = {
-    "ids": checked.ints,
-    "mask": checked.bits,
+    "ids": checked.int32_list,
+    "mask": checked.bool_list,
     "logprobs": checked.logprobs,
-    "turn_offsets": checked.ints,
+    "turn_offsets": checked.int32_list,
     "prompts": checked.prompts,
-    "policy_version": checked.text,
+    "policy_version": checked.string,
     "values": checked.token_values,
 }
 _TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}

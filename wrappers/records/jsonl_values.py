@@ -15,23 +15,23 @@ import numpy as np
 from creditflow.wrappers.records.trajectory import NO_PROVENANCE, NO_VALUES
 
 __all__ = [
-    "bits",
-    "flag",
+    "bool_list",
+    "boolean",
+    "int32_list",
     "integer",
-    "ints",
     "key",
     "logprobs",
-    "named_texts",
     "number",
     "prompts",
-    "text",
-    "texts",
+    "string",
+    "string_map",
+    "strings",
     "token_values",
     "values",
 ]
 
 
-def text(value: Any) -> str:
+def string(value: Any) -> str:
     """A string."""
     if type(value) is not str:
         raise TypeError("a string")
@@ -45,8 +45,8 @@ def key(value: Any) -> str:
     return sys.intern(value)
 
 
-def flag(value: Any) -> bool:
-    """A truth value."""
+def boolean(value: Any) -> bool:
+    """A boolean."""
     if type(value) is not bool:
         raise TypeError("true or false")
     return value
@@ -74,7 +74,7 @@ def number(value: Any) -> float:
     return found
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def strings(value: Any) -> tuple[str, ...]:
     """A list of strings, as a tuple."""
     if type(value) is not list or not all(type(item) is str for item in value):
         raise TypeError("a list of strings")
@@ -88,21 +88,21 @@ def values(value: Any) -> Mapping[str, float]:
     return {sys.intern(name): number(item) for name, item in value.items()} or NO_VALUES
 
 
-def named_texts(value: Any) -> Mapping[str, str]:
+def string_map(value: Any) -> Mapping[str, str]:
     """An object of strings, all kept once."""
     if type(value) is not dict or not all(type(item) is str for item in value.values()):
         raise TypeError("an object of strings")
     return {sys.intern(name): sys.intern(item) for name, item in value.items()} or NO_PROVENANCE
 
 
-def ints(value: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+def int32_list(value: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
     """A list of 32-bit integers, as int32."""
     if type(value) is not list or not all(type(item) is int and -(2**31) <= item < 2**31 for item in value):
         raise TypeError("a list of 32-bit integers")
     return np.array(value, np.int32)
 
 
-def bits(value: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def bool_list(value: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """A list of 0 and 1, as bool."""
     if type(value) is not list or not all(type(item) is int and item in (0, 1) for item in value):
         raise TypeError("a list of 0 and 1")
@@ -121,7 +121,7 @@ def prompts(value: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], ...]:
     """A list of lists of 32-bit integers."""
     if type(value) is not list:
         raise TypeError("a list of lists of 32-bit integers")
-    return tuple(ints(prompt) for prompt in value)
+    return tuple(int32_list(prompt) for prompt in value)
 
 
 def token_values(value: Any) -> Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]:

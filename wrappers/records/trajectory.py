@@ -16,7 +16,7 @@ from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, StopReason
 from creditflow.wrappers.records.tokens import Tokens
 
-__all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "exact_sum", "is_number"]
+__all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "fsum_rewards", "is_number"]
 
 NO_VALUES: Mapping[str, float] = MappingProxyType({})
 NO_PROVENANCE: Mapping[str, str] = MappingProxyType({})
@@ -162,7 +162,7 @@ class Trajectory:
     @property
     def episode_return(self) -> float:
         """Sum of this trajectory's own rewards, exactly rounded."""
-        return exact_sum([turn.reward for turn in self.turns], self.trajectory_id)
+        return fsum_rewards([turn.reward for turn in self.turns], self.trajectory_id)
 
     @property
     def end(self) -> int:
@@ -178,7 +178,7 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def exact_sum(rewards: Sequence[float], trajectory_id: str) -> float:
+def fsum_rewards(rewards: Sequence[float], trajectory_id: str) -> float:
     """Sum of a trajectory's rewards, exactly rounded.
 
     Raises:

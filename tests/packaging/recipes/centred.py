@@ -18,7 +18,7 @@ class Centred(OutcomeScheme):
     name = "centred"
     source = "the recipe in CONTRIBUTING.md"
     presets = {"paper": {"outcome_scale": "none"}}
-    declares = frozenset({"permutation", "one_member_zero", "shift", "homogeneous"})
+    properties = frozenset({"permutation", "one_member_zero", "shift", "homogeneous"})
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""

@@ -95,7 +95,7 @@ def test_conflicts_by_chance_are_not_explained():
     members += [walk(f"z{i}", "axz", actions=["in", "go"]) for i in range(3)]
     found = audit([Group(tuple(members))])
     assert found.state.explained == 0.0
-    assert supported_variant(found)[0] == {"lambda_": 0.8}
+    assert supported_variant(found)[0] == {"td_lambda": 0.8}
 
 
 def test_markov_keys_support_the_conflict_rule():

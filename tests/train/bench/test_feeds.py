@@ -122,7 +122,7 @@ def test_exact_one_step_errors_are_the_exact_advantage() -> None:
     judge, group = Judge(chain(), policy()), played(8)
     at = judge.locate(group)
     fed = open_feed("mt_ppo[exact]", 3, "state").fed(group, judge)
-    got = credit.make("mt_ppo", trace=0.0, whitening=False).assign(fed).flat_advantages
+    got = credit.make("mt_ppo", gae_lambda=0.0, whitening=False).assign(fed).flat_advantages
     np.testing.assert_allclose(got, judge.advantage[at.left, at.state, at.action], atol=1e-12)
     np.testing.assert_allclose(fed.annotation("judge.score"), got, atol=1e-12)
 

@@ -31,10 +31,10 @@ EVERY: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
 ]
 # settings in which memory along an episode matters
 SETTINGS: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
-    ("pica", "release", {"penalty_from": 1}),
-    ("pica", "paper", {"paid_turns": "searches", "penalty_from": 1}),
-    ("pica", "paper", {"baseline": "group", "penalty_from": 2}),
-    ("pica", "paper", {"baseline": "critic", "discount": 0.9, "trace": 0.7}),
+    ("pica", "release", {"penalty_start_turn": 1}),
+    ("pica", "paper", {"rewarded_turns": "searches", "penalty_start_turn": 1}),
+    ("pica", "paper", {"baseline": "group", "penalty_start_turn": 2}),
+    ("pica", "paper", {"baseline": "critic", "discount": 0.9, "gae_lambda": 0.7}),
     ("pica", "paper", {"final": "outcome", "unanswered": "minus_one"}),
     ("stepsearch", "paper", {"redundancy_cap": 0.5}),
     ("stepsearch", "paper", {"step_return": "immediate", "step_scale": "std"}),
@@ -117,8 +117,10 @@ LENGTHS = st.integers(0, 4)
 ENDS = st.sampled_from(["success", "failed", "env_limit"])
 
 
-@given(shared=LENGTHS, lengths=st.tuples(LENGTHS, LENGTHS), ends=st.tuples(ENDS, ENDS), lambda_=st.floats(0, 1))
-def test_mean_backups_of_a_branch_are_those_of_the_whole_episode_where_only_the_two_met(shared, lengths, ends, lambda_):
+@given(shared=LENGTHS, lengths=st.tuples(LENGTHS, LENGTHS), ends=st.tuples(ENDS, ENDS), td_lambda=st.floats(0, 1))
+def test_mean_backups_of_a_branch_are_those_of_the_whole_episode_where_only_the_two_met(
+    shared, lengths, ends, td_lambda
+):
     trunk = [f"s{t}" for t in range(shared + 1)]
     parent, other = (
         walk([*trunk, *(f"{name}{t}" for t in range(length + 1))], end, name=name)
@@ -126,8 +128,8 @@ def test_mean_backups_of_a_branch_are_those_of_the_whole_episode_where_only_the_
     )
     branch = replace(other, turns=other.turns[shared:], parent="a", fork_turn=shared)
     stored, whole = Group((parent, branch)), Group((parent, other))
-    for options in ({"prior": "none"}, {"kappa": 0.0, "prior": "share"}):
-        scheme = credit.make("grouptd", lambda_=lambda_, **options)
+    for options in ({"prior": "none"}, {"prior_weight": 0.0, "prior": "share"}):
+        scheme = credit.make("grouptd", td_lambda=td_lambda, **options)
         expected = own_turns(stored, scheme.assign(whole).flat_advantages)
         np.testing.assert_allclose(scheme.assign(stored).flat_advantages, expected, atol=1e-12)
 

@@ -25,16 +25,16 @@ KEYED = ("gigpo", "graphgpo", "rewardflow")
 @pytest.mark.parametrize("name", credit.names())
 def test_declared_properties_hold(name):
     scheme = credit.make(name)
-    assert scheme.promises == scheme.declares
+    assert scheme.checked_properties == scheme.properties
     report = check_credit(scheme)
-    assert not scheme.declares & set(report.counterexamples)
-    assert all(report.holds(p) for p in scheme.declares)
+    assert not scheme.properties & set(report.counterexamples)
+    assert all(report.holds(p) for p in scheme.properties)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_released_semantics_fulfil_the_duties_and_promise_nothing(name):
     scheme = credit.make(name, semantics="release", **({"key": "state"} if name in KEYED else {}))
-    assert scheme.promises == frozenset()
+    assert scheme.checked_properties == frozenset()
     check_credit(scheme, draws=10)
 
 
@@ -51,7 +51,7 @@ def test_released_semantics_fulfil_the_duties_and_promise_nothing(name):
 )
 def test_promises_last_as_long_as_the_formula_is_the_papers(name, parameters, promised):
     scheme = credit.make(name, **parameters)
-    assert bool(scheme.promises) == promised
+    assert bool(scheme.checked_properties) == promised
     check_credit(scheme, draws=10)
 
 
@@ -67,7 +67,7 @@ def test_the_report_shows_counterexamples_to_what_is_not_declared():
 
 
 # -- schemes that break a duty ------------------------------------------------------------------------------------------
-def scheme_of(assign: Callable[[Group], Credit], *, declares: tuple[str, ...] = (), batch=None) -> Scheme:
+def scheme_of(assign: Callable[[Group], Credit], *, properties: tuple[str, ...] = (), batch=None) -> Scheme:
     @dataclass(frozen=True, kw_only=True)
     class Broken(Scheme):
         name = "broken"
@@ -80,7 +80,7 @@ def scheme_of(assign: Callable[[Group], Credit], *, declares: tuple[str, ...] = 
             def assign_batch(self, groups):
                 return batch(self, groups)
 
-    Broken.declares = frozenset(declares)
+    Broken.properties = frozenset(properties)
     return Broken()
 
 
@@ -252,7 +252,7 @@ def test_every_property_has_a_scheme_that_breaks_it():
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_scheme_that_declares_what_it_does_not_keep_is_caught(name):
     with pytest.raises(SchemeContractError, match=f"declares '{name}' but: "):
-        check_credit(scheme_of(BROKEN[name], declares=(name,)))
+        check_credit(scheme_of(BROKEN[name], properties=(name,)))
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -263,4 +263,4 @@ def test_what_is_not_declared_may_fail_with_a_counterexample(name):
 
 def test_declaring_an_unknown_property_suggests_the_near_one():
     with pytest.raises(ConfigError, match="did you mean 'permutation'"):
-        check_credit(scheme_of(good, declares=("permutations",)))
+        check_credit(scheme_of(good, properties=("permutations",)))

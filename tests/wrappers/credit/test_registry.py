@@ -85,7 +85,7 @@ def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name)
         (lambda: credit.make("grpo", std_eps=-1e-6), r"must lie in \[0, inf\)"),
         (lambda: credit.explain("rlo"), "did you mean 'rloo'?"),
         (lambda: credit.filter_groups([group(walk("s g"))], outcome="sucess"), "did you mean 'success'?"),  # type: ignore[arg-type]  # the wrong value is the test
-        (lambda: credit.normalise(np.ones(1), np.zeros(1, np.int32), 1, scale="sdt"), "did you mean 'std'?"),  # type: ignore[arg-type]  # the wrong value is the test
+        (lambda: credit.normalize(np.ones(1), np.zeros(1, np.int32), 1, scale="sdt"), "did you mean 'std'?"),  # type: ignore[arg-type]  # the wrong value is the test
         (lambda: credit.filter_groups([], tolerance=-1.0), "tolerance must be ≥ 0"),
     ],
 )
@@ -104,9 +104,9 @@ parameter          paper         release          values
 outcome            return        return           return | success | score
 stats_over         trajectories  turns            trajectories | turns | first_turns
 outcome_scale      std           std              std | none
-outcome_spread     sample        sample           sample | population
+outcome_std_kind   sample        sample           sample | population
 std_eps            0.0           1e-06            float
-outcome_single     zero          raw              zero | raw
+singleton_outcome  zero          raw              zero | raw
 invalid_penalty    0.0           0.1              float
 invalid            invalid       unparsed         invalid | unparsed
 penalty_at         score         score            score | advantage

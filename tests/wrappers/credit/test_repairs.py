@@ -57,7 +57,7 @@ def test_returns_that_differ_in_the_last_bit_only_are_equal():
     # 0.1 + 0.2 ≠ 0.3: three rollouts that earned the same in other portions; a float's noise is no information
     x = np.array([0.1 + 0.2, 0.3, 0.3])
     assert len(set(x)) == 2
-    assert (credit.normalise(x, np.zeros(3, np.int32), 1) == 0.0).all()
+    assert (credit.normalize(x, np.zeros(3, np.int32), 1) == 0.0).all()
 
 
 # -- far from the goal, eps swallows the difference ---------------------------------------------------------------------

@@ -8,7 +8,7 @@ from creditflow.envs.wikisearch.dialects import DIALECTS, dialect
 from creditflow.envs.wikisearch.neutral import neutral, one_line
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
-from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text, without_echo
+from creditflow.wrappers.graphs.entity_reading import EntityReader, strip_query_echo, thought_text
 from creditflow.wrappers.trajectory import Turn
 
 
@@ -61,7 +61,7 @@ def test_the_recorded_thought_alone_can_be_asked_for() -> None:
     ],
 )
 def test_headings_that_repeat_a_query_are_not_read_and_nothing_else_is_left_out(text: str, expected: str) -> None:
-    assert without_echo(text, ["Nolan"]) == (text if expected == "same" else expected)
+    assert strip_query_echo(text, ["Nolan"]) == (text if expected == "same" else expected)
 
 
 QUERIES = st.lists(
@@ -80,9 +80,9 @@ def test_what_is_read_of_search_results_is_the_passages_whatever_was_asked(name,
         [Passage("id", one_line(data.draw(texts)), "\n".join(data.draw(st.lists(texts, max_size=3))), "page")]
         for _ in queries
     ]
-    shown = without_echo(spoken.results(queries, passages), queries)
+    shown = strip_query_echo(spoken.results(queries, passages), queries)
     others = [f"something else {i}" for i in range(len(queries))]
-    assert shown == without_echo(spoken.results(others, passages), others)
+    assert shown == strip_query_echo(spoken.results(others, passages), others)
     for [passage] in passages:
         assert neutral(passage.text).strip() in shown
         assert one_line(neutral(passage.title)) in shown

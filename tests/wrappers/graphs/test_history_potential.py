@@ -49,7 +49,8 @@ class Thinking(NoisyExpert):
 
 @pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
 @pytest.mark.parametrize(
-    "options", [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True, "max_cited": 1, "pays": "cite"}]
+    "options",
+    [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True, "max_cited": 1, "rewarded_stages": "cite"}],
 )
 def test_online_rewards_are_the_step_rewards_of_the_recorded_trajectory(dialect: str, options: Any) -> None:
     env = GroupEnv(

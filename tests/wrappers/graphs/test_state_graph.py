@@ -111,12 +111,12 @@ def test_statistics_of_a_graph_counted_by_hand():
         nodes=6,  # s a g b x c
         edges=6,  # s→a a→g s→b b→x s→s s→c; s→b was seen twice
         unique_states=3,  # s a b were acted in
-        singleton_share=2 / 3,  # s five times, a once, b once
+        singleton_fraction=2 / 3,  # s five times, a once, b once
         goals=1,
-        connected_share=6 / 7,  # all but the turn from b
+        connected_fraction=6 / 7,  # all but the turn from b
         conflicts=1,  # (s, "to b") → b, c
-        valid_share=6 / 7,
-        effective_share=6 / 7,
+        valid_fraction=6 / 7,
+        effective_fraction=6 / 7,
     )
 
 
@@ -161,7 +161,7 @@ def test_a_group_without_turns_is_an_empty_graph():
     g = Group((Trajectory("t", "g", "task", (), False, 0.0, "env_error", "s"),))
     graph = StateGraph.from_group(g)
     assert (graph.size, len(graph.distances()), len(graph.to_networkx())) == (0, 0, 0)
-    assert graph.statistics().connected_share == 0.0
+    assert graph.statistics().connected_fraction == 0.0
 
 
 # -- ends are typed -----------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
             seconds["generate_sequences"] += time.perf_counter() - began
             versions = [*(versions if turns else ()), dict(output.extra_fields)]
             decision = decide(self.talk, self.dialect, pending, _sampled(output))
-            recorder.note(thought=decision.thought, response=decision.response)
+            recorder.record_response(thought=decision.thought, response=decision.response)
             turn, began = len(recorder.turns), time.perf_counter()
             try:
                 observation, _, _, _, info = await self._step(recorder, decision.action)
@@ -160,7 +160,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         replica = 0 if session is None else int(session)
         name = f"{uid}/{uuid4().hex if session is None else replica}"
         [recorder] = group_maker(self.play.env, 1, texts=bool(self.scheme.texts))().members
-        recorder.name_next(group_id=uid, trajectory_id=name, replica=replica)
+        recorder.set_next_episode(group_id=uid, trajectory_id=name, replica=replica)
         seed, task_id = member_seed(0, uid, replica), row["extra_info"].get("task_id")
         try:
             observation, info = recorder.reset(seed=seed, options={"task": task})

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import TrajectoryError
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.wrappers.records.jsonl_lines import decode_line, encode_line
-from creditflow.wrappers.records.jsonl_values import ints
+from creditflow.wrappers.records.jsonl_values import int32_list
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FIELD", "EpisodeRecord"]
@@ -78,7 +78,7 @@ class EpisodeRecord:
             )
         head, _, line = text.partition("\n")
         try:
-            offsets = ints(decode_json(head))
+            offsets = int32_list(decode_json(head))
         except (ValueError, TypeError) as error:
             raise TrajectoryError(
                 f"an episode record begins with the places of its turns, got {head[:60]!r}"

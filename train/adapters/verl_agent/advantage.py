@@ -29,7 +29,7 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numbers
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
@@ -174,10 +174,10 @@ def compute_gigpo_outcome_advantage(
     states = _numbered(list(zip(groups.tolist(), keys, strict=True)))
     if enable_similarity:
         states = _clustered(groups, keys, similarity_thresh)
-    episode = normalise(
-        numbers(token_level_rewards).sum(-1), groups, _count(groups), scale=scale, std_eps=epsilon, single="raw"
+    episode = normalize(
+        numbers(token_level_rewards).sum(-1), groups, _count(groups), scale=scale, std_eps=epsilon, singleton="raw"
     )
-    compared = normalise(numbers(step_rewards).reshape(-1), states, _count(states), scale=scale, std_eps=epsilon)
+    compared = normalize(numbers(step_rewards).reshape(-1), states, _count(states), scale=scale, std_eps=epsilon)
     return _over_tokens(episode + step_advantage_w * compared, response_mask, token_level_rewards)
 
 

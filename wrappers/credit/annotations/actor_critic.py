@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.annotations.gae import gae_ragged, moments
+from creditflow.wrappers.credit.annotations.gae import gae_ragged, mean_and_std
 from creditflow.wrappers.credit.annotations.values import end_values, token_values, turn_values
 from creditflow.wrappers.credit.base import Credit, Scheme, ValueTargets, require_range
 from creditflow.wrappers.credit.outcome import invalid_turns
@@ -55,7 +55,7 @@ class ActorCritic(Scheme):
 
     Attributes:
         discount: γ, a step.
-        trace: λ of GAE; 1 looks to the end of the episode.
+        gae_lambda: λ of GAE; 1 looks to the end of the episode.
         whitening: advantages of a batch are shifted and scaled to mean 0 and variance 1 over its model tokens.
         std_eps: added to the variance (inside the root).
         bootstrap: what comes after an episode that a limit cut off: "never" counts it as nothing, as the papers do,
@@ -66,7 +66,7 @@ class ActorCritic(Scheme):
     """
 
     discount: float = 1.0
-    trace: float = 1.0
+    gae_lambda: float = 1.0
     whitening: bool = True
     std_eps: float = 0.0
     bootstrap: Literal["never", "truncated"] = "never"
@@ -76,7 +76,7 @@ class ActorCritic(Scheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        for name in ("discount", "trace"):
+        for name in ("discount", "gae_lambda"):
             require_range(self, name, 0.0, 1.0)
         for name in ("std_eps", "invalid_penalty"):
             require_range(self, name, 0.0, np.inf)
@@ -103,7 +103,7 @@ class ActorCritic(Scheme):
         centre, unit = 0.0, 1.0
         if self.whitening and found:
             samples = [np.repeat(one.advantages[one.kept], one.sizes[one.kept]) for one in found]
-            centre, unit = moments(np.concatenate(samples), self.std_eps)
+            centre, unit = mean_and_std(np.concatenate(samples), self.std_eps)
         return [self._credit(group, one, centre, unit) for group, one in zip(groups, found, strict=True)]
 
     def _credit(self, group: Group, one: Estimate, centre: float, unit: float) -> Credit:
@@ -133,7 +133,7 @@ class MTPPO(ActorCritic):
     source = "Schulman et al. 2016 (arXiv 1506.02438) eq. 16 over turns, as in PiCA (arXiv 2605.09287) section 4"
     presets = {"paper": {}}
     requires: ClassVar[tuple[str, ...]] = (CRITIC,)
-    declares = frozenset({"branches", "permutation"})
+    properties = frozenset({"branches", "permutation"})
 
     def estimate(self, group: Group) -> Estimate:
         """Advantages and targets of one group, before whitening."""
@@ -143,7 +143,7 @@ class MTPPO(ActorCritic):
         ends = end_values(group, CRITIC, scheme=self.name) if self.bootstrap == "truncated" else np.zeros(len(group))
         rewards = self.rewards(group, shaping)
         advantages = gae_ragged(
-            rewards, values, arrays.offsets, discount=self.discount, trace=self.trace, last_values=ends
+            rewards, values, arrays.offsets, discount=self.discount, gae_lambda=self.gae_lambda, last_values=ends
         )  # fmt: skip
         targets = ValueTargets(
             CRITIC, "turn", tuple(arrays.split(advantages + values)), tuple(arrays.split(values))
@@ -171,7 +171,7 @@ class PPOGAE(ActorCritic):
     presets = {"paper": {}, "release": {"steps": "all", "std_eps": 1e-8}}
     requires: ClassVar[tuple[str, ...]] = (CRITIC,)
     requires_tokens = (CRITIC,)
-    declares = frozenset({"branches", "permutation"})
+    properties = frozenset({"branches", "permutation"})
 
     def estimate(self, group: Group) -> Estimate:
         """Advantages and targets of one group, before whitening."""
@@ -192,7 +192,7 @@ class PPOGAE(ActorCritic):
         offsets = np.concatenate([[0], np.cumsum([len(at) for at in places])]).astype(np.int64)
         values, wrote = np.concatenate(said), np.concatenate(kept)
         advantages = gae_ragged(
-            np.concatenate(paid), values, offsets, discount=self.discount, trace=self.trace, last_values=ends
+            np.concatenate(paid), values, offsets, discount=self.discount, gae_lambda=self.gae_lambda, last_values=ends
         )
         returns = np.split(advantages + values, offsets[1:-1])
         return Estimate(

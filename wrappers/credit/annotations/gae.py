@@ -12,7 +12,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import CreditError
 
-__all__ = ["gae", "gae_ragged", "moments", "whiten"]
+__all__ = ["gae", "gae_ragged", "mean_and_std", "whiten"]
 
 
 def gae(
@@ -20,7 +20,7 @@ def gae(
     values: NDArray[np.float64],
     *,
     discount: float = 1.0,
-    trace: float = 1.0,
+    gae_lambda: float = 1.0,
     last_value: ArrayLike = 0.0,
 ) -> NDArray[np.float64]:
     """Â_t = Σ_l (γλ)^l δ_{t+l} with δ_t = r_t + γ V(s_{t+1}) − V(s_t).
@@ -34,7 +34,7 @@ def gae(
         rewards: float64 (…, T), r_t.
         values: float64 (…, T), V(s_t).
         discount: γ in [0, 1].
-        trace: λ in [0, 1]; 0 looks one step ahead, 1 to the end.
+        gae_lambda: λ in [0, 1]; 0 looks one step ahead, 1 to the end.
         last_value: (…), V(s_T): 0 where the episode is over, a value where it was only cut off.
 
     Raises:
@@ -44,7 +44,7 @@ def gae(
     rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
     if rewards.shape != values.shape:
         raise CreditError(f"GAE needs a value for every reward, got shapes {values.shape} and {rewards.shape}")
-    for name, number in (("discount", discount), ("trace", trace)):
+    for name, number in (("discount", discount), ("gae_lambda", gae_lambda)):
         if not 0.0 <= number <= 1.0:
             raise ConfigError(f"{name} must lie in [0, 1], got {number!r}")
     length = rewards.shape[-1]
@@ -55,7 +55,7 @@ def gae(
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         out = np.ascontiguousarray(np.moveaxis(rewards + discount * after - values, -1, 0))
         for t in range(length - 2, -1, -1):
-            out[t] += discount * trace * out[t + 1]
+            out[t] += discount * gae_lambda * out[t + 1]
     return _finite(np.moveaxis(out, 0, -1))
 
 
@@ -71,7 +71,7 @@ def gae_ragged(
     offsets: NDArray[np.int64],
     *,
     discount: float = 1.0,
-    trace: float = 1.0,
+    gae_lambda: float = 1.0,
     last_values: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """``gae`` of many episodes of unequal length, in time linear in their steps.
@@ -79,7 +79,7 @@ def gae_ragged(
     Args:
         rewards, values: float64 (N,), one episode after the other.
         offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]``.
-        discount, trace: γ and λ.
+        discount, gae_lambda: γ and λ.
         last_values: float64 (G,), default 0.
 
     Returns:
@@ -90,11 +90,11 @@ def gae_ragged(
     ends = np.zeros(len(lengths)) if last_values is None else last_values
     after[offsets[1:][lengths > 0] - 1] = ends[lengths > 0]
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        out = backward_sums(rewards + discount * after - values, offsets, discount * trace)
+        out = backward_sums(rewards + discount * after - values, offsets, discount * gae_lambda)
     return _finite(out)
 
 
-def moments(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
+def mean_and_std(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
     """Mean, and √(sample variance + eps); the latter is 0 where all samples are equal, as far as rounding tells.
 
     Args:
@@ -116,7 +116,7 @@ def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0)
     Args:
         x: float64, any shape.
         mask: bool, of the same shape: which entries are samples.
-        eps: see ``moments``.
+        eps: see ``mean_and_std``.
     """
-    mean, unit = moments(x[mask], eps)
+    mean, unit = mean_and_std(x[mask], eps)
     return (x - mean) / unit if unit > 0.0 else np.zeros_like(x)

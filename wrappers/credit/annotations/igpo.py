@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, Scheme, require_range
-from creditflow.wrappers.credit.normalise import normalise
+from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.records.group import Group
 
@@ -28,7 +28,7 @@ class IGPO(Scheme):
 
     Attributes:
         gain: "probability", or "logarithm": the difference of log p.
-        together: gains and outcomes are samples of one mean and deviation ("joint") or of two ("separate").
+        normalization: gains and outcomes are samples of one mean and deviation ("joint") or of two ("separate").
         outcome: the trajectory's "return", "success" or graded "score".
         discount: γ, a turn.
         outcome_discounted: whether the outcome is discounted as well, or counts in full on every turn (released code).
@@ -36,7 +36,7 @@ class IGPO(Scheme):
     """
 
     gain: Literal["probability", "logarithm"] = "probability"
-    together: Literal["joint", "separate"] = "joint"
+    normalization: Literal["joint", "separate"] = "joint"
     outcome: Literal["return", "success", "score"] = "return"
     discount: float = 1.0
     outcome_discounted: bool = True
@@ -44,9 +44,9 @@ class IGPO(Scheme):
 
     name = "igpo"
     source = "IGPO (arXiv 2510.14967); release: the turn-level branch of its names in PiCA's code (novdream/PiCA)"
-    presets = {"paper": {}, "release": {"together": "separate", "outcome_discounted": False, "std_eps": 1e-6}}
+    presets = {"paper": {}, "release": {"normalization": "separate", "outcome_discounted": False, "std_eps": 1e-6}}
     requires = ("logp.answer.mean",)
-    declares = frozenset({"permutation"})
+    properties = frozenset({"permutation"})
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -77,7 +77,7 @@ class IGPO(Scheme):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         both = np.concatenate([gains, outcomes])
         labels = np.zeros(len(both), np.int32)
-        if self.together == "separate":
+        if self.normalization == "separate":
             labels[len(gains) :] = 1
-        fair = normalise(both, labels, 2, std_eps=self.std_eps, spread="population")
+        fair = normalize(both, labels, 2, std_eps=self.std_eps, std_kind="population")
         return fair[: len(gains)], fair[len(gains) :]

@@ -39,7 +39,7 @@ class PiCA(Scheme):
         log_floor: log f is at least this: f = 0 has no logarithm. −3 keeps one wrong guess from outweighing the outcome.
         final: f after the last turn: the "model"'s; the "outcome", 1 or the floor; or "neutral", log f = 0, with which
             the shaping sums to −log f(0) in every rollout of a task and so changes no optimal policy.
-        paid_turns: "all", or "searches" only (released): turns with queries that are not the last of an episode with
+        rewarded_turns: "all", or "searches" only (released): turns with queries that are not the last of an episode with
             an answer.
         step_weight: of r_t − p_t.
         outcome: the outcome reward: its "return" (sum of rewards), "success" or "score".
@@ -48,9 +48,9 @@ class PiCA(Scheme):
             step rewards (released).
         penalty: λ_p ≥ 0, of the third turn; 0 for none.
         penalty_growth: α ≥ 1. Long episodes are beyond what it was made for: 0.3 · 1.5^37 is a million.
-        penalty_from: the first turn that pays, counted from 1; among searches if only they are paid.
+        penalty_start_turn: the first turn that pays, counted from 1; among searches if only they are paid.
         discount: γ.
-        trace: λ of the advantage estimate.
+        gae_lambda: λ of the advantage estimate.
         baseline: V: "critic", the annotation ``value.critic`` of the state before each turn; "none"; or "group", where
             there is no critic: V is 0 and the mean of what the other members earned in all is taken from every turn,
             which leaves the expected gradient as it is.
@@ -64,38 +64,38 @@ class PiCA(Scheme):
     presets = {
         "paper": {},
         "release": {
-            "shaping": "linear", "step_baseline": 0.55, "log_floor": -60.0, "paid_turns": "searches", "step_weight": 0.3,
-            "outcome": "score", "outcome_weight": 1.5, "unanswered": "minus_one", "penalty_from": 4,
+            "shaping": "linear", "step_baseline": 0.55, "log_floor": -60.0, "rewarded_turns": "searches", "step_weight": 0.3,
+            "outcome": "score", "outcome_weight": 1.5, "unanswered": "minus_one", "penalty_start_turn": 4,
         },
     }  # fmt: skip
     requires = ("value.pica",)
-    declares = frozenset({"branches", "permutation", "telescoping"})
+    properties = frozenset({"branches", "permutation", "telescoping"})
 
     shaping: Literal["log", "linear"] = "log"
     step_baseline: float = 0.0
     log_floor: float = -10.0
     final: Literal["model", "outcome", "neutral"] = "model"
-    paid_turns: Literal["all", "searches"] = "all"
+    rewarded_turns: Literal["all", "searches"] = "all"
     step_weight: float = 1.0
     outcome: Literal["return", "success", "score"] = "return"
     outcome_weight: float = 1.0
     unanswered: Literal["outcome", "minus_one"] = "outcome"
     penalty: float = 0.3
     penalty_growth: float = 1.5
-    penalty_from: int = 3
+    penalty_start_turn: int = 3
     discount: float = 1.0
-    trace: float = 1.0
+    gae_lambda: float = 1.0
     baseline: Literal["none", "critic", "group"] = "none"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "penalty", 0.0, np.inf)
-        for name in ("discount", "trace"):
+        for name in ("discount", "gae_lambda"):
             require_range(self, name, 0.0, 1.0)
         require_range(self, "log_floor", -np.inf, 0.0, above=True, below=True)
         require_range(self, "penalty_growth", 1.0, np.inf)
-        require_range(self, "penalty_from", 1, np.inf)
+        require_range(self, "penalty_start_turn", 1, np.inf)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -103,9 +103,9 @@ class PiCA(Scheme):
         return (*self.requires, "value.critic") if self.baseline == "critic" else self.requires
 
     @property
-    def promises(self) -> frozenset[str]:
+    def checked_properties(self) -> frozenset[str]:
         """As declared; discounted differences do not sum to a difference."""
-        return super().promises - (frozenset() if self.discount == 1.0 else {"telescoping"})
+        return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
@@ -171,19 +171,19 @@ class PiCA(Scheme):
         index = group.episode_index
         paid = np.ones(len(index.stored), np.bool_)
         ended_well = answered(group)[index.episode]
-        if self.paid_turns == "searches":
+        if self.rewarded_turns == "searches":
             searched = np.fromiter((bool(turn.queries) for turn in group.turns), np.bool_, len(index.own))
             paid = searched[index.stored] & ~(index.last & ended_well)
         return paid & ended_well if self.unanswered == "minus_one" else paid
 
     def _penalties(self, group: Group, paid: NDArray[np.bool_]) -> Floats:
-        """float64 (M,): λ_p α^(t−3) from turn ``penalty_from`` on."""
+        """float64 (M,): λ_p α^(t−3) from turn ``penalty_start_turn`` on."""
         index = group.episode_index
-        count = np.cumsum(paid) if self.paid_turns == "searches" else np.arange(1, len(paid) + 1)
+        count = np.cumsum(paid) if self.rewarded_turns == "searches" else np.arange(1, len(paid) + 1)
         number = count - np.concatenate([[0], count])[index.offsets[:-1]][index.episode]
         price = np.zeros(len(paid))
         if self.penalty > 0.0:  # what grows beyond float64 is infinite, and no price at all is none
-            due = number >= self.penalty_from
+            due = number >= self.penalty_start_turn
             price[due] = self.penalty * np.power(self.penalty_growth, number[due] - 3.0)
         return price
 
@@ -201,8 +201,8 @@ class PiCA(Scheme):
         if self.baseline == "critic":
             values = turn_values(group, "value.critic", scheme="pica")[index.stored]
         delta, total = (
-            gae_ragged(rewards, values, index.offsets, discount=self.discount, trace=trace)
-            for trace in (0.0, self.trace)
+            gae_ragged(rewards, values, index.offsets, discount=self.discount, gae_lambda=gae_lambda)
+            for gae_lambda in (0.0, self.gae_lambda)
         )
         if self.baseline == "group" and size > 1:
             earned = np.bincount(index.episode, rewards, minlength=size)

@@ -10,7 +10,7 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.records.group import Group
 
@@ -45,7 +45,7 @@ class PRM(OutcomeScheme):
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any judge's numbers"
     presets = {"paper": {}}
     requires = ("judge.score",)
-    declares = frozenset({"branches", "permutation", "shift", "scale"})
+    properties = frozenset({"branches", "permutation", "shift", "scale"})
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -66,7 +66,7 @@ class PRM(OutcomeScheme):
         if self.form == "increase":
             numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
         labels = np.zeros(len(numbers), np.int32)
-        fair = normalise(numbers, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
+        fair = normalize(numbers, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
         if self.span == "to_go":
             fair = np.concatenate([np.zeros(0), *(np.cumsum(part[::-1])[::-1] for part in group.arrays.split(fair))])
         outcome, turn_part = self.outcome_part(group)

@@ -36,7 +36,7 @@ class TIPS(MTPPO):
     name = "tips"
     source = "TIPS (arXiv 2603.22293), from its abstract: its discount, weight and normalisation are our choice"
     requires: ClassVar[tuple[str, ...]] = ("logp.answer", CRITIC)
-    declares = frozenset({"branches", "permutation", "telescoping"})
+    properties = frozenset({"branches", "permutation", "telescoping"})
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -44,9 +44,9 @@ class TIPS(MTPPO):
         require_range(self, "shaping_weight", 0.0, np.inf)
 
     @property
-    def promises(self) -> frozenset[str]:
+    def checked_properties(self) -> frozenset[str]:
         """Sums telescope only without discount."""
-        return super().promises - (frozenset() if self.discount == 1.0 else {"telescoping"})
+        return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
     def shaping(self, group: Group) -> NDArray[np.float64]:
         """float64 (N,): what is added to the reward of each turn."""

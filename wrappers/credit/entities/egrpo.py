@@ -46,7 +46,7 @@ class EGRPO(EntityScheme):
         rate: γ relative to the "group"'s best (paper), or "absolute" (ours).
         require_seen: ours: an entity counts only if an earlier observation showed it, as in ``gdcr``.
         max_named: ours: one thought adds at most so many entities (against lists of guesses); 0 for no limit.
-        all_wrong: a group without a correct rollout: "std" (paper), "centre" only subtracts the mean, so that α counts,
+        failed_groups: a group without a correct rollout: "std" (paper), "centre" only subtracts the mean, so that α counts,
             "zero" learns nothing from it (both ours).
     """
 
@@ -54,7 +54,7 @@ class EGRPO(EntityScheme):
     source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6; no released code"
     task_fields = ("entities",)
     texts = ("observation", "thought", "response")
-    declares = frozenset(
+    properties = frozenset(
         {"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"}
     )
 
@@ -66,7 +66,7 @@ class EGRPO(EntityScheme):
     rate: Literal["group", "absolute"] = "group"
     require_seen: bool = False
     max_named: int = 0
-    all_wrong: Literal["std", "centre", "zero"] = "std"
+    failed_groups: Literal["std", "centre", "zero"] = "std"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -93,10 +93,10 @@ class EGRPO(EntityScheme):
         base = self.well_formed_scores(group)
         rewards = np.where(broken, 0.0, np.where(arrays.success, base, base + self.match_weight * gamma_hat))
         scorer = self
-        if self.all_wrong == "centre" and not arrays.success.any():
+        if self.failed_groups == "centre" and not arrays.success.any():
             scorer = replace(self, outcome_scale="none")
         outcome, turn_part = scorer.outcome_part(group, scores=rewards)
-        if self.all_wrong == "zero" and not arrays.success.any():
+        if self.failed_groups == "zero" and not arrays.success.any():
             outcome = np.zeros_like(outcome)
         return Credit.of(
             group,

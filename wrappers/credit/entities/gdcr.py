@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
-from creditflow.wrappers.credit.normalise import Spread, normalise
+from creditflow.wrappers.credit.normalize import StdKind, normalize
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["GDCR", "Found", "Tally"]
+__all__ = ["GDCR", "EntityReward", "TurnEntities"]
 
 
-class Found(NamedTuple):
+class TurnEntities(NamedTuple):
     """What one turn earned, and with which entities."""
 
     cite: float
@@ -47,13 +47,13 @@ class GDCR(EntityScheme):
     Attributes:
         step_weight: λ.
         step_clip: A_g is clipped to ± this.
-        step_spread: the standard deviation over a trajectory's turns; a single turn has none and gets 0.
+        step_std_kind: the standard deviation over a trajectory's turns; a single turn has none and gets 0.
         decay: k > 1; the paper uses 2.
         directed: paths go from subject to object only.
         unreachable: entities without a path to the answer are worth "zero", or as if one edge beyond the "far+1".
         answer: where the task's answer is no entity (yes, no, comparisons): "required" is an error, "virtual" makes a
             node of it, linked from the values that are compared, "zero" gives the group no step credit.
-        pays: "both" stages, or only one of them: "cite", "retrieve".
+        rewarded_stages: "both" stages, or only one of them: "cite", "retrieve".
         exclude_query_entities: ours: what the question names pays nothing.
         max_cited: ours: if a thought newly cites more entities than this, they share the pay of so many (against
             lists of everything seen); 0 for no limit.
@@ -65,16 +65,16 @@ class GDCR(EntityScheme):
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13; no released code"
     task_fields = ("entities", "edges", "answer_node")
     texts = ("observation", "thought", "response")
-    declares = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})
+    properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})
 
     step_weight: float = 0.5
     step_clip: float = 1.0
-    step_spread: Spread = "population"
+    step_std_kind: StdKind = "population"
     decay: float = 2.0
     directed: bool = False
     unreachable: Literal["zero", "far+1"] = "zero"
     answer: Literal["required", "virtual", "zero"] = "required"
-    pays: Literal["both", "cite", "retrieve"] = "both"
+    rewarded_stages: Literal["both", "cite", "retrieve"] = "both"
     exclude_query_entities: bool = False
     max_cited: int = 0
     words_per_citation: float = 0.0
@@ -107,7 +107,7 @@ class GDCR(EntityScheme):
         reader = self.reader(graph)
         found = self._read(group, reader)
         rewards = np.array([turn.cite + turn.retrieve for turn in found], np.float64)
-        compared = normalise(rewards, index.episode, arrays.size, std_eps=self.std_eps, spread=self.step_spread)
+        compared = normalize(rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.step_std_kind)
         clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
         return Credit.of(
             group,
@@ -139,18 +139,18 @@ class GDCR(EntityScheme):
             worth[list(graph.matcher(self.rule).found(graph.question))] = 0.0
         return worth
 
-    def _read(self, group: Group, reader: EntityReader) -> list[Found]:
+    def _read(self, group: Group, reader: EntityReader) -> list[TurnEntities]:
         """What each turn of the group's whole episodes earned."""
         worth = self.worth(reader.graph)
-        found: list[Found] = []
+        found: list[TurnEntities] = []
         for turns in group.episodes:
-            tally = Tally(self, worth)
+            tally = EntityReward(self, worth)
             for turn, shown in zip(turns, reader.shown(turns), strict=True):
                 thought = reader.thought(turn)
                 found.append(tally.step(reader.found(thought), shown, thought))
         return found
 
-    def _diagnostics(self, group: Group, graph: EntityGraph, found: Sequence[Found]) -> Mapping[str, Any]:
+    def _diagnostics(self, group: Group, graph: EntityGraph, found: Sequence[TurnEntities]) -> Mapping[str, Any]:
         """The paper's d_t and d_best (eqs. 16, 17; inf where nothing was found), and the parts of the reward."""
         distance = graph.distances(directed=self.directed)
         hops, index = distance.tolist(), group.episode_index
@@ -173,7 +173,7 @@ class GDCR(EntityScheme):
         }
 
 
-class Tally:
+class EntityReward:
     """What one trajectory has earned.
 
     Args:
@@ -188,7 +188,7 @@ class Tally:
         self._scheme, self._worth = scheme, worth.tolist()
         self.progress = EntityProgress()
 
-    def step(self, named: Sequence[int], shown: Sequence[int], thought: str) -> Found:
+    def step(self, named: Sequence[int], shown: Sequence[int], thought: str) -> TurnEntities:
         """Take one turn.
 
         Args:
@@ -198,10 +198,10 @@ class Tally:
         """
         scheme = self._scheme
         cited, retrieved = self.progress.step(named, shown)
-        cite = sum(self._worth[v] for v in cited) if scheme.pays != "retrieve" else 0.0
-        retrieve = sum(self._worth[v] for v in retrieved) if scheme.pays != "cite" else 0.0
+        cite = sum(self._worth[v] for v in cited) if scheme.rewarded_stages != "retrieve" else 0.0
+        retrieve = sum(self._worth[v] for v in retrieved) if scheme.rewarded_stages != "cite" else 0.0
         if cited and scheme.max_cited:
             cite *= min(1.0, scheme.max_cited / len(cited))
         if cited and scheme.words_per_citation:
             cite *= min(1.0, len(phrase_tokens(thought)) / (scheme.words_per_citation * len(cited)))
-        return Found(cite, retrieve, cited, retrieved)
+        return TurnEntities(cite, retrieve, cited, retrieved)

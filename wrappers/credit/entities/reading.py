@@ -13,7 +13,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
-from creditflow.wrappers.credit.normalise import Spread
+from creditflow.wrappers.credit.normalize import StdKind
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityReader, Observations, Thoughts
@@ -37,7 +37,7 @@ class EntityScheme(OutcomeScheme):
     """
 
     outcome: Literal["return", "success", "score"] = "success"
-    outcome_spread: Spread = "population"
+    outcome_std_kind: StdKind = "population"
     rule: MatchRule = "normalised"
     thoughts: Thoughts = "wide"
     observations: Observations = "text"

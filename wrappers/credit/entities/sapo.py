@@ -22,7 +22,7 @@ class SAPO(GDCR):
 
     name = "sapo"
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15; no released code"
-    declares = frozenset(
+    properties = frozenset(
         {
             "all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",
             "unnamed_entity",
@@ -30,9 +30,9 @@ class SAPO(GDCR):
     )  # fmt: skip
 
     @property
-    def promises(self) -> frozenset[str]:
+    def checked_properties(self) -> frozenset[str]:
         """With λ above 1 the step part may turn the sign."""
-        return super().promises - ({"keeps_sign"} if self.step_weight * self.step_clip > 1.0 else set())
+        return super().checked_properties - ({"keeps_sign"} if self.step_weight * self.step_clip > 1.0 else set())
 
     def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:
         """|A_o|."""

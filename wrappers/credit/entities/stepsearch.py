@@ -24,7 +24,7 @@ from creditflow.wrappers.credit.entities.information_gain import (
     search_key_score,
 )
 from creditflow.wrappers.credit.malformed import malformed_turns
-from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.task_documents import search_payload_problem
@@ -87,7 +87,7 @@ class StepSearch(OutcomeScheme):
         },
     }
     task_fields = ("supporting", "documents")
-    declares = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+    properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
 
     outcome: Literal["return", "success", "score"] = "score"
     key_weight: float = 0.618
@@ -147,7 +147,7 @@ class StepSearch(OutcomeScheme):
         to_go = self.step_return == "to_go"
         returns = backward_sums(rewards, arrays.offsets, self.discount) if to_go else rewards
         number = np.arange(len(returns)) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
-        compared = normalise(
+        compared = normalize(
             returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale=self.step_scale,
             std_eps=self.std_eps, magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
         )  # fmt: skip

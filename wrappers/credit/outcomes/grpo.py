@@ -21,7 +21,7 @@ class GRPO(OutcomeScheme):
     name = "grpo"
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3; release: verl-agent"
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
-    declares = frozenset(
+    properties = frozenset(
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero"}
     )
 

@@ -18,7 +18,7 @@ class RLOO(OutcomeScheme):
     name = "rloo"
     source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5; release: verl-agent"
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
-    declares = frozenset(
+    properties = frozenset(
         {
             "all_fail_zero",
             "branches",

@@ -11,7 +11,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
@@ -39,7 +39,7 @@ class GiGPO(StateScheme):
         "paper": {},
         "release": {**RELEASE_OUTCOME, "key": "text", "outcome_scale": "none", "step_scale": "none"},
     }
-    declares = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
+    properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 
     discount: float = 0.95
     step_weight: float = 1.0
@@ -63,7 +63,7 @@ class GiGPO(StateScheme):
             labels = greedy_similarity(states.keys, labels.tolist(), self.similarity)[labels]
         returns = discounted_returns(group, group.arrays.reward, self.discount)
         penalties = self.score_penalties(group)
-        compared = normalise(
+        compared = normalize(
             returns - penalties,
             labels,
             len(states.keys),

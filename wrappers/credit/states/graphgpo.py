@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -57,7 +57,7 @@ class GraphGPO(StateScheme):
             "terminals": "merged",
         },
     }
-    declares = frozenset(
+    properties = frozenset(
         {"all_fail_zero", "branches", "monotone", "one_member_zero", "permutation", "scale", "shift", "ties_zero"}
     )
 
@@ -114,7 +114,7 @@ class GraphGPO(StateScheme):
         scores = rewards - self.score_penalties(group)
         compare = graph.source if self.similar_groups else states.state
         size = max(graph.size, len(states.keys))
-        compared = normalise(scores, compare, size, scale=self.step_scale, std_eps=self.std_eps)
+        compared = normalize(scores, compare, size, scale=self.step_scale, std_eps=self.std_eps)
         return Credit.of(
             group,
             outcome=self.episode_weight * outcome,

@@ -33,15 +33,15 @@ Floats = NDArray[np.float64]
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "grouptd": {},
-        "grouptd_0": {"lambda_": 0.0},
-        "grouptd_6": {"lambda_": 0.6},
-        "grouptd_8": {"lambda_": 0.8},
+        "grouptd_0": {"td_lambda": 0.0},
+        "grouptd_6": {"td_lambda": 0.6},
+        "grouptd_8": {"td_lambda": 0.8},
         "grouptd_det": {"deterministic": True},
         "grouptd_outcome": {"add_outcome": True},
-        "evaluation": {"prior": "none", "lambda_": 0.0},
-        "evaluation_share": {"prior": "share", "kappa": 1.0, "lambda_": 0.0},
-        "evaluation_stationary": {"form": "stationary", "prior": "none", "lambda_": 0.0},
-        "leave_one_out": {"leave_one_out": True, "prior": "none", "lambda_": 1.0},
+        "evaluation": {"prior": "none", "td_lambda": 0.0},
+        "evaluation_share": {"prior": "share", "prior_weight": 1.0, "td_lambda": 0.0},
+        "evaluation_stationary": {"form": "stationary", "prior": "none", "td_lambda": 0.0},
+        "leave_one_out": {"leave_one_out": True, "prior": "none", "td_lambda": 1.0},
     }
 )
 
@@ -110,11 +110,11 @@ class GroupTD(StateScheme):
     Attributes:
         horizon: H, the environment's turn limit. 0 takes the longest rollout of the group, which is the limit as soon
             as one rollout was cut by it, and too short when all ended early.
-        kappa: κ ≥ 0, the weight of the prior in turns.
+        prior_weight: κ ≥ 0, the weight of the prior in turns.
         prior: Φ: "distance" (above); "share" (the share of outcome among rollouts still running with h turns left,
             the share among all rollouts in the stationary form); "none" (κ is taken as 0).
         discount: γ of the distance prior.
-        lambda_: λ in [0, 1]: 0 trusts the states, 1 the rollout's own outcome.
+        td_lambda: λ in [0, 1]: 0 trusts the states, 1 the rollout's own outcome.
         deterministic: the environment is: then one action with two different results in one key proves that the key
             merges states, and λ is 1 where a turn arrives in such a key.
         form: "horizon" (above), or "stationary": one value a state, cut rollouts leave the chain with their outcome.
@@ -125,15 +125,15 @@ class GroupTD(StateScheme):
     name = "grouptd"
     source = "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior"
     presets = {"paper": {}}
-    declares = frozenset({"all_fail_zero", "one_member_zero", "permutation", "scale", "shift", "telescoping"})
+    properties = frozenset({"all_fail_zero", "one_member_zero", "permutation", "scale", "shift", "telescoping"})
 
     outcome: Literal["return", "success", "score"] = "score"
     penalty_at: Literal["score", "advantage"] = "advantage"
     horizon: int = 0
-    kappa: float = 3.0
+    prior_weight: float = 3.0
     prior: Literal["distance", "share", "none"] = "distance"
     discount: float = 0.9
-    lambda_: float = 0.3
+    td_lambda: float = 0.3
     deterministic: bool = False
     form: Literal["horizon", "stationary"] = "horizon"
     leave_one_out: bool = False
@@ -144,9 +144,9 @@ class GroupTD(StateScheme):
         super().__post_init__()
         if self.horizon < 0:
             raise ConfigError(f"grouptd.horizon must be ≥ 0 (0: the longest rollout of the group), got {self.horizon}")
-        if self.kappa < 0.0:
-            raise ConfigError(f"grouptd.kappa must be ≥ 0, got {self.kappa!r}")
-        for name in ("discount", "lambda_"):
+        if self.prior_weight < 0.0:
+            raise ConfigError(f"grouptd.prior_weight must be ≥ 0, got {self.prior_weight!r}")
+        for name in ("discount", "td_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"grouptd.{name} must lie in [0, 1], got {getattr(self, name)!r}")
 
@@ -164,7 +164,7 @@ class GroupTD(StateScheme):
                 after[own], before[own], _ = self._around(chain.without(i), chain, own)
         delta = np.where(chain.leaves | chain.cut, chain.outcome[chain.owner], after) - before
         conflicted = _conflicted(chain, group.arrays.action)
-        trace = np.full(chain.size, self.lambda_)
+        trace = np.full(chain.size, self.td_lambda)
         if self.deterministic:
             trace[conflicted] = 1.0
         step = backward_sums(delta, group.arrays.offsets, trace[chain.following])
@@ -250,7 +250,7 @@ class GroupTD(StateScheme):
             taken=count,
             ends=np.bincount(chain.state[ends], minlength=chain.size).astype(np.float64),
             outcome=np.bincount(chain.state[ends], worth[ends], minlength=chain.size).astype(np.float64),
-            kappa=0.0 if self.prior == "none" else self.kappa,
+            prior_weight=0.0 if self.prior == "none" else self.prior_weight,
             prior=self._prior(chain),
             start=_mean_at(chain.following[chain.cut], worth[chain.cut], chain.size),
             horizon=chain.horizon,

@@ -26,7 +26,7 @@ class Backup(NamedTuple):
         source, target, taken: int (E,), distinct transitions that lead on, by source, and how often each was taken.
         ends: float64 (K,), how many turns in each state were a rollout's last and led nowhere.
         outcome: float64 (K,), the sum of what those were worth.
-        kappa: κ.
+        prior_weight: κ.
         prior: float64 (K,), Φ.
         start: float64 (K,), V with no turns left.
         horizon: H.
@@ -38,7 +38,7 @@ class Backup(NamedTuple):
     taken: NDArray[np.int64]
     ends: Floats
     outcome: Floats
-    kappa: float
+    prior_weight: float
     prior: Floats
     start: Floats
     horizon: int
@@ -53,7 +53,7 @@ class Backup(NamedTuple):
     def weight(self) -> Floats:
         """float64 (K,): κ + n(k)."""
         onward = np.bincount(self.source, self.taken, minlength=self.size)
-        return self.kappa + (onward + self.ends)
+        return self.prior_weight + (onward + self.ends)
 
 
 class _Rows:
@@ -83,13 +83,13 @@ class _Rows:
             flow = np.zeros(backup.size)
             if len(self.acting):
                 flow[self.acting] = np.add.reduceat(value[backup.target] * backup.taken, self.begin[self.acting])
-            out = (backup.kappa * prior + backup.outcome + flow) / self.divisor
+            out = (backup.prior_weight * prior + backup.outcome + flow) / self.divisor
             return np.where(self.unseen, prior, out)
         degree = self.degree[rows]  # at least 1: they are predecessors
         spans = _spans(self.begin[rows], degree)
         terms = value[backup.target[spans]] * backup.taken[spans]
         flow = np.add.reduceat(terms, np.cumsum(degree) - degree)
-        moved: Floats = (backup.kappa * prior[rows] + backup.outcome[rows] + flow) / self.divisor[rows]
+        moved: Floats = (backup.prior_weight * prior[rows] + backup.outcome[rows] + flow) / self.divisor[rows]
         return moved
 
 
@@ -155,13 +155,13 @@ def stationary_values(backup: Backup) -> Floats:
     weight = backup.weight
     unseen = weight == 0.0
     divisor = np.where(unseen, 1.0, weight)
-    known = np.where(unseen, backup.prior, (backup.kappa * backup.prior + backup.outcome) / divisor)
+    known = np.where(unseen, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / divisor)
     chance = backup.taken / divisor[backup.source]
     if backup.size <= _DENSE:
         share = np.zeros((backup.size, backup.size))
         share[backup.source, backup.target] = chance
         return np.linalg.solve(np.eye(backup.size) - share, known).astype(np.float64)
-    leaving = np.where(unseen, 1.0, (backup.kappa + backup.ends) / divisor)
+    leaving = np.where(unseen, 1.0, (backup.prior_weight + backup.ends) / divisor)
     return _eliminated(backup.source, backup.target, chance, leaving, known)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalise import Scale, normalise
+from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.rewardflow_release import released_rewards
@@ -57,7 +57,7 @@ class RewardFlow(StateScheme):
             "pruning": "self_loops",
         },
     }
-    declares = frozenset(
+    properties = frozenset(
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "telescoping", "ties_zero"}
     )
 
@@ -115,7 +115,7 @@ class RewardFlow(StateScheme):
             rewards = np.where(pruned, 0.0, rewards)
         outcome, turn_part = self.outcome_part(group)
         penalties = self.score_penalties(group)
-        compared = normalise(
+        compared = normalize(
             rewards - penalties,
             states.state,
             len(states.keys),

@@ -237,7 +237,7 @@ def test_an_environment_that_fails_to_begin_again_leaves_its_group_as_it_is(monk
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise OSError("no more of these")
 
-    monkeypatch.setattr(GroupEnv, "begin_member", fail)
+    monkeypatch.setattr(GroupEnv, "start_extra_member", fail)
     report = Report()
     groups = arena(FILLED).play(Speaker(), [task(), task()], seed=0, report=report)
     assert [len(group) for group in groups] == [2, 2]

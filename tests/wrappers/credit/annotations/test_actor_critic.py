@@ -49,7 +49,7 @@ def spoken(
 
 def test_turns_are_credited_by_one_step_errors() -> None:
     g = group(spoken(walk("s a b g", rewards=[0.0, 0.5, 1.0]), [1.0, 2.0, 4.0, 99.0]))
-    scored = credit.make("mt_ppo", discount=0.5, trace=0.0, whitening=False).assign(g)
+    scored = credit.make("mt_ppo", discount=0.5, gae_lambda=0.0, whitening=False).assign(g)
     assert scored.advantages[0].tolist() == [0.0 + 1.0 - 1.0, 0.5 + 2.0 - 2.0, 1.0 - 4.0]
     assert scored.value_targets is not None
     assert scored.value_targets.targets[0].tolist() == [1.0, 2.5, 1.0]
@@ -58,7 +58,7 @@ def test_turns_are_credited_by_one_step_errors() -> None:
 
 def test_a_turns_reward_is_on_its_last_token_and_observations_are_no_steps() -> None:
     g = group(spoken(walk("s a g", rewards=[0.25, 1.0]), [0.5, 0.75, 99.0], inside=0.0))
-    scored = credit.make("ppo_gae", trace=0.0, whitening=False).assign(g)
+    scored = credit.make("ppo_gae", gae_lambda=0.0, whitening=False).assign(g)
     assert scored.token_advantages is not None
     # three tokens a turn: V = 0.5, 0, 0 | 0.75, 0, 0; rewards on the third
     np.testing.assert_allclose(scored.token_advantages[0], [-0.5, 0.0, 0.25 + 0.75, -0.75, 0.0, 1.0])
@@ -84,7 +84,7 @@ def test_the_release_of_token_gae_walks_over_observations(name: str) -> None:
     values = first.tokens.values["value.critic"].copy()
     values[5] = 7.0  # the first token that the second turn reads
     other = replace(first, tokens=replace(first.tokens, values={"value.critic": values}))
-    options: dict[str, Any] = {"trace": 0.0, "whitening": False}
+    options: dict[str, Any] = {"gae_lambda": 0.0, "whitening": False}
     if name == "ppo_gae":
         release = [
             credit.make(name, semantics="release", **options).assign(group(t)).flat_advantages for t in (first, other)
@@ -113,8 +113,8 @@ def test_whitening_is_over_the_model_tokens_of_the_batch(name: str) -> None:
 
 
 @both
-@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), seed=st.integers(0, 99), trace=st.floats(0, 1))
-def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, lengths, seed, trace):
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), seed=st.integers(0, 99), gae_lambda=st.floats(0, 1))
+def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, lengths, seed, gae_lambda):
     # before whitening, credit of one trajectory is a function of that trajectory: neither how many turns its
     # neighbours take nor how many tokens they are padded to reaches it
     rng = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, length
         )
         for i, n in enumerate(lengths)
     ]  # fmt: skip
-    scheme = credit.make(name, trace=trace, discount=0.9, whitening=False)
+    scheme = credit.make(name, gae_lambda=gae_lambda, discount=0.9, whitening=False)
     together = scheme.assign(Group(tuple(members)))
     for i, member in enumerate(members):
         alone = scheme.assign(Group((member,)))
@@ -133,15 +133,17 @@ def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, length
 
 
 @both
-@pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
-def test_under_the_true_values_choosing_when_to_stop_earns_its_advantage_and_no_more(name: str, trace: float) -> None:
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
+def test_under_the_true_values_choosing_when_to_stop_earns_its_advantage_and_no_more(
+    name: str, gae_lambda: float
+) -> None:
     # before turn t the policy stops with chance p_t for a reward of b_t, else goes on; turn 3 always stops.
     # over all stopping times, the mean advantage of "stop" and of "go on" before turn t must be Q − V exactly
     p, b = [0.3, 0.6, 0.5, 1.0], [0.2, 1.0, -0.5, 0.4]
     value = [0.0] * 5
     for t in (3, 2, 1, 0):
         value[t] = p[t] * b[t] + (1 - p[t]) * value[t + 1]
-    scheme = credit.make(name, trace=trace, whitening=False)
+    scheme = credit.make(name, gae_lambda=gae_lambda, whitening=False)
     total, chance = np.zeros((4, 2)), np.zeros((4, 2))
     reached = 1.0
     for stop in range(4):
@@ -204,7 +206,7 @@ def test_a_branch_is_credited_for_its_own_turns(name: str) -> None:
 @both
 def test_invalid_turns_pay(name: str) -> None:
     g = group(spoken(walk("s a g", invalid=[0]), [0.0, 1.0, 0.0]))
-    plain = credit.make(name, trace=0.0, whitening=False).assign(g).advantages[0]
-    fined = credit.make(name, trace=0.0, whitening=False, invalid_penalty=0.3).assign(g).advantages[0]
+    plain = credit.make(name, gae_lambda=0.0, whitening=False).assign(g).advantages[0]
+    fined = credit.make(name, gae_lambda=0.0, whitening=False, invalid_penalty=0.3).assign(g).advantages[0]
     tokens = 3 if name == "ppo_gae" else 1
     np.testing.assert_allclose(plain - fined, [0.3 / tokens, 0.0])

@@ -86,8 +86,8 @@ def test_shaping_sums_to_the_same_for_every_way_that_ends(seed):
     np.testing.assert_allclose(sums, -start)
 
 
-@given(seed=st.integers(0, 99), trace=st.floats(0, 1))
-def test_a_critic_that_knows_the_potential_takes_the_shaping_out_again(seed, trace):
+@given(seed=st.integers(0, 99), gae_lambda=st.floats(0, 1))
+def test_a_critic_that_knows_the_potential_takes_the_shaping_out_again(seed, gae_lambda):
     # with V − Φ for V the shaped advantages are the unshaped ones (Wiewiora 2003)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 6))
@@ -95,8 +95,8 @@ def test_a_critic_that_knows_the_potential_takes_the_shaping_out_again(seed, tra
     path = walk([f"{t}" for t in range(n)] + ["g"], rewards=rng.normal(size=n).tolist())
     plain = group(told(path, value__critic=values.tolist()))
     shaped = group(told(path, value__critic=(values - phi).tolist(), logp__answer=phi.tolist()))
-    expected = credit.make("mt_ppo", trace=trace, whitening=False).assign(plain).flat_advantages
-    got = credit.make("tips", trace=trace, whitening=False).assign(shaped).flat_advantages
+    expected = credit.make("mt_ppo", gae_lambda=gae_lambda, whitening=False).assign(plain).flat_advantages
+    got = credit.make("tips", gae_lambda=gae_lambda, whitening=False).assign(shaped).flat_advantages
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
@@ -116,13 +116,13 @@ def test_gains_and_outcomes_are_normalised_together_and_summed() -> None:
 
 def test_apart_each_kind_has_its_own_mean_and_deviation() -> None:
     g = group(informed(walk("s a g"), [0.1, 0.6, 0.9]), informed(walk("s b x", "failed"), [0.1, 0.1, 0.1]))
-    scored = credit.make("igpo", together="separate").assign(g)
+    scored = credit.make("igpo", normalization="separate").assign(g)
     np.testing.assert_allclose(scored.flat_advantages, [2.0, 1.0, -2.0, -1.0])
 
 
 def test_the_outcome_is_discounted_in_the_paper_and_not_in_the_release() -> None:
     g = group(informed(walk("s a g"), [0.5, 0.5, 0.5]), informed(walk("s b x", "failed"), [0.5, 0.5, 0.5]))
-    paper = credit.make("igpo", together="separate", discount=0.5).assign(g).advantages[0]
+    paper = credit.make("igpo", normalization="separate", discount=0.5).assign(g).advantages[0]
     release = credit.make("igpo", semantics="release", discount=0.5, std_eps=0.0).assign(g).advantages[0]
     np.testing.assert_allclose(paper, [0.5, 1.0])
     np.testing.assert_allclose(release, [1.0, 1.0])

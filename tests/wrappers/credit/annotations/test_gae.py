@@ -17,14 +17,14 @@ unit = st.floats(0, 1)
 
 def test_a_worked_example() -> None:
     # δ = 1 + 0.5·4 − 2, 0 + 0.5·8 − 4, 2 + 0.5·6 − 8 = 1, 0, −3; γλ = 0.25
-    got = gae(np.array([1.0, 0.0, 2.0]), np.array([2.0, 4.0, 8.0]), discount=0.5, trace=0.5, last_value=6.0)
+    got = gae(np.array([1.0, 0.0, 2.0]), np.array([2.0, 4.0, 8.0]), discount=0.5, gae_lambda=0.5, last_value=6.0)
     np.testing.assert_allclose(got, [1 + 0.25 * (0 - 0.75), -0.75, -3.0])
 
 
 @given(rewards=numbers, discount=unit, last=st.floats(-10, 10), seed=st.integers(0, 99))
 def test_trace_one_is_the_return_less_the_value(rewards, discount, last, seed):
     values = np.random.default_rng(seed).normal(size=len(rewards))
-    got = gae(np.array(rewards), values, discount=discount, trace=1.0, last_value=last)
+    got = gae(np.array(rewards), values, discount=discount, gae_lambda=1.0, last_value=last)
     powers = discount ** np.arange(len(rewards) + 1)
     tail = [*rewards, last]
     expected = [np.dot(powers[: len(tail) - t], tail[t:]) - values[t] for t in range(len(rewards))]
@@ -34,36 +34,38 @@ def test_trace_one_is_the_return_less_the_value(rewards, discount, last, seed):
 @given(rewards=numbers, discount=unit, last=st.floats(-10, 10), seed=st.integers(0, 99))
 def test_trace_zero_is_the_one_step_error(rewards, discount, last, seed):
     values = np.random.default_rng(seed).normal(size=len(rewards))
-    got = gae(np.array(rewards), values, discount=discount, trace=0.0, last_value=last)
+    got = gae(np.array(rewards), values, discount=discount, gae_lambda=0.0, last_value=last)
     np.testing.assert_allclose(got, np.array(rewards) + discount * np.append(values[1:], last) - values, atol=1e-12)
 
 
-@given(rewards=numbers, discount=unit, trace=unit, seed=st.integers(0, 99))
-def test_the_value_of_what_is_left_may_stand_for_the_rest(rewards, discount, trace, seed):
+@given(rewards=numbers, discount=unit, gae_lambda=unit, seed=st.integers(0, 99))
+def test_the_value_of_what_is_left_may_stand_for_the_rest(rewards, discount, gae_lambda, seed):
     # cut off before the last step, with the value of the state there: the one-step errors before are the same
     values = np.random.default_rng(seed).normal(size=len(rewards))
-    whole = gae(np.array(rewards), values, discount=discount, trace=trace)
-    cut = gae(np.array(rewards[:-1]), values[:-1], discount=discount, trace=trace, last_value=values[-1])
-    factor = (discount * trace) ** np.arange(len(rewards) - 1, 0, -1)
+    whole = gae(np.array(rewards), values, discount=discount, gae_lambda=gae_lambda)
+    cut = gae(np.array(rewards[:-1]), values[:-1], discount=discount, gae_lambda=gae_lambda, last_value=values[-1])
+    factor = (discount * gae_lambda) ** np.arange(len(rewards) - 1, 0, -1)
     np.testing.assert_allclose(whole[:-1] - cut, factor * whole[-1], rtol=1e-9, atol=1e-9)
 
 
 def test_rows_are_independent() -> None:
     rng = np.random.default_rng(0)
     rewards, values, last = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=3)
-    together = gae(rewards, values, discount=0.9, trace=0.8, last_value=last)
-    alone = [gae(r, v, discount=0.9, trace=0.8, last_value=x) for r, v, x in zip(rewards, values, last, strict=True)]
+    together = gae(rewards, values, discount=0.9, gae_lambda=0.8, last_value=last)
+    alone = [
+        gae(r, v, discount=0.9, gae_lambda=0.8, last_value=x) for r, v, x in zip(rewards, values, last, strict=True)
+    ]
     np.testing.assert_array_equal(together, alone)
 
 
-@given(lengths=st.lists(st.integers(0, 6), max_size=5), discount=unit, trace=unit, seed=st.integers(0, 99))
-def test_episodes_side_by_side_are_bit_equal_to_each_alone(lengths, discount, trace, seed):
+@given(lengths=st.lists(st.integers(0, 6), max_size=5), discount=unit, gae_lambda=unit, seed=st.integers(0, 99))
+def test_episodes_side_by_side_are_bit_equal_to_each_alone(lengths, discount, gae_lambda, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     (rewards, values), last = rng.normal(size=(2, offsets[-1])), rng.normal(size=len(lengths))
-    got = gae_ragged(rewards, values, offsets, discount=discount, trace=trace, last_values=last)
+    got = gae_ragged(rewards, values, offsets, discount=discount, gae_lambda=gae_lambda, last_values=last)
     for a, b, end in zip(offsets[:-1], offsets[1:], last, strict=True):
-        alone = gae(rewards[a:b], values[a:b], discount=discount, trace=trace, last_value=end)
+        alone = gae(rewards[a:b], values[a:b], discount=discount, gae_lambda=gae_lambda, last_value=end)
         assert got[a:b].tolist() == alone.tolist()
 
 
@@ -75,7 +77,7 @@ def test_episodes_side_by_side_are_bit_equal_to_each_alone(lengths, discount, tr
         (lambda: gae(np.zeros(1), np.array([np.inf])), CreditError, "not finite"),
         (lambda: gae(np.array([1e308, 1e308]), np.zeros(2)), CreditError, "not finite"),
         (lambda: gae(np.zeros(1), np.zeros(1), discount=1.1), ConfigError, "discount"),
-        (lambda: gae(np.zeros(1), np.zeros(1), trace=-0.1), ConfigError, "trace"),
+        (lambda: gae(np.zeros(1), np.zeros(1), gae_lambda=-0.1), ConfigError, "gae_lambda"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, error, message):

@@ -78,7 +78,7 @@ def test_gae_takes_a_critics_values_of_the_states_before():
         replace(turn, values={**turn.values, "value.critic": v})
         for turn, v in zip(trajectory.turns, (0.25, 0.75), strict=True)
     ]
-    c = pica(replace(trajectory, turns=tuple(turns)), **PLAIN, baseline="critic", discount=1.0, trace=0.5)
+    c = pica(replace(trajectory, turns=tuple(turns)), **PLAIN, baseline="critic", discount=1.0, gae_lambda=0.5)
     np.testing.assert_allclose(c.diagnostics["delta"], [0.5, 0.25])
     np.testing.assert_allclose(c.flat_advantages, [0.625, 0.25])
 

@@ -90,13 +90,13 @@ def test_reaching_the_turn_limit_can_count_as_wrong_instead() -> None:
 def test_a_question_without_entities_is_grpo() -> None:
     members = named(ALL, end="success", name="a"), named("-", name="b")
     scored = score(*members, task={"entities": []})
-    expected = credit.make("grpo", outcome="success", outcome_spread="population").assign(searches(*members))
+    expected = credit.make("grpo", outcome="success", outcome_std_kind="population").assign(searches(*members))
     assert scored.outcome_advantages.tolist() == expected.outcome_advantages.tolist() == [1.0, -1.0]
 
 
 def test_weight_0_is_grpo() -> None:
     members = named(ALL, name="a"), named("-", end="success", name="b"), named("-", name="c")
-    expected = credit.make("grpo", outcome="success", outcome_spread="population").assign(searches(*members))
+    expected = credit.make("grpo", outcome="success", outcome_std_kind="population").assign(searches(*members))
     assert score(*members, match_weight=0.0).flat_advantages.tolist() == expected.flat_advantages.tolist()
 
 
@@ -154,12 +154,12 @@ def test_a_group_that_failed_is_as_loud_as_any_unless_centred_or_skipped() -> No
     members = named("Inception", name="a"), named("-", name="b")
     for weight in (0.3, 0.03):
         assert score(*members, match_weight=weight).outcome_advantages.tolist() == pytest.approx([1.0, -1.0])
-        centred = score(*members, match_weight=weight, all_wrong="centre").outcome_advantages
+        centred = score(*members, match_weight=weight, failed_groups="centre").outcome_advantages
         assert centred.tolist() == pytest.approx([weight / 2, -weight / 2])
-    assert (score(*members, all_wrong="zero").flat_advantages == 0.0).all()
+    assert (score(*members, failed_groups="zero").flat_advantages == 0.0).all()
     mixed = (*members, named("-", end="success", name="c"))
     for option in ("centre", "zero"):
-        assert score(*mixed, all_wrong=option).flat_advantages.tolist() == score(*mixed).flat_advantages.tolist()
+        assert score(*mixed, failed_groups=option).flat_advantages.tolist() == score(*mixed).flat_advantages.tolist()
 
 
 def test_a_branch_counts_what_it_shares_with_its_parent() -> None:

@@ -137,7 +137,7 @@ def test_an_entity_that_nobody_names_changes_nothing(drawn: Any) -> None:
 def test_a_trajectory_of_one_turn_has_no_step_part() -> None:
     group = searches(search(("-", "London"), name="a"), search(("-", "Nolan"), name="b", end="success"))
     for spread in ("population", "sample"):
-        scored = score("sapo", group, step_spread=spread, outcome_spread=spread, observations="entities")
+        scored = score("sapo", group, step_std_kind=spread, outcome_std_kind=spread, observations="entities")
         assert (scored.flat_step_advantages == 0.0).all()
         assert np.isfinite(scored.flat_advantages).all()
 
@@ -167,9 +167,9 @@ def test_entities_of_the_question_pay_unless_excluded() -> None:
     assert rewards(("-", "Inception, London"), ("-", ""), exclude_query_entities=True) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(("pays", "expected"), [("both", [0.5, 0.5]), ("cite", [0.0, 0.5]), ("retrieve", [0.5, 0.0])])
-def test_either_stage_can_be_left_out(pays: str, expected: list[float]) -> None:
-    assert rewards(("-", "Nolan"), ("Nolan", ""), pays=pays) == expected
+@pytest.mark.parametrize(("stages", "expected"), [("both", [0.5, 0.5]), ("cite", [0.0, 0.5]), ("retrieve", [0.5, 0.0])])
+def test_either_stage_can_be_left_out(stages: str, expected: list[float]) -> None:
+    assert rewards(("-", "Nolan"), ("Nolan", ""), rewarded_stages=stages) == expected
 
 
 COMPARISON = {

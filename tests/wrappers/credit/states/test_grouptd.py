@@ -16,7 +16,14 @@ from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
-SETTINGS = [{}, {"kappa": 0.0}, {"prior": "none"}, {"prior": "share"}, {"form": "stationary"}, {"leave_one_out": True}]
+SETTINGS = [
+    {},
+    {"prior_weight": 0.0},
+    {"prior": "none"},
+    {"prior": "share"},
+    {"form": "stationary"},
+    {"leave_one_out": True},
+]
 
 
 def walk(name, path, reason="env_limit", score=None, actions=None):
@@ -51,7 +58,7 @@ def start_value(scheme, group):
 def test_worked_example():
     # a -> b -> goal; a -> b -> (cut). H = 2, G = 2, ρ = 2/4. d(a) = 2, d(b) = 1.
     group = group_of(("abg", "success"), "abc")
-    c = GroupTD(kappa=1.0, discount=0.5, lambda_=0.5).assign(group)
+    c = GroupTD(prior_weight=1.0, discount=0.5, td_lambda=0.5).assign(group)
     phi_a, phi_b, v_c = 0.125, 0.25, 0.0
     v1_b = (phi_b + 1.0 + v_c) / 3  # the cut transition leads to c with no turns left
     v2_a = (phi_a + 2 * v1_b) / 3
@@ -65,7 +72,7 @@ def test_worked_example():
 @given(seed=st.integers(0, 10**6))
 def test_without_trace_credit_telescopes_to_outcome_minus_value_of_the_start(settings, seed):
     group = graded(np.random.default_rng(seed))
-    scheme = GroupTD(lambda_=0.0, **settings)
+    scheme = GroupTD(td_lambda=0.0, **settings)
     expected = group.arrays.score - start_value(scheme, group)
     np.testing.assert_allclose(total(scheme, group), expected, atol=1e-12)
 
@@ -73,7 +80,7 @@ def test_without_trace_credit_telescopes_to_outcome_minus_value_of_the_start(set
 @given(seed=st.integers(0, 10**6))
 def test_leave_one_out_with_full_trace_is_outcome_minus_the_others_value(seed):
     group = graded(np.random.default_rng(seed))
-    scheme = GroupTD(leave_one_out=True, lambda_=1.0, prior="none")
+    scheme = GroupTD(leave_one_out=True, td_lambda=1.0, prior="none")
     got = scheme.assign(group).advantages
     for i, member in enumerate(group.trajectories):
         others = Group(tuple(m for m in group.trajectories if m is not member) or (member,))
@@ -81,7 +88,7 @@ def test_leave_one_out_with_full_trace_is_outcome_minus_the_others_value(seed):
             np.testing.assert_allclose(got[i], member.score)
             continue
         horizon = max(len(m.turns) for m in group.trajectories)
-        scheme_of_others = GroupTD(prior="none", lambda_=0.0, horizon=horizon)
+        scheme_of_others = GroupTD(prior="none", td_lambda=0.0, horizon=horizon)
         known = {key: number for number, key in enumerate(others.arrays.states.keys)}
         for t, turn in enumerate(member.turns):
             asked = np.array([known.get(turn.state_key, 0)]), np.array([horizon - t])
@@ -92,22 +99,22 @@ def test_leave_one_out_with_full_trace_is_outcome_minus_the_others_value(seed):
 @given(seed=st.integers(0, 10**6))
 def test_stationary_value_of_the_start_is_the_mean_outcome_by_conservation_of_flow(seed):
     group = graded(np.random.default_rng(seed))
-    scheme = GroupTD(form="stationary", prior="none", lambda_=0.0)
+    scheme = GroupTD(form="stationary", prior="none", td_lambda=0.0)
     assert start_value(scheme, group) == pytest.approx(group.arrays.score.mean(), abs=1e-12)
 
 
 @given(seed=st.integers(0, 10**6))
 def test_stationary_form_gives_nothing_when_all_succeed(seed):
     group = random_group(np.random.default_rng(seed), outcome=1.0)
-    got = GroupTD(form="stationary", kappa=0.0).assign(group).flat_advantages
+    got = GroupTD(form="stationary", prior_weight=0.0).assign(group).flat_advantages
     np.testing.assert_allclose(got, 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@given(seed=st.integers(0, 10**6), kappa=st.floats(0, 50), lambda_=st.floats(0, 1), det=st.booleans())
-def test_all_fail_groups_give_exactly_zero(settings, seed, kappa, lambda_, det):
+@given(seed=st.integers(0, 10**6), prior_weight=st.floats(0, 50), td_lambda=st.floats(0, 1), det=st.booleans())
+def test_all_fail_groups_give_exactly_zero(settings, seed, prior_weight, td_lambda, det):
     group = random_group(np.random.default_rng(seed), outcome=0.0)
-    scheme = GroupTD(**{"kappa": kappa, **settings}, lambda_=lambda_, deterministic=det)
+    scheme = GroupTD(**{"prior_weight": prior_weight, **settings}, td_lambda=td_lambda, deterministic=det)
     assert (scheme.assign(group).flat_advantages == 0.0).all()
 
 
@@ -147,13 +154,13 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
             path += MOVES[path[-1]][choice]
         walks.append((path, "success" if path[-1] == "g" else "env_limit"))
     group = group_of(*walks)
-    for settings in ({"kappa": 0.0}, {"prior": "none"}, {"kappa": 0.0, "prior": "share"}):
-        c = GroupTD(lambda_=0.0, **settings).assign(group)
+    for settings in ({"prior_weight": 0.0}, {"prior": "none"}, {"prior_weight": 0.0, "prior": "share"}):
+        c = GroupTD(td_lambda=0.0, **settings).assign(group)
         exact = exact_values(horizon)
         index = {k: i for i, k in enumerate(c.diagnostics["node_keys"])}
         asked = np.array([index[state] for state in "abc"])
         for h, row in enumerate(exact):
-            found = GroupTD(lambda_=0.0, **settings).values(group, asked, np.full(3, h))
+            found = GroupTD(td_lambda=0.0, **settings).values(group, asked, np.full(3, h))
             assert found.tolist() == pytest.approx([row[state] for state in "abc"], abs=1e-12)
         flat = iter(c.flat_advantages)
         for path, reason in walks:
@@ -172,10 +179,10 @@ def test_conflict_rule_trusts_the_outcome_where_one_key_hides_two_states():
             walk("w1", "bxy", actions=["right", "go"]),
         )
     )
-    c = GroupTD(deterministic=True, lambda_=0.0).assign(group)
+    c = GroupTD(deterministic=True, td_lambda=0.0).assign(group)
     keys = c.diagnostics["node_keys"]
     assert {k for k, bad in zip(keys, c.diagnostics["conflicted"], strict=True) if bad} == {"x"}
-    plain = GroupTD(lambda_=0.0).assign(group)
+    plain = GroupTD(td_lambda=0.0).assign(group)
     # arriving in x passes the outcome of the own rollout on; leaving x is as before
     np.testing.assert_allclose(c.advantages[0][1], plain.advantages[0][1])
     np.testing.assert_allclose(c.advantages[0][0], plain.advantages[0][0] + plain.advantages[0][1])
@@ -194,7 +201,7 @@ def test_a_cut_rollout_is_not_an_end():
 
 def test_an_explicit_horizon_counts_turns_left_from_the_limit():
     group = group_of(("ab", "success"), "aca")
-    scheme = GroupTD(horizon=10, kappa=0.0)
+    scheme = GroupTD(horizon=10, prior_weight=0.0)
     # V_h(a) = (1 + V_{h−2}(a)) / 2: five tries in ten turns
     assert scheme.values(group, group.arrays.state[:1], np.array([10])).tolist() == [1 - 0.5**5]
     with pytest.raises(CreditError, match="2 turns, more than horizon=1"):
@@ -207,8 +214,8 @@ def test_branches_count_their_turns_from_the_fork():
     group = Group((parent, branch))
     assert group.first_turns.tolist() == [0, 2]
     # with d's end one turn away at the fork, as for the parent; H is 3
-    credited = GroupTD(kappa=0.0, lambda_=0.0).assign(group)
-    fork = GroupTD(kappa=0.0).values(group, group.arrays.state[2:3], np.array([1]))
+    credited = GroupTD(prior_weight=0.0, td_lambda=0.0).assign(group)
+    fork = GroupTD(prior_weight=0.0).values(group, group.arrays.state[2:3], np.array([1]))
     assert credited.advantages[1][0] == credited.flat_step_rewards[3] == -fork[0]
 
 
@@ -236,7 +243,7 @@ def test_every_variant_is_a_scheme_and_keeps_its_promises(name):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"kappa": -1.0}, {"discount": 1.5}, {"lambda_": -0.1}, {"horizon": -1}],
+    [{"prior_weight": -1.0}, {"discount": 1.5}, {"td_lambda": -0.1}, {"horizon": -1}],
 )
 def test_senseless_parameters_are_refused(wrong):
     with pytest.raises(ConfigError):

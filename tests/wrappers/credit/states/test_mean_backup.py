@@ -33,9 +33,9 @@ def tabled(backup: Backup) -> np.ndarray:
         for k in range(backup.size):
             prior = backup.prior[k] if backup.share is None else backup.share[h]
             mine = backup.source == k
-            weight = backup.kappa + backup.ends[k] + backup.taken[mine].sum()
+            weight = backup.prior_weight + backup.ends[k] + backup.taken[mine].sum()
             onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.taken[mine], strict=True))
-            row.append((backup.kappa * prior + backup.outcome[k] + onward) / weight if weight else prior)
+            row.append((backup.prior_weight * prior + backup.outcome[k] + onward) / weight if weight else prior)
         table.append(row)
     return np.array(table)
 
@@ -60,7 +60,7 @@ def test_elimination_solves_what_a_dense_solver_solves(seed, near):
     weight = np.where(backup.weight == 0.0, 1.0, backup.weight)
     share = np.zeros((700, 700))
     share[backup.source, backup.target] = backup.taken / weight[backup.source]
-    known = np.where(backup.weight == 0.0, backup.prior, (backup.kappa * backup.prior + backup.outcome) / weight)
+    known = np.where(backup.weight == 0.0, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / weight)
     expected = np.linalg.solve(np.eye(700) - share, known)
     np.testing.assert_allclose(stationary_values(backup), expected, rtol=1e-9, atol=1e-12)
 

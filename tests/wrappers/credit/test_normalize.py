@@ -16,7 +16,7 @@ numbers = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=8)
 
 
 def one_group(x, **options):
-    return credit.normalise(np.array(x, float), np.zeros(len(x), np.int32), 1, **options).tolist()
+    return credit.normalize(np.array(x, float), np.zeros(len(x), np.int32), 1, **options).tolist()
 
 
 @settings(max_examples=50)
@@ -30,17 +30,17 @@ def test_samples_are_measured_in_sample_deviations_plus_eps(x, eps):
 def test_the_population_deviation_divides_by_n():
     # deviations ±1, n = 2: sample deviation √2, population deviation 1
     assert one_group([1.0, 3.0]) == pytest.approx([-1 / sqrt(2), 1 / sqrt(2)])
-    assert one_group([1.0, 3.0], spread="population") == [-1.0, 1.0]
+    assert one_group([1.0, 3.0], std_kind="population") == [-1.0, 1.0]
 
 
 def test_a_lone_sample_gets_nothing_or_keeps_its_score():
     assert one_group([7.0]) == [0.0]
-    assert one_group([7.0], single="raw") == [7.0]
+    assert one_group([7.0], singleton="raw") == [7.0]
 
 
 def test_groups_do_not_see_each_other():
     x, labels = np.array([1.0, 100.0, 3.0, 300.0, 5.0]), np.array([0, 2, 0, 2, 1], np.int32)
-    out = credit.normalise(x, labels, 4, scale="none")
+    out = credit.normalize(x, labels, 4, scale="none")
     assert out.tolist() == [-1.0, -100.0, 1.0, 100.0, 0.0]
 
 
@@ -64,7 +64,7 @@ def test_differences_are_noise_relative_to_the_terms_they_come_from():
 
 
 def test_no_samples_at_all_give_no_numbers():
-    assert credit.normalise(np.zeros(0), np.zeros(0, np.int32), 3).shape == (0,)
+    assert credit.normalize(np.zeros(0), np.zeros(0, np.int32), 3).shape == (0,)
     assert one_group([1.0, 2.0], sample=np.array([False, False])) == [0.0, 0.0]
 
 

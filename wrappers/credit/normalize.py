@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import unknown_name_error
 from creditflow.wrappers.credit.base import CreditError
 
-__all__ = ["Scale", "Single", "Spread", "normalise"]
+__all__ = ["Scale", "SingletonScore", "StdKind", "normalize"]
 
 Scale = Literal["std", "none"]
-Spread = Literal["sample", "population"]
-Single = Literal["zero", "raw"]
+StdKind = Literal["sample", "population"]
+SingletonScore = Literal["zero", "raw"]
 
 TIE_TOLERANCE = 1e-9  # relative: differences below it are rounding, not information
 
 
-def normalise(
+def normalize(
     x: NDArray[np.float64],
     labels: NDArray[np.int32],
     n_groups: int,
     *,
     scale: Scale = "std",
     std_eps: float = 0.0,
-    spread: Spread = "sample",
-    single: Single = "zero",
+    std_kind: StdKind = "sample",
+    singleton: SingletonScore = "zero",
     sample: NDArray[np.bool_] | None = None,
     magnitude: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
@@ -47,8 +47,8 @@ def normalise(
         n_groups: number of groups.
         scale: "std" divides by the standard deviation, "none" only subtracts the mean.
         std_eps: added to the standard deviation (outside the root); where the sum is 0 the result is 0.
-        spread: "sample" (n − 1) or "population" (n).
-        single: what the entries of a group with one sample get: "zero", or "raw" (mean 0, deviation 1).
+        std_kind: "sample" (n − 1) or "population" (n).
+        singleton: what the entries of a group with one sample get: "zero", or "raw" (mean 0, deviation 1).
         sample: bool (N,), which entries make the statistics; all entries are scored. Default all.
         magnitude: float64 (N,), the size of the terms each entry was summed from, which its rounding error is relative
             to: 0.5 − 5 · 0.1 is about 3e-17 and means 0. Default |x|.
@@ -60,7 +60,11 @@ def normalise(
         ConfigError: an option has another value.
         CreditError: ``x`` is not finite, or a difference is beyond float64.
     """
-    for option, value, known in (("scale", scale, Scale), ("spread", spread, Spread), ("single", single, Single)):
+    for option, value, known in (
+        ("scale", scale, Scale),
+        ("std_kind", std_kind, StdKind),
+        ("singleton", singleton, SingletonScore),
+    ):
         if value not in get_args(known):
             raise unknown_name_error(f"value of {option}", str(value), get_args(known))
     if not np.isfinite(x).all():
@@ -86,7 +90,7 @@ def normalise(
         centred = np.where(tied[labels] & (np.abs(centred) <= tolerance[labels]), 0.0, centred)
         if scale == "std":
             squares = np.bincount(at, (y - mean[at]) ** 2, minlength=n_groups)
-            std = np.sqrt(squares / np.maximum(count - 1.0 if spread == "sample" else count, 1.0))
+            std = np.sqrt(squares / np.maximum(count - 1.0 if std_kind == "sample" else count, 1.0))
             divisor = (np.where(tied, 0.0, std) + std_eps / unit)[labels]
             out = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0.0)
         else:
@@ -94,4 +98,4 @@ def normalise(
     if not np.isfinite(out).all():
         raise CreditError("scores of a group differ by more than float64 holds: are rewards huge?")
     alone = (count <= 1.0)[labels]
-    return np.where(alone, x if single == "raw" else 0.0, out)
+    return np.where(alone, x if singleton == "raw" else 0.0, out)
