@@ -69,12 +69,17 @@ class Labels:
 
 
 class Labeller(Protocol):
-    """Marks the turns of a trajectory. ``name`` goes into the label file."""
+    """Marks the turns of an episode. ``name`` goes into the label file."""
 
     name: str
 
     def marks(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
-        """One of ``MARKS`` a turn."""
+        """One of ``MARKS`` a turn.
+
+        Args:
+            trajectory: a full episode; a branch comes with the turns of its prefix.
+            question: the task of the episode.
+        """
         ...
 
 

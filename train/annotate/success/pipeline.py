@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,15 +68,19 @@ def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labe
     left_out: Counter[str] = Counter()
     for group in groups:
         question = _question(group)
-        for member in group.trajectories:
-            reason = _unusable(member)
-            marks = () if reason else labeller.marks(member, question)
-            if not reason and len(marks) != len(member.turns):
+        for member, turns, first in zip(group.trajectories, group.episodes, group.first_turns.tolist(), strict=True):
+            # what the prefix of a branch found is known to the branch: label the full episode, keep the branch's turns
+            episode = replace(member, turns=turns, tokens=None, parent="", fork_turn=-1)
+            reason = _unusable(episode, own_turns=len(member.turns))
+            marks = () if reason else labeller.marks(episode, question)
+            if not reason and len(marks) != len(turns):
                 reason = "its labels do not match its turns"
             if reason:
                 left_out[reason] += 1
             else:
-                labels.append(Labels(group.group_id, member.trajectory_id, marks, member.success, labeller.name))
+                labels.append(
+                    Labels(group.group_id, member.trajectory_id, marks[first:], member.success, labeller.name)
+                )
     return Labelled(tuple(labels), dict(left_out))
 
 
@@ -93,31 +97,35 @@ def _question(group: Group) -> Question:
     return question
 
 
-def _unusable(member: Trajectory) -> str:
-    if member.stop_reason in ("env_error", "format"):
-        return f"the episode ended by {member.stop_reason}"
-    if member.parent:
-        return "a branch holds only part of its episode"
-    if not any(turn.queries or turn.doc_ids for turn in member.turns):
+def _unusable(episode: Trajectory, own_turns: int) -> str:
+    if episode.stop_reason in ("env_error", "format"):
+        return f"the episode ended by {episode.stop_reason}"
+    if not any(turn.queries or turn.doc_ids for turn in episode.turns):
         return "no tool was used"
+    if not own_turns:
+        return "the branch ended where it began"
     return ""
 
 
 def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels], count: int, seed: int) -> int:
     """Some labelled episodes as text, drawn alike from all; returns how many."""
     chosen = np.random.default_rng(seed).permutation(len(labels))[:count]
-    members = {(g.group_id, m.trajectory_id): (g, m) for g in groups for m in g.trajectories}
+    members = {
+        (group.group_id, member.trajectory_id): (group, member, first)
+        for group in groups
+        for member, first in zip(group.trajectories, group.first_turns.tolist(), strict=True)
+    }
     with atomic_writer(path) as stream:
         for index in sorted(chosen.tolist()):
             one = labels[index]
-            group, member = members[one.group_id, one.trajectory_id]
+            group, member, first = members[one.group_id, one.trajectory_id]
             question = Question.from_json(group.task)
             lines = [
                 f"== {one.trajectory_id} | {one.labeller} | {member.stop_reason}",
                 f"question: {question.text}   golden: {' | '.join(question.answers)}",
                 *(f"  step {k}: {step.question} -> {step.answer}" for k, step in enumerate(question.steps, 1)),
             ]
-            for t, (turn, mark) in enumerate(zip(member.turns, one.marks, strict=True), 1):
+            for t, (turn, mark) in enumerate(zip(member.turns, one.marks, strict=True), first + 1):
                 lines.append(f"[{mark or '.'}] turn {t}: {turn.action}   passages: {', '.join(turn.doc_ids) or 'none'}")
             text = "\n".join(lines) + "\n\n"
             stream.write(text.encode("ascii", "backslashreplace").decode("ascii"))

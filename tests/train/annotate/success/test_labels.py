@@ -144,6 +144,45 @@ def test_unusable_episodes_are_left_out_and_counted():
     assert result.success == 0.0
 
 
+def branch_of(parent, turns, fork, end: StopReason = "success"):
+    """A branch that leaves the parent before turn ``fork`` and stores only its own turns."""
+    full = episode(*turns, end=end, name="branch")
+    return replace(full, turns=full.turns[fork:], parent=parent.trajectory_id, fork_turn=fork)
+
+
+def test_a_branch_is_labelled_with_what_its_prefix_found():
+    shared = search("Elm Hall", "p0")
+    parent = episode(shared, answer("x"), end="failed", name="parent")
+    branch = branch_of(parent, [shared, search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()], 1)
+    result = label_log([Group((parent, branch), QUESTION.to_json())])
+    assert [one.marks for one in result.labels] == [("+", "-"), ("-", "+", "+")]
+    assert result.left_out == {}
+    result.labels[1].check(branch)
+
+
+def test_a_branch_is_labelled_like_the_full_episode_that_it_continues():
+    turns = [search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()]
+    parent = episode(*turns, name="parent")
+    for fork in (1, 2):
+        branch = branch_of(parent, turns, fork)
+        labels = label_log([Group((parent, branch), QUESTION.to_json())]).labels
+        assert labels[1].marks == labels[0].marks[fork:]
+
+
+def test_a_branch_that_takes_no_turn_is_left_out():
+    parent = episode(search("Elm Hall", "p0"), answer("x"), end="failed", name="parent")
+    branch = branch_of(parent, [search("Elm Hall", "p0")], 1, "env_limit")
+    assert label_log([Group((parent, branch), QUESTION.to_json())]).left_out == {"the branch ended where it began": 1}
+
+
+def test_the_audit_numbers_the_turns_of_a_branch_from_the_start_of_its_episode(tmp_path):
+    turns = [search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()]
+    parent = episode(*turns, name="parent")
+    group = Group((parent, branch_of(parent, turns, 1)), QUESTION.to_json())
+    write_audit(tmp_path / "audit.txt", [group], label_log([group]).labels[1:], 1, 0)
+    assert "[+] turn 2: search: Rasmin Lee" in (tmp_path / "audit.txt").read_text()
+
+
 def test_labels_of_a_wrong_count_are_left_out():
     class Short:
         name = "short"
