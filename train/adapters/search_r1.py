@@ -1,4 +1,4 @@
-"""Released Search-R1 trajectories as a trajectory log: every scheme and analysis then reads them like any other.
+"""Released Search-R1 trajectories as a trajectory log: every scheme and analysis can then read them.
 
 A row is a JSON object with ``question``, ``answers`` and ``response`` (all text after the prompt, with its tags), and
 perhaps ``id``, ``model``, ``metric`` (``{"em": …}``) and ``stop_reason``, as Search-R1's evaluation writes them.

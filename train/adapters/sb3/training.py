@@ -45,13 +45,13 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {
 
 
 class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
-    """Draw one of some tasks at every reset, and hand finished episodes over.
+    """Draw a task at every reset and collect finished episodes.
 
     Args:
-        env: with a ``Recorder`` inside.
-        task_ids: to draw from.
-        finished: gets the trajectory of every episode.
-        rng: of the draws.
+        env: environment with a ``Recorder`` inside.
+        task_ids: tasks to draw from.
+        finished: list to which the trajectory of every episode is appended.
+        rng: generator of the draws.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
 
 @dataclass
 class LearningCurve:
-    """What one run brought.
+    """Learning curve of one run.
 
     Attributes:
         steps: environment steps at the ends of episodes.
-        success: of these episodes, as the environment says.
-        version: of the potential at the end.
+        success: success flags of these episodes.
+        version: version of the potential at the end.
     """
 
     steps: list[int] = field(default_factory=list)
@@ -101,7 +101,7 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
         task_ids: Sokoban tasks of the embedded panel.
         variant: a key of ``VARIANTS``.
         steps: environment steps.
-        seed: of PPO and of the draws.
+        seed: random seed of PPO and of the drawn tasks.
 
     Raises:
         MissingExtraError: stable-baselines3 is not installed.

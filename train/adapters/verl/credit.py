@@ -1,4 +1,4 @@
-"""Credit for a batch of verl's: whole groups of episode records in, (B, T) advantages and loss mask out. NumPy only."""
+"""Assign credit to a verl batch: whole groups of episode records in, (B, T) advantages and loss mask out. NumPy only."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["NAME", "CreditSettings", "CreditedBatch", "collect_groups", "credit_batch", "read_settings"]
 
-NAME: Final = "creditflow"  # of the estimator, the agent loop and the section of settings
-# scheme's averaging of token losses -> verl's actor.loss_agg_mode; verl has none that averages over turns
+NAME: Final = "creditflow"  # name of the estimator, the agent loop and the settings section
+# loss aggregation of the scheme -> verl's actor.loss_agg_mode; verl has none over turns
 LOSS_AGG_MODES: Final[Mapping[Aggregation, str]] = {
     "token_mean": "token-mean",
     "trajectory_mean": "seq-mean-token-mean",
@@ -33,7 +33,7 @@ class CreditSettings:
 
     Attributes:
         scheme, semantics, parameters: for ``credit.make``.
-        averaging: "scheme": ``actor.loss_agg_mode`` must average token losses as the scheme says; "verl": verl decides.
+        averaging: "scheme" requires an ``actor.loss_agg_mode`` that aggregates as the scheme does; "verl" keeps verl's mode.
         incomplete: groups of fewer than ``rollout.n`` episodes: "refuse" them, or "zero" their advantages (their tokens
             still count in verl's averages).
     """
@@ -48,7 +48,7 @@ class CreditSettings:
         """The scheme.
 
         Raises:
-            ConfigError: it needs annotations, which a verl run has nobody to write.
+            ConfigError: the scheme needs annotations, and a verl run has no annotators.
         """
         scheme = credit.make(self.scheme, semantics=self.semantics, **self.parameters)
         if needed := (*scheme.needs, *scheme.requires_tokens):
@@ -69,7 +69,7 @@ def read_settings(section: Any) -> CreditSettings:
 
 
 def check_averaging(scheme_averages: Aggregation, loss_agg_mode: str) -> None:
-    """Raise ConfigError unless verl averages token losses as the scheme asks."""
+    """Raise ConfigError unless verl aggregates token losses as the scheme requires."""
     fitting = LOSS_AGG_MODES.get(scheme_averages)
     if loss_agg_mode != fitting:
         raise ConfigError(
@@ -86,7 +86,7 @@ class CreditedBatch:
     Attributes:
         advantages: float64 (B, T), 0 where the mask is 0.
         mask: bool (B, T): verl's mask, less the turns that the scheme leaves out of the loss.
-        groups, credits: what was scored.
+        groups, credits: the groups and their credit.
     """
 
     advantages: NDArray[np.float64]

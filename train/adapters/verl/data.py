@@ -1,8 +1,8 @@
-"""Tasks as the data set of a verl run: a Parquet file whose rows carry the whole task, so that any node can play it.
+"""Write tasks as a data set for verl: a Parquet file whose rows carry the whole task, so that any node can play it.
 
   python -m creditflow.train.adapters.verl.data --env sokoban --panel standard-v1:train --out train.parquet
 
-The prompt of a row is the task's name, which nobody reads: the agent loop words the prompts. ``--agent-loop`` names the
+The prompt column holds the task id and is not used: the agent loop builds the prompts. ``--agent-loop`` names the
 loop that plays these rows; files of several environments can be given to verl together.
 """
 
@@ -61,12 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m creditflow.train.adapters.verl.data", description=__doc__)
     parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
-    parser.add_argument(
-        "--draw", type=int, default=0, metavar="N", help="how many tasks to draw from an endless source"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to draw from a generator")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the drawn tasks")
     parser.add_argument("--set", action="append", default=[], metavar="K=V", help="an option of the environment")
-    parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="who plays the rows")
+    parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="agent loop that plays the rows")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet")
     given = parser.parse_args(arguments)
     try:

@@ -1,8 +1,8 @@
-"""The advantage estimator that verl knows as "creditflow": ``algorithm.adv_estimator=creditflow``.
+"""verl's advantage estimator "creditflow": ``algorithm.adv_estimator=creditflow``.
 
-Where our trainer step runs (``verl.trainer``), it replaces this function. Everywhere else verl calls it with what it
-passes to every estimator: rewards and mask per token, the group of each row, and its settings. That is enough for
-schemes that compare outcomes (grpo, rloo), with any agent loop; schemes over states are refused with the reason.
+Where our advantage step runs (``trainer.py``), it replaces this function. Elsewhere verl calls it with the arguments of
+every estimator: rewards and mask per token, the group of each row, and its settings. They suffice for schemes that
+compare outcomes (grpo, rloo), with any agent loop; schemes over states are rejected with the reason.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _refuse_states(scheme: Scheme) -> None:
 
 
 def _record(name: str, uid: str, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> EpisodeRecord:
-    """An episode of one turn with the row's summed reward; its state is nobody else's."""
+    """An episode of one turn with the row's summed reward and a state of its own."""
     total = float(rewards.sum())
     won = total > 0.0
     turn = Turn(f"row {name}", "", f"row {name} #end", reward=total)

@@ -1,11 +1,11 @@
-"""The agent loop that verl knows as "creditflow": one episode in one of our environments, token in, token out.
+"""verl's agent loop "creditflow": one episode in one of our environments, on token ids throughout.
 
-verl calls ``run`` once for every episode of a group, many at a time in one event loop. What the model wrote has mask 1,
-what it read has mask 0, and the sampler's log-probabilities are passed through. The episode's record (states, actions,
-rewards, the places of turns) goes into the output's extra fields, from where the credit step reads it.
+verl calls ``run`` once per episode, many at a time in one event loop. Tokens of the model have mask 1, tokens it reads
+have mask 0, and the sampler's log-probabilities are passed through. The episode record (states, actions, rewards, turn
+offsets) goes into the extra fields of the output, where the credit step reads it.
 
-Which environment is played, and how the model is spoken to, stands in the file that verl's
-``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names (``loop.yaml`` beside this module is one)::
+The environment and the prompting are configured in the file that verl's
+``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names, such as ``loop.yaml`` beside this module::
 
     - name: creditflow
       _target_: creditflow.train.adapters.verl.loop.CreditAgentLoop
@@ -13,7 +13,7 @@ Which environment is played, and how the model is spoken to, stands in the file 
       prompting: {prompt: think-v1, dialect: think}
       max_new_tokens: 256
 
-Rows of the data set carry the task (``verl.data`` writes such a file).
+Rows of the data set carry the task; ``data.py`` writes such a file.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
 
     Args:
         env, prompting, budget: sections as in ``EpisodeConfig``.
-        max_new_tokens: longest answer.
-        threads: step the environment in a thread, so that one that waits (for a retrieval server, say) holds up no
-            other episode; environments that only compute are faster without.
-        **others: what verl passes to every loop.
+        max_new_tokens: maximum length of one turn's completion.
+        threads: step the environment in a thread, so that one that waits (for a retrieval server, say) does not block
+            other episodes; environments that only compute are faster without.
+        **others: arguments that verl passes to every loop.
 
     Raises:
-        ConfigError: unknown or wrong settings, by their names.
+        ConfigError: an unknown or invalid setting.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         turns: list[TurnTokens] = []
         invalid_reasons: dict[int, str] = {}
         asked_at = int(row.get("global_steps", 0))
-        # of an episode in which nothing is ever sampled
+        # for an episode in which nothing is sampled
         versions: list[dict[str, Any]] = [{"min_global_steps": asked_at, "max_global_steps": asked_at}]
         seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
         begun = self._begin(row)
         if isinstance(begun, Trajectory):
             return self._output(begun, _content(row) if self.scheme.task_fields else {}, turns, versions, seconds)
         recorder, view = begun
-        request = uuid4().hex  # one for the whole episode: verl's router then finds the server with its prefix
+        request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
         while not recorder.finished:
             pending = self.talk.ask(view)
             room = self._remaining_tokens(turns, len(pending.new))
@@ -138,7 +138,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
             try:
                 observation, _, _, _, info = await self._step(recorder, decision.action)
             except (EpisodeError, ConfigError):
-                raise  # a fault of ours, not of the environment
+                raise  # a bug here, not an environment error
             except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
                 _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
                 recorder.stop("env_error")
@@ -154,7 +154,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         return self._output(_with_invalid_reasons(recorder.trajectory, invalid_reasons), task, turns, versions, seconds)
 
     def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View] | Trajectory:
-        """A fresh environment on the row's task; an episode without turns if it cannot begin."""
+        """Reset a fresh environment to the row's task; an episode without turns if that fails."""
         task = _content(row)
         uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
         replica = 0 if session is None else int(session)
@@ -165,12 +165,12 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         try:
             observation, info = recorder.reset(seed=seed, options={"task": task})
         except CreditflowError:
-            raise  # a wrong task or wrong settings: nothing that other episodes would be spared
+            raise  # a wrong task or wrong settings would fail every episode
         except Exception as error:
-            if not isinstance(task_id, str):  # the row does not say whose episode this would be
+            if not isinstance(task_id, str):  # without a task id there is no episode to mark
                 raise
             _log.warning("%s could not begin: %s: %s", name, type(error).__name__, error)
-            nowhere = f"{name} #start"  # nobody else's state
+            nowhere = f"{name} #start"  # a state of its own
             return Trajectory(
                 name, uid, task_id, (), False, 0.0, "env_error", nowhere, nowhere, seed=seed, replica=replica
             )
@@ -178,7 +178,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         return recorder, View(observation, info, (), recorder.base, rng)
 
     def _remaining_tokens(self, turns: list[TurnTokens], read: int) -> int:
-        """How many tokens the next answer may have; less than 1 ends the episode."""
+        """Number of tokens left for the next completion; less than 1 ends the episode."""
         limits = self.rollout_config
         if not turns:
             return int(limits.response_length) if read <= limits.prompt_length else 0
@@ -186,7 +186,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         return int(limits.response_length) - used - read
 
     def _enforce_budget(self, recorder: Recorder, turns: list[TurnTokens]) -> None:
-        """End a running episode whose budget is spent."""
+        """End a running episode that has used up its budget."""
         budget = self.play.budget
         used = sum(len(one.prompt) + len(one.answer) for one in turns)
         if not recorder.finished and budget.tokens and used >= budget.tokens:
@@ -237,7 +237,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
 
 @lru_cache(maxsize=8)
 def _conversations(tokenizer: Any, prompting: str) -> Conversations:
-    """Shared by the episodes of a process: verl makes a loop object for every one of them."""
+    """Conversations shared by the episodes of a process: verl constructs a loop for each episode."""
     return read_dataclass(PromptingConfig, json.loads(prompting)).conversations(tokenizer)
 
 
@@ -254,7 +254,7 @@ def _content(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sampled(output: Any) -> Sampled:
-    """verl's answer as ours; log-probabilities that it did not return are nan."""
+    """Convert verl's completion; missing log-probabilities are nan."""
     ids = np.asarray(output.token_ids, np.int32)
     if not len(ids):
         raise TrajectoryError(f"the server returned no token (stop_reason {output.stop_reason!r}): was it aborted?")
@@ -266,7 +266,7 @@ def _sampled(output: Any) -> Sampled:
 
 
 def _with_invalid_reasons(played: Trajectory, invalid_reasons: dict[int, str]) -> Trajectory:
-    """The trajectory with what the reader of answers objected to."""
+    """The trajectory with the parser's reasons for invalid actions."""
     turns = list(played.turns)
     for t, reason in invalid_reasons.items():
         turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
@@ -274,7 +274,7 @@ def _with_invalid_reasons(played: Trajectory, invalid_reasons: dict[int, str]) -
 
 
 def _steps(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Which versions of the weights wrote the episode: verl drops what is too old by these."""
+    """Range of weight versions that sampled the episode, by which verl drops stale episodes."""
     lows = [v["min_global_steps"] for v in versions if v.get("min_global_steps") is not None]
     highs = [v["max_global_steps"] for v in versions if v.get("max_global_steps") is not None]
     return {"min_global_steps": min(lows, default=None), "max_global_steps": max(highs, default=None)}

@@ -1,9 +1,9 @@
-r"""What an episode leaves in verl's batch for the credit step: its record, as text, under one key.
+r"""The record of an episode in a verl batch, as text under one key, which the credit step reads.
 
-verl's advantage estimators see rewards and masks, never states; fields of its agent loop's output do reach the trainer.
-So the loop writes one text there: a line with the places of the turns in the response, and the episode as a line of our
-trajectory log (``wrappers/records/jsonl.py``), which is checked value by value when it is read. Tokens are not repeated: ids,
-mask and log-probabilities travel in verl's own columns.
+verl's advantage estimators receive rewards and masks but no states; extra fields of the agent loop's output do reach the
+trainer. The loop writes one string there: a line with the turn offsets in the response, and the episode as a line of our
+trajectory log (``wrappers/records/jsonl.py``), which is validated when it is read. Tokens are not repeated: ids, mask
+and log-probabilities are in verl's own columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FIELD", "EpisodeRecord"]
 
-FIELD: Final = "creditflow"  # the name among the agent loop's extra fields
+FIELD: Final = "creditflow"  # key among the extra fields of the agent loop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +33,9 @@ class EpisodeRecord:
 
     Attributes:
         trajectory: without tokens.
-        turn_offsets: int32 (T+1,); turn t owns response positions ``turn_offsets[t]:turn_offsets[t+1]``, what it read
-            and what it wrote.
-        task: the payload, if the scheme reads it; else empty.
+        turn_offsets: int32 (T+1,); turn t covers response positions ``turn_offsets[t]:turn_offsets[t+1]``, both
+            observation and completion.
+        task: the task payload if the scheme reads it, else empty.
     """
 
     trajectory: Trajectory
@@ -69,7 +69,7 @@ class EpisodeRecord:
         """What ``encode`` wrote.
 
         Raises:
-            TrajectoryError: it is something else, or does not fit together.
+            TrajectoryError: the text is not a record, or is inconsistent.
         """
         if not isinstance(text, str) or "\n" not in text:
             raise TrajectoryError(
@@ -80,13 +80,11 @@ class EpisodeRecord:
         try:
             offsets = int32_list(decode_json(head))
         except (ValueError, TypeError) as error:
-            raise TrajectoryError(
-                f"an episode record begins with the places of its turns, got {head[:60]!r}"
-            ) from error
+            raise TrajectoryError(f"an episode record begins with its turn offsets, got {head[:60]!r}") from error
         trajectory, task = decode_line(line, ())
         if len(offsets) != len(trajectory.turns) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
             raise TrajectoryError(
                 f"trajectory {trajectory.trajectory_id!r} has {len(trajectory.turns)} turns at {offsets.tolist()[:8]}…; "
-                "expected one rising place more than turns, from 0"
+                "expected non-decreasing offsets from 0, one more than there are turns"
             )
         return cls(trajectory, offsets, task or {})

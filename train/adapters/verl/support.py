@@ -1,4 +1,4 @@
-"""Which releases of verl, and which of its settings, let credit through to the loss unchanged."""
+"""Releases and settings of verl under which the scheme's advantages reach the loss unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from creditflow.train.adapters.verl.credit import NAME, CreditSettings, read_set
 __all__ = ["VERL", "check_config", "credit_settings"]
 
 VERL: Final = Releases("verl", "verl", "0.9.1", "0.9.2", "overrides one of verl's private methods")
-# policy losses that multiply each token by its own advantage, as the contract tests show of their gradient; others average
+# policy losses whose gradient weights each token by its own advantage (shown by the contract tests); others average
 # advantages or ratios over an episode ("geo_mean", "gspo"), or were not tested
 SUPPORTED_LOSSES: Final = ("vanilla",)
 
@@ -27,10 +27,10 @@ def credit_settings(algorithm: Any) -> CreditSettings:
 
 
 def check_config(config: Any) -> None:
-    """Raise ConfigError for settings under which other numbers than ours would be learned from.
+    """Raise ConfigError for settings under which the loss would not use the scheme's advantages.
 
     Args:
-        config: verl's, whole.
+        config: verl's complete config.
     """
     algorithm, rollout = config.algorithm, config.actor_rollout_ref.rollout
     if algorithm.get("use_kl_in_reward"):

@@ -1,9 +1,9 @@
-"""The advantage step of verl's v1 trainers, with states: credit on whole groups from the episodes' records.
+"""Advantage step for verl's v1 trainers that has access to states: credit on whole groups from episode records.
 
-verl computes advantages on the controller, from columns of the whole batch; this step reads one column more, the
-records that our agent loop wrote (``verl.record``), and puts (B, T) advantages and the mask of the loss back. Importing
-this module makes verl's three trainers (``trainer.v1.trainer_mode``: sync, colocate_async, separate_async) take this
-step where ``algorithm.adv_estimator`` is "creditflow"; with any other estimator they do what they did.
+verl computes advantages on the controller from columns of the whole batch. This step reads one more column, the
+records written by our agent loop (``record.py``), and writes (B, T) advantages and the loss mask back. Importing this
+module patches verl's three trainers (``trainer.v1.trainer_mode``: sync, colocate_async, separate_async), which use
+this step if ``algorithm.adv_estimator`` is "creditflow" and are unchanged otherwise.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _NEEDED = ["uid", "response_mask", "rm_scores", "extra_fields", "rollout_log_pro
 def assign_advantages(
     data: DataProto, scheme: Scheme, *, size: int, settings: CreditSettings | None = None, padding: Sequence[bool] = ()
 ) -> CreditedBatch:
-    """Write ``advantages``, ``returns`` and the loss's ``response_mask`` into a batch of verl's.
+    """Write ``advantages``, ``returns`` and the ``response_mask`` of the loss into a verl batch.
 
     Args:
         data: with ``response_mask`` (B, T), and per row ``uid`` and our record.
-        scheme: scores groups.
+        scheme: credit scheme.
         size: episodes per group.
-        settings: what becomes of incomplete groups.
-        padding: which rows only fill the batch up.
+        settings: how to treat incomplete groups.
+        padding: True for rows that only pad the batch.
 
     Raises:
-        TrajectoryError: groups that are not whole, rows without record, records that do not fit the mask.
+        TrajectoryError: incomplete groups, rows without a record, records that do not match the mask.
     """
     mask = data.batch["response_mask"]
     fills = list(padding) or [False] * len(mask)
@@ -74,10 +74,10 @@ class CreditStep:
     config: Any
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        """Our advantages where they are asked for.
+        """Compute advantages with the credit scheme if the estimator is "creditflow".
 
         Raises:
-            ConfigError: settings under which other numbers than ours would be learned from.
+            ConfigError: settings under which the loss would not use the scheme's advantages.
         """
         if self.config.algorithm.adv_estimator != NAME:
             return super()._compute_advantage(batch, metrics)  # type: ignore[misc]  # the trainer that is mixed with
@@ -104,7 +104,7 @@ class CreditStep:
             for one in scored.credits:
                 check_averaging(one.aggregation, self.config.actor_rollout_ref.actor.loss_agg_mode)
         metrics.update(_metrics(scored))
-        # verl divides by the tokens of this second mask; tokens that its correction rejected stay in it, as verl has it
+        # verl normalizes by the tokens of this second mask, which keeps tokens that its correction rejected
         data.batch["loss_mask"] = torch.where(accepted == 0, sampled, data.batch["response_mask"])
         written = ["advantages", "returns", "response_mask", "loss_mask"]
         written += ["rollout_is_weights"] if corrected and "rollout_is_weights" in data.batch else []
@@ -140,7 +140,7 @@ def _metrics(scored: CreditedBatch) -> dict[str, float]:
 
 
 def _patch_trainers() -> None:
-    """Put the step before every trainer in verl's registry, once."""
+    """Mix the step into every trainer of verl's registry, once."""
     if not TRAINER_REGISTRY:
         raise ConfigError("verl registered no trainers; this release is not supported")
     for name, trainer in list(TRAINER_REGISTRY.items()):

@@ -1,4 +1,4 @@
-"""A drop-in for verl-agent and its forks: their arrays in, ``(advantages, returns)`` out, any of our schemes between.
+"""Drop-in advantage function for verl-agent and its forks: arrays of their batch in, ``(advantages, returns)`` out.
 
 In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add one branch::
 
@@ -8,8 +8,8 @@ In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add on
         scheme = credit.make("grouptd", key="text")
         data.batch["advantages"], data.batch["returns"] = compute_advantages(data, scheme=scheme)
 
-and, so that shuffled and copied rows are recognised, one line in its rollout loop, beside ``active_masks`` (without it
-only schemes that compare whole trajectories are served, or rows with ``next_obs``, or with your word ``ordered=True``)::
+and, so that shuffled and duplicated rows are recognised, one line in its rollout loop, beside ``active_masks`` (without
+it, only schemes that compare whole trajectories work, unless rows have ``next_obs`` or you assert ``ordered=True``)::
 
     batch.non_tensor_batch["step"] = np.full(batch_size, _step)
 
@@ -105,13 +105,13 @@ def compute_outcome_advantage(
 
     Args:
         token_level_rewards: (B, T); its rows must sum to the episode's reward, less the penalty of an invalid step.
-        step_rewards: (B,), what the environment paid for each step: ``non_tensor_batch["rewards"]``.
+        step_rewards: (B,), the environment's reward of each step: ``non_tensor_batch["rewards"]``.
         response_mask: (B, T).
         anchor_obs, index, traj_index: (B,), state, group (``uid``) and trajectory (``traj_uid``).
         scheme: any that needs no annotations.
         next_obs, step, valid, actions, success, active: as ``StepRows`` takes them.
-        ordered: the caller's word that the rows of a trajectory stand in the order of time, each once. Needed where
-            neither ``step`` nor ``next_obs`` shows it, unless the scheme only compares whole trajectories.
+        ordered: assert that the rows of each trajectory are in temporal order without duplicates. Needed if neither
+            ``step`` nor ``next_obs`` is given, unless the scheme only compares whole trajectories.
 
     Raises:
         TrajectoryError: rows do not fit together (see ``StepRows``); nothing shows their order; token rewards that are
@@ -151,9 +151,9 @@ def compute_gigpo_outcome_advantage(
     enable_similarity: bool = False,
     similarity_thresh: float = 0.95,
 ) -> tuple[Any, Any]:
-    """GiGPO by the fork's own signature: every row is a sample, penalties are in the scores already.
+    """GiGPO with the fork's own signature: every row is a sample, and penalties are already in the scores.
 
-    A row's number does not depend on where it stands, so no order of rows is needed. Equal scores give exactly 0.
+    The order of rows does not matter. Equal scores give exactly 0.
 
     Args:
         token_level_rewards: (B, T), summing to each row's score.
@@ -250,7 +250,7 @@ def _check_rewards(
         if len(wrong):
             i = int(wrong[0])
             raise TrajectoryError(
-                f"row {i}: token_level_rewards sum to {totals[i]:g}, its episode was paid "
+                f"row {i}: token_level_rewards sum to {totals[i]:g}, the rewards of its episode sum to "
                 f"{one.arrays.returns[one.arrays.trajectory][turn[i]]:g} and an invalid step loses {penalty:g} under "
                 f"{scheme.name!r}: is algorithm.use_kl_in_reward on, is the fork's invalid_action_penalty_coef another "
                 "than the scheme's invalid_penalty, or are rows of an episode missing?"
@@ -258,7 +258,7 @@ def _check_rewards(
 
 
 def _over_tokens(values: NDArray[np.float64], response_mask: Any, like: Any) -> tuple[Any, Any]:
-    """(B, T): each row's number on its response tokens, as float32 of the kind of ``like``."""
+    """(B, T): each row's advantage on its response tokens, float32, of the type of ``like``."""
     out = (values[:, None] * numbers(response_mask)).astype(np.float32)
     if hasattr(like, "new_tensor"):
         made = like.new_tensor(out)

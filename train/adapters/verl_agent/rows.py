@@ -2,7 +2,7 @@
 
 verl-agent and its forks (GiGPO, GraphGPO, RewardFlow, …) make one training row of every step. A row names its group
 (``uid``) and its trajectory (``traj_uid``), and shows the state it was taken in (``anchor_obs``); what came next is the
-next row of the same trajectory. NumPy only: this is where the parity with the released code is tested.
+next row of the same trajectory. NumPy only, so that parity with the released code is tested without verl.
 """
 
 from __future__ import annotations
