@@ -26,7 +26,7 @@ from creditflow.train.policy.samples import make_rows
 from creditflow.train.policy.scored import Scored, aligned, mismatch, score_rows
 from creditflow.train.policy.sft import demonstrations, sft_plan, sft_rows, warm_up
 from creditflow.train.policy.update import subtract_kl, update_policy
-from creditflow.train.rollout.engine import Arena, Budget
+from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
 from creditflow.train.rollout.task_sampling import sample_groups
 from creditflow.train.run.annotators import check_annotations, run_annotators
@@ -84,13 +84,13 @@ class Trainer:
         self.ends = generation_ends(self.model)
         self.backend = make_backend(self.model, settings)
         texts = keeps_texts(settings, self.scheme)
-        self.arena = Arena(
+        self.rollout_engine = RolloutEngine(
             group_maker(settings.env, settings.rollout.group_size, texts=texts),
             Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
             branching=settings.rollout.branching,
             make_branch=group_maker(settings.env, 1, texts=texts),
         )
-        self.judge = Arena(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
+        self.eval_engine = RolloutEngine(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
         self.progress = Progress("sft", 0)
         self.optimiser = make_optimiser(self.model, settings.sft.optimiser)
         self.critic: Critic | None = None
@@ -220,10 +220,10 @@ class Trainer:
                 self.backend,
                 self.tokenizer,
                 temperature=settings.rollout.temperature,
-                entropies=branching.first if branching.total else 0,
+                entropies=branching.entropy_tokens if branching.max_trajectories else 0,
             )
             groups, report, discarded = sample_groups(
-                self.arena, agent, self.tasks, settings.rollout, seed=settings.seed, iteration=iteration
+                self.rollout_engine, agent, self.tasks, settings.rollout, seed=settings.seed, iteration=iteration
             )
             self.backend.sleep()
         if self.annotators:
@@ -242,7 +242,7 @@ class Trainer:
             graph = graph_numbers(groups)
         with timed("credit"):
             credits_ = self.scheme.assign_batch(groups)
-            if branching.prefix == "mean":
+            if branching.shared_prefix_advantage == "mean":
                 credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
         with timed("update"):
             rows = make_rows(groups, credits_, layout=update.layout)
@@ -322,7 +322,7 @@ class Trainer:
         greedy = make_agent_of(self.settings, self.backend, self.tokenizer, temperature=0.0)
         sampled = make_agent_of(self.settings, self.backend, self.tokenizer, temperature=config.temperature)
         result = evaluate(
-            self.judge, greedy, sampled if config.samples else None, tasks, samples=config.samples, seed=1_000_003
+            self.eval_engine, greedy, sampled if config.samples else None, tasks, samples=config.samples, seed=1_000_003
         )
         seconds = time.perf_counter() - began
         self.journal.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})

@@ -1,4 +1,4 @@
-"""The token record of a whole episode, put together from its turns."""
+"""The token record of an episode, assembled from its turns."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from creditflow.wrappers.records.tokens import Tokens
 __all__ = ["join_tokens"]
 
 
-def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, ahead: Sequence[TurnTokens] = ()) -> Tokens:
-    """The ``Tokens`` of an episode.
+def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, prefix: Sequence[TurnTokens] = ()) -> Tokens:
+    """Join the tokens of an episode's turns.
 
-    Append-only: prompt and answer of every turn, one after the other. Windowed: the answers, with the prompts beside
-    them. A turn that may not be learned from has no True in its mask.
+    Append-only history: prompt and completion of every turn, one after the other. Windowed history: the completions,
+    with the prompts beside them. A turn that is not in the loss has a mask of False.
 
     Args:
-        turns: of the episode; of a branch its own.
-        version: of the policy.
-        ahead: the turns that a branch shares with its parent: context that is not learned from a second time.
+        turns: tokens of the episode's own turns.
+        version: the policy's version.
+        prefix: of a branch: the turns that it shares with its parent; they are context, masked in the loss.
     """
     windowed = bool(turns) and turns[0].windowed
     ids, mask, logprobs, offsets = [], [], [], [0]
-    if ahead and not windowed:
-        ids = [part for turn in ahead for part in (turn.prompt, turn.answer)]
+    if prefix and not windowed:
+        ids = [part for turn in prefix for part in (turn.prompt, turn.answer)]
         offsets = [sum(map(len, ids))]
         mask, logprobs = [np.zeros(offsets[0], np.bool_)], [np.zeros(offsets[0], np.float32)]
     for turn in turns:

@@ -30,8 +30,8 @@ import creditflow
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import make
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
-from creditflow.train.rollout.workers.pool import Executor, run_units
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
+from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
@@ -87,7 +87,7 @@ def with_faults(units: list[str], expected: list[str]) -> dict[str, Any]:
         nodes = executor.nodes()
         first = [pid for pid, node in zip(executor.pids(), nodes, strict=True) if node != second.node_id]
         answers = []
-        for given, answer in enumerate(run_units(executor, units, ahead=ahead)):
+        for given, answer in enumerate(run_in_order(executor, units, ahead=ahead)):
             most_ahead = max(most_ahead, max(begun) - given + 1)
             answers.append(answer)
             if given == len(units) // 3:
@@ -152,7 +152,7 @@ def speed(executor: Executor, pids: Sequence[int], units: list[str], expected: l
 
     By then every worker stands and has made its environments. Ray's own daemons are not counted.
     """
-    results, warm = run_units(executor, units), len(units) // 4
+    results, warm = run_in_order(executor, units), len(units) // 4
     answers = [next(results) for _ in range(warm)]
     began, worked = time.perf_counter(), cpu_seconds(pids)
     answers += itertools.islice(results, len(units) - warm - 1)
@@ -167,7 +167,7 @@ def speed(executor: Executor, pids: Sequence[int], units: list[str], expected: l
 def speeds(units: list[str], expected: list[str]) -> dict[str, dict[str, float]]:
     """Medians of ``ROUNDS`` rounds, in each of which every way has its turn."""
     found: dict[str, list[tuple[float, float]]] = {"one process": [], "--workers 2": [], "--ray, 2 actors": []}
-    player = Player(SPEC)
+    player = RolloutWorker(SPEC)
     for _ in range(ROUNDS):
         began, worked, episodes = time.perf_counter(), time.process_time(), SIZE * len(units)
         for unit in units:
@@ -200,7 +200,7 @@ def main() -> int:
 
     source = make("sokoban", panel=PANEL).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
     units = [write_task(source.get(task_id)) for task_id in source.task_ids()[: args.groups]]
-    player = Player(SPEC)
+    player = RolloutWorker(SPEC)
     expected = [player.answer(unit) for unit in units]
     report: dict[str, Any] = {
         "what": "rollouts on two local Ray nodes: lost, doubled, resumed, speed",

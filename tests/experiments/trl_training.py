@@ -29,7 +29,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.policy.samples import make_rows
-from creditflow.train.rollout.engine import Arena
+from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import clustered_interval, evaluate
 from creditflow.train.run.assemble import group_maker, training_tasks
 from creditflow.train.settings.reading import read_dataclass
@@ -121,7 +121,7 @@ def trainer_of(
 def success(settings: TrainConfig, model: Path, tasks: list[Task]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
     """Sampled success with its interval over levels, and each level's share."""
     agent = make_hf_agent(str(model), device="cpu")
-    found = evaluate(Arena(group_maker(settings.env, 1)), agent, agent, tasks, samples=SAMPLES, seed=1)
+    found = evaluate(RolloutEngine(group_maker(settings.env, 1)), agent, agent, tasks, samples=SAMPLES, seed=1)
     low, high = clustered_interval(found.shares)
     return {"success": float(found.shares.mean()), "low": low, "high": high, "levels": len(tasks)}, found.shares
 

@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.played.forks import fork_values
-from creditflow.train.rollout.replay import member_chance, whole
+from creditflow.train.rollout.replay import env_seed, full_episode
 from creditflow.train.run.identity import agent_identity
 from creditflow.wrappers.records.group import Group
 
@@ -72,7 +72,7 @@ class ForksAnnotator:
 
     def _one(self, group: Group, index: int) -> Notes:
         own = group.trajectories[index]
-        turns = whole(group, index)
+        turns = full_episode(group, index)
         first = len(turns) - len(own.turns)
         if not own.turns:
             return Notes(boundaries("fork.value", np.zeros(1)) | {"fork.q": np.zeros(0)})
@@ -86,7 +86,7 @@ class ForksAnnotator:
                 rng,
                 continuations=self._k,
                 turns=range(first, len(turns)),
-                seed=member_chance(own),
+                seed=env_seed(own),
                 task=group.task,
             )
         except DataError as error:

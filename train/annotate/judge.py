@@ -23,7 +23,7 @@ from creditflow.envs.http.credentials import ApiKey, redacted_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.rollout.replay import whole
+from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -103,7 +103,7 @@ class JudgeAnnotator:
         cases, counts = [], []
         for group in groups:
             for i, trajectory in enumerate(group.trajectories):
-                turns = whole(group, i)
+                turns = full_episode(group, i)
                 first = len(turns) - len(trajectory.turns)
                 cases += [self._case(group, turns, t) for t in range(first, len(turns))]
                 counts.append(len(trajectory.turns))

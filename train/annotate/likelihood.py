@@ -18,7 +18,7 @@ from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.rollout.replay import whole
+from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -119,7 +119,7 @@ class LikelihoodAnnotator:
             yield np.concatenate([ids, cue])
 
     def _texts(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
-        turns = whole(group, index)
+        turns = full_episode(group, index)
         if any(not turn.observation and not turn.response and not turn.thought for turn in turns):
             raise AnnotationError(
                 f"trajectory {group.trajectories[index].trajectory_id!r} was recorded without texts; record them, or "

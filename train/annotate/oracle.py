@@ -13,7 +13,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.rollout.replay import member_chance, replay, whole
+from creditflow.train.rollout.replay import env_seed, full_episode, replay
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["OracleAnnotator", "make"]
@@ -49,10 +49,10 @@ class OracleAnnotator:
         try:
             states = replay(
                 self._env,
-                whole(group, index),
+                full_episode(group, index),
                 task_id=group.task_id,
                 task=group.task,
-                seed=member_chance(trajectory),
+                seed=env_seed(trajectory),
                 stop_reason=trajectory.stop_reason,
             )
         except DataError as error:

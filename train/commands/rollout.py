@@ -38,8 +38,8 @@ from creditflow.train.commands.arguments.options import (
 )
 from creditflow.train.commands.arguments.outputs import Output, add_output
 from creditflow.train.progress import progress
-from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
-from creditflow.train.rollout.workers.pool import Executor, run_units
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
+from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.train.run.identity import (
     Identity,
@@ -146,7 +146,7 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
 def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[Task]], Iterator[Group]]:
     """What plays tasks in order: this process, or workers. A wrong name is told here, before anything is written."""
     if not args.workers and args.ray is None:
-        player = Player(spec)
+        player = RolloutWorker(spec)
         return lambda tasks: map(player.group, tasks)
     check_agent(spec.agent)
     GroupEnv(spec.env, size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle, **spec.options)
@@ -154,7 +154,7 @@ def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[T
 
 
 def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
-    with closing(run_units(executor, [write_task(task) for task in tasks])) as results:
+    with closing(run_in_order(executor, [write_task(task) for task in tasks])) as results:
         yield from map(read_group, results)
 
 

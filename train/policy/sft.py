@@ -17,7 +17,7 @@ from creditflow.train.policy.logprobs import token_scores
 from creditflow.train.policy.optimiser import OptimiserConfig, learning_rate, set_learning_rate
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row, make_rows
-from creditflow.train.rollout.engine import Arena
+from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_maker
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.schema import TrainConfig
@@ -36,13 +36,13 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     teacher = TeacherAgent(
         conversations, make_dialect(settings.prompting.dialect), noise=sft.noise, learn_noise=sft.learn_noise
     )
-    arena = Arena(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
+    engine = RolloutEngine(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
     groups: list[Group] = []
     size = min(WAVE, len(tasks))  # a task comes once per wave: its randomness is named by (wave, task)
     for start in range(0, sft.episodes, size):
         count = min(size, sft.episodes - start)
         wave = [tasks[(start + i) % len(tasks)] for i in range(count)]
-        groups += arena.play(teacher, wave, seed=settings.seed, iteration=start // size)
+        groups += engine.play(teacher, wave, seed=settings.seed, iteration=start // size)
     if sft.keep == "success":
         groups = [group for group in groups if group.trajectories[0].success]
     if not groups:

@@ -1,9 +1,9 @@
-"""When a rollout is forked: where the model was unsure what to do, seen in the entropy of its first words.
+"""When a rollout is forked: where the policy is uncertain, measured by the entropy of its first tokens.
 
-After ARPO (Dong et al. 2025, arXiv 2507.19849): entropy rises after a tool's answer where the way on is open, and
-samples are worth more there than at the start. A branch begins at a snapshot of the environment, before the answer
-that was so uncertain, and stores its own turns only. What branches leave of a group's budget, ARPO spends on fresh
-episodes: that is ``refill``.
+After ARPO (Dong et al. 2025, arXiv 2507.19849): entropy rises after a tool response where several continuations are
+plausible, and a sample is more informative there than at the start. A branch begins at a snapshot of the environment,
+before the uncertain completion, and stores its own turns only. ARPO spends what branches leave of a group's budget on
+fresh episodes: that is ``fill_group``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["BranchConfig", "rise"]
+__all__ = ["BranchConfig", "mean_entropy"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,43 +24,49 @@ class BranchConfig:
     """Branching of rollouts.
 
     Attributes:
-        total: trajectories of a group at most, its branches included; 0 for no branches.
-        first: how many tokens of an answer its entropy is taken over.
-        base, slope, threshold: a turn is forked where base + slope · ΔH > threshold, ΔH the mean entropy (nats a
-            token) of its first tokens less that of the episode's first turn. Never at the first turn: a fork there is
-            an episode like any other.
-        per_turn: branches that a forked turn gets.
-        tokens: no group is forked any more once it has generated this many tokens; 0 for no limit. A branch's prefix
-            was generated once and is counted once.
-        refill: a group that forked too little plays fresh episodes, once its own are over, until it has ``total``
-            (within ``tokens``), so that every task costs the same number of rollouts. They cannot fork any more.
-        prefix: the advantage of turns that several trajectories share: "mean" over all of them, or that of the
-            trajectory that stores them ("own").
+        max_trajectories: maximum number of trajectories in a group, branches included; 0 for no branches.
+        entropy_tokens: number of leading completion tokens that the entropy is averaged over.
+        base, slope, threshold: a turn is forked where base + slope · ΔH > threshold, ΔH being the mean entropy (nats a
+            token) of its first tokens minus that of the episode's first turn. The first turn is never forked: a fork
+            there is an episode like any other.
+        branches_per_turn: number of branches made at a forked turn.
+        max_tokens: a group is not forked any more once it has generated this many tokens; 0 for no limit. A branch's
+            prefix was generated once and is counted once.
+        fill_group: a group with too few forks plays fresh episodes, once its own have ended, until it has
+            ``max_trajectories`` (within ``max_tokens``), so that every task costs the same number of rollouts. These
+            episodes are not forked.
+        shared_prefix_advantage: advantage of turns that several trajectories share: "mean" over all of them, or that of
+            the trajectory that stores them ("own").
     """
 
-    total: int = 0
-    first: int = 20
+    max_trajectories: int = 0
+    entropy_tokens: int = 20
     base: float = 0.2
     slope: float = 0.4
     threshold: float = 0.5
-    per_turn: int = 1
-    tokens: int = 0
-    refill: bool = False
-    prefix: Literal["mean", "own"] = "mean"
+    branches_per_turn: int = 1
+    max_tokens: int = 0
+    fill_group: bool = False
+    shared_prefix_advantage: Literal["mean", "own"] = "mean"
 
     def __post_init__(self) -> None:
-        if min(self.total, self.tokens) < 0 or min(self.first, self.per_turn) < 1:
-            raise ConfigError("branching: total and tokens must not be negative, first and per_turn at least 1")
+        if min(self.max_trajectories, self.max_tokens) < 0 or min(self.entropy_tokens, self.branches_per_turn) < 1:
+            raise ConfigError(
+                "branching: max_trajectories and max_tokens must not be negative, entropy_tokens and branches_per_turn "
+                "must be at least 1"
+            )
 
-    def room(self, episodes: int, written: int) -> int:
-        """How many trajectories more a group may have, which has so many and has generated so many tokens."""
-        return 0 if self.tokens and written >= self.tokens else max(self.total - episodes, 0)
+    def remaining(self, trajectories: int, generated_tokens: int) -> int:
+        """Number of trajectories that a group of this size, with so many generated tokens, may still add."""
+        if self.max_tokens and generated_tokens >= self.max_tokens:
+            return 0
+        return max(self.max_trajectories - trajectories, 0)
 
-    def wants(self, entropy: float, at_first: float) -> bool:
-        """Whether a turn with this entropy is forked, in an episode that began with that one."""
-        return self.base + self.slope * (entropy - at_first) > self.threshold
+    def should_fork(self, entropy: float, first_turn_entropy: float) -> bool:
+        """Whether a turn with this entropy is forked."""
+        return self.base + self.slope * (entropy - first_turn_entropy) > self.threshold
 
 
-def rise(entropies: NDArray[np.float32], first: int) -> float:
-    """Mean entropy (nats) over the first tokens of an answer; 0 for none."""
-    return float(np.mean(entropies[:first], dtype=np.float64)) if len(entropies) else 0.0
+def mean_entropy(entropies: NDArray[np.float32], tokens: int) -> float:
+    """Mean entropy (nats) over the first tokens of a completion; 0 if there are none."""
+    return float(np.mean(entropies[:tokens], dtype=np.float64)) if len(entropies) else 0.0

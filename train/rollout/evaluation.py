@@ -15,7 +15,7 @@ from creditflow.agents.language_model.react import ReflexionAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward
-from creditflow.train.rollout.engine import Arena
+from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
 
@@ -152,7 +152,7 @@ class Evaluation:
 
 
 def evaluate(
-    arena: Arena,
+    engine: RolloutEngine,
     greedy: Agent,
     sampled: Agent | None,
     tasks: Sequence[Task],
@@ -167,20 +167,20 @@ def evaluate(
     """Play every task once with ``greedy`` and ``samples`` times with ``sampled``.
 
     Args:
-        arena: with groups of one member.
+        engine: with groups of one member.
         greedy, sampled: agents of one policy.
         tasks: what is played.
         samples: 0 leaves sampling out.
         seed: of the sampled episodes; equal seeds give equal draws to every policy.
         wave: episodes at a time.
-        rewards: grade transcripts too, by name; needs questions, and an arena that keeps texts.
+        rewards: grade transcripts too, by name; needs questions, and an engine that keeps texts.
         trials: attempts at a task that is not solved yet, the agents reflecting in between; needs ``ReflexionAgent``
             and texts. An episode counts by its last trial.
         keep: is given every group that was played, all trials included.
     """
     if not tasks:
         raise ConfigError("there is no task to evaluate on")
-    plays = [_Plays(arena, agent, tasks, seed, wave, trials, keep) for agent in (greedy, sampled) if agent is not None]
+    plays = [_Plays(engine, agent, tasks, seed, wave, trials, keep) for agent in (greedy, sampled) if agent is not None]
     first = plays[0].round(0)
     rounds = [plays[1].round(1 + r) for r in range(samples)] if sampled is not None else []
     shown = rounds or [first]
@@ -224,7 +224,7 @@ class _Plays:
 
     def __init__(
         self,
-        arena: Arena,
+        engine: RolloutEngine,
         agent: Agent,
         tasks: Sequence[Task],
         seed: int,
@@ -234,7 +234,7 @@ class _Plays:
     ) -> None:
         if trials < 1 or (trials > 1 and not isinstance(agent, ReflexionAgent)):
             raise ConfigError(f"several trials need an agent that reflects: reflexion:hf:PATH; got {trials} trials")
-        self._arena, self._agent, self._tasks, self._seed, self._wave = arena, agent, tasks, seed, wave
+        self._engine, self._agent, self._tasks, self._seed, self._wave = engine, agent, tasks, seed, wave
         self._trials, self._keep = trials, keep
         self.needed: list[int] = []
 
@@ -246,7 +246,7 @@ class _Plays:
         left = list(self._tasks)
         solved: dict[str, int] = {}
         for trial in range(self._trials):
-            played = _waves(self._arena, agent, left, self._seed, iteration, trial, self._wave)
+            played = _waves(self._engine, agent, left, self._seed, iteration, trial, self._wave)
             for group in played:
                 last[group.task_id] = group
                 if self._keep is not None:
@@ -264,11 +264,11 @@ class _Plays:
 
 
 def _waves(
-    arena: Arena, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trial: int, wave: int
+    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trial: int, wave: int
 ) -> list[Group]:
     groups: list[Group] = []
     for start in range(0, len(tasks), wave):
-        groups += arena.play(agent, tasks[start : start + wave], seed=seed, iteration=iteration, trial=trial)
+        groups += engine.play(agent, tasks[start : start + wave], seed=seed, iteration=iteration, trial=trial)
     if len(groups) != len(tasks):
         raise ConfigError("some tasks could not be begun, so there is nothing to evaluate on them")
     return groups

@@ -1,4 +1,4 @@
-"""Rollouts: an agent plays groups of one task each; episodes are reproducible one by one.
+"""Play groups of one task each with an agent; every episode is reproducible by itself.
 
 Each episode draws from its own generator, seeded by (seed, iteration, task, replica), so results do not depend on
 batch order, on which other tasks are played, or on how many workers there are.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,50 +20,41 @@ __all__ = ["episode_rng", "play_group", "play_groups"]
 
 
 def episode_rng(seed: int, iteration: int, task_id: str, replica: int, trial: int = 0) -> np.random.Generator:
-    """The randomness of one episode; a further trial has its own."""
+    """The random generator of one episode; every further trial has its own."""
     digest = hashlib.blake2b(task_id.encode(), digest_size=8).digest()
     return np.random.default_rng([seed, iteration, int.from_bytes(digest, "big"), replica, *([trial] if trial else [])])
-
-
-@dataclass
-class _Seat:
-    observation: Any
-    info: dict[str, Any]
-    rng: np.random.Generator
 
 
 def play_group(
     env: GroupEnv, agent: Agent, task: Task, *, seed: int = 0, iteration: int = 0, group_id: str | None = None
 ) -> Group:
-    """All members of ``env`` play one task to the end.
+    """Play one task to the end with all members of ``env``.
 
     Args:
         env: the group of environments.
-        agent: who acts.
-        task: what they play.
-        seed, iteration: of the episodes' randomness.
-        group_id: names the group in the log; default "<task_id>#<iteration>".
+        agent: chooses the actions.
+        task: the task to play.
+        seed, iteration: seed the episodes' generators.
+        group_id: name of the group in the log; default "<task_id>#<iteration>".
     """
     name = f"{task.task_id}#{iteration}" if group_id is None else group_id
     starts = env.reset(task=task.content, seed=seed, group_id=name)
-    seats = [_Seat(obs, info, episode_rng(seed, iteration, task.task_id, i)) for i, (obs, info) in enumerate(starts)]
+    latest = dict(enumerate(starts))
+    rngs = [episode_rng(seed, iteration, task.task_id, replica) for replica in range(len(starts))]
     while env.active:
-        views = [
-            View(seats[i].observation, seats[i].info, env.members[i].turns, env.members[i].base, seats[i].rng)
-            for i in env.active
-        ]
+        views = [View(*latest[i], env.members[i].turns, env.members[i].base, rngs[i]) for i in env.active]
         decisions = agent.act(views)
         for i, decision in zip(env.active, decisions, strict=True):
             env.members[i].record_response(thought=decision.thought, response=decision.response)
         actions = {i: decision.action for i, decision in zip(env.active, decisions, strict=True)}
         for i, step in env.step(actions).items():
-            seats[i].observation, seats[i].info = step.observation, step.info
+            latest[i] = step.observation, step.info
     return env.group()
 
 
 def play_groups(
     env: GroupEnv, agent: Agent, tasks: Sequence[Task], *, seed: int = 0, iteration: int = 0
 ) -> Iterator[Group]:
-    """One group per task, in order."""
+    """Play one group per task; yields them in order."""
     for task in tasks:
         yield play_group(env, agent, task, seed=seed, iteration=iteration)

@@ -1,4 +1,4 @@
-"""Going through a recorded episode again: the snapshots that its environment passes."""
+"""Replay a recorded episode and collect the environment's snapshots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["member_chance", "replay", "whole"]
+__all__ = ["env_seed", "full_episode", "replay"]
 
 
 def replay(
@@ -26,17 +26,17 @@ def replay(
     seed: int,
     stop_reason: StopReason,
 ) -> list[str]:
-    """Snapshots before every turn and after the last, T + 1 of them.
+    """Replay an episode; returns the snapshots before every turn and after the last, T + 1 of them.
 
     Args:
-        env: of the kind that was recorded; it is reset.
-        turns: the whole episode, from its first turn.
-        task_id, task: what was played; the payload is enough where the environment's source does not hold the id.
-        seed: of the environment's own chance.
+        env: an environment like the recorded one; it is reset.
+        turns: the full episode, from its first turn.
+        task_id, task: the task's id and payload; the payload is enough where the environment's source lacks the id.
+        seed: the environment's own seed.
         stop_reason: why the recorded episode ended.
 
     Raises:
-        DataError: the replay does not come through the recorded states, or the environment has other limits.
+        DataError: the replay does not reproduce the recorded states, or the environment has other limits.
     """
     base = cast("AgentEnv[Any, Any, Any]", env.unwrapped)
     options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": task_id}
@@ -45,7 +45,7 @@ def replay(
     for t, turn in enumerate(turns):
         if info["state_key"] != turn.state_key:
             raise DataError(
-                f"turn {t} was recorded in state {turn.state_key!r}, its replay comes to {info['state_key']!r}; is it "
+                f"turn {t} was recorded in state {turn.state_key!r}, its replay is in {info['state_key']!r}; is it "
                 "the same environment, task and seed?"
             )
         action = base.action_from_text(turn.action) if turn.valid else turn.action
@@ -57,32 +57,32 @@ def replay(
         raise DataError(f"the replay ends in state {info['state_key']!r}, the record in {turns[-1].next_state_key!r}")
     if turns and stop_reason == "env_limit" and base.elapsed_steps < base.max_steps and not truncated:
         raise DataError(
-            f"the log's episode was ended by a limit after {len(turns)} turns, but here max_steps={base.max_steps}: it was "
-            f"recorded under a shorter limit, and numbers under another one mean something else; add "
+            f"the recorded episode was truncated after {len(turns)} turns, but here max_steps={base.max_steps}: it was "
+            f"recorded under a shorter limit, and values under another one would not be comparable; add "
             f"--env-set max_steps={len(turns)}"
         )
     return snapshots
 
 
-def _ended_early(base: AgentEnv[Any, Any, Any], place: int, recorded: int, truncated: bool) -> DataError:
-    """The error of an episode that is over before the recorded one was."""
-    here = f"the log's episode goes on for {recorded} turns, but this environment ends it after {place}"
+def _ended_early(base: AgentEnv[Any, Any, Any], turns: int, recorded: int, truncated: bool) -> DataError:
+    """The error for a replay that ends before the recorded episode did."""
+    difference = f"the recorded episode has {recorded} turns, but this environment ends it after {turns}"
     if truncated and base.elapsed_steps >= base.max_steps:
         return DataError(
-            f"{here}, its step limit: it was recorded under a longer one; give that of the recording, at least: "
+            f"{difference}, its step limit: it was recorded under a longer one; use at least the recorded one: "
             f"--env-set max_steps={recorded}"
         )
     how = "at another of its limits" if truncated else "as a success or failure"
     return DataError(
-        f"{here}, {how}: it was recorded with other options; give those of the recording (--env-set KEY=VALUE)"
+        f"{difference}, {how}: it was recorded with other options; use those of the recording (--env-set KEY=VALUE)"
     )
 
 
-def member_chance(trajectory: Trajectory) -> int:
-    """The seed of the recorded environment's own chance, as ``GroupEnv`` gave it."""
+def env_seed(trajectory: Trajectory) -> int:
+    """The seed of the recorded environment, as derived by ``GroupEnv``."""
     return member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)
 
 
-def whole(group: Group, index: int) -> tuple[Turn, ...]:
-    """All turns of an episode, from its first: a branch's own ones after those it shares."""
+def full_episode(group: Group, index: int) -> tuple[Turn, ...]:
+    """All turns of an episode, from its first: of a branch the shared prefix, then its own."""
     return group.episodes[index]

@@ -1,4 +1,4 @@
-"""Which tasks an iteration plays, and which of the groups it keeps."""
+"""Sample the tasks of an iteration, and keep the groups with a learning signal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from creditflow.agents.base import Agent
 from creditflow.envs.tasks import Task
-from creditflow.train.rollout.engine import Arena, Report
+from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
 from creditflow.train.settings.schema import RolloutConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
@@ -17,14 +17,14 @@ __all__ = ["sample_groups"]
 
 
 def sample_groups(
-    arena: Arena, agent: Agent, tasks: Sequence[Task], rollout: RolloutConfig, *, seed: int, iteration: int
-) -> tuple[list[Group], Report, int]:
-    """The iteration's groups; with dynamic sampling, until enough have unequal outcomes.
+    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], rollout: RolloutConfig, *, seed: int, iteration: int
+) -> tuple[list[Group], RolloutReport, int]:
+    """Play the groups of an iteration; with dynamic sampling, until enough of them have unequal outcomes.
 
     Returns:
-        The groups, what went on besides, and how many groups were discarded.
+        The groups, the rollout report, and the number of discarded groups.
     """
-    report, discarded = Report(), 0
+    report, discarded = RolloutReport(), 0
     groups: list[Group] = []
     attempts = rollout.attempts if rollout.dynamic_sampling else 1
     for attempt in range(attempts):
@@ -35,7 +35,7 @@ def sample_groups(
         while len(chosen) < wanted:
             order = rng.permutation(len(tasks))[: wanted - len(chosen)]
             chosen += [tasks[i] for i in order.tolist()]
-        played = arena.play(agent, _distinct(chosen), seed=seed, iteration=number, report=report)
+        played = engine.play(agent, _distinct(chosen), seed=seed, iteration=number, report=report)
         kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
         discarded += len(played) - len(kept)
         groups += kept

@@ -22,7 +22,7 @@ from creditflow.train.policy.device import pick_device
 from creditflow.train.policy.logprobs import check_model
 from creditflow.train.policy.recomputation import recompute_activations
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.rollout.engine import Arena, Budget
+from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.settings.schema import EnvConfig, TaskConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
@@ -126,7 +126,7 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
                 texts.extend(dialect.write(action) for action in view.info["admissible_actions"])
             return super().act(views)
 
-    Arena(group_maker(settings.env, 1, texts=True), Budget(turns=4)).play(
+    RolloutEngine(group_maker(settings.env, 1, texts=True), Budget(turns=4)).play(
         _Reader(), tasks[:TOKENIZER_EPISODES], seed=settings.seed
     )
     return build_tokenizer(texts, settings.model.scratch)

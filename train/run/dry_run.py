@@ -23,7 +23,7 @@ from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
-from creditflow.train.rollout.engine import Arena, Budget
+from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.run.annotators import check_annotations
 from creditflow.train.run.assemble import group_maker, keeps_texts, make_policy, panel_tasks, training_tasks
 from creditflow.train.settings.reading import plain
@@ -103,8 +103,8 @@ class _Rehearsing(RandomAgent):
 
 def _rehearse(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
     """Two short random episodes of the first task, scored if the scheme needs nothing that only a run has."""
-    arena = Arena(group_maker(settings.env, 2, texts=keeps_texts(settings, scheme)), Budget(turns=TURNS))
-    [group] = arena.play(_Rehearsing(settings), [task], seed=settings.seed)
+    engine = RolloutEngine(group_maker(settings.env, 2, texts=keeps_texts(settings, scheme)), Budget(turns=TURNS))
+    [group] = engine.play(_Rehearsing(settings), [task], seed=settings.seed)
     missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
     annotated = bool(scheme.needs or scheme.requires_tokens)  # what only a run writes
     reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)

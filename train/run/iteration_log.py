@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from creditflow.train.policy.update import step_share
-from creditflow.train.rollout.engine import Report
+from creditflow.train.rollout.engine import RolloutReport
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
@@ -20,7 +20,7 @@ __all__ = ["episode_numbers", "graph_numbers", "iteration_line", "stopwatch"]
 
 
 def episode_numbers(
-    groups: Sequence[Group], credits_: Sequence[Credit], report: Report, discarded: int
+    groups: Sequence[Group], credits_: Sequence[Credit], report: RolloutReport, discarded: int
 ) -> dict[str, float]:
     """What was played and how it was credited."""
     episodes = [t for group in groups for t in group.trajectories]
@@ -34,11 +34,11 @@ def episode_numbers(
         "invalid_share": float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         "groups_with_success": float(np.mean([any(t.success for t in group.trajectories) for group in groups])),
         "groups_discarded": discarded,
-        "groups_lost": report.lost_groups,
+        "groups_failed_to_start": report.groups_failed_to_start,
         "env_errors": len(report.errors),
         "step_credit_share": step_share(credits_),
         "prompt_tokens": report.prompt_tokens,
-        "answer_tokens": report.answer_tokens,
+        "completion_tokens": report.completion_tokens,
     }
 
 

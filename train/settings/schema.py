@@ -132,9 +132,9 @@ class RolloutConfig:
     branching: BranchConfig = field(default_factory=BranchConfig)
 
     def __post_init__(self) -> None:
-        if 0 < self.branching.total <= self.group_size:
+        if 0 < self.branching.max_trajectories <= self.group_size:
             raise ConfigError(
-                f"branching.total counts a group's {self.group_size} episodes too: {self.branching.total} leaves no room"
+                f"branching.max_trajectories counts a group's {self.group_size} episodes too: {self.branching.max_trajectories} leaves no room"
             )
         if min(self.tasks, self.group_size, self.attempts) < 1:
             raise ConfigError("tasks, group_size and attempts must be at least 1")
@@ -306,7 +306,7 @@ class TrainConfig:
         rollout = self.rollout
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
             raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
-        if self.generation.backend == "vllm" and rollout.branching.total:
+        if self.generation.backend == "vllm" and rollout.branching.max_trajectories:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
             )

@@ -20,8 +20,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
 from creditflow.train.rollout.workers import ray_cluster
-from creditflow.train.rollout.workers.play import Player, RolloutSpec, write_task
-from creditflow.train.rollout.workers.pool import WorkerError, run_units
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, write_task
+from creditflow.train.rollout.workers.pool import WorkerError, run_in_order
 from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 from creditflow.wrappers.records.jsonl import read_jsonl
 
@@ -67,7 +67,7 @@ def units() -> list[str]:
 @pytest.fixture(scope="module")
 def played(units: list[str]) -> list[str]:
     """The answers of one process."""
-    player = Player(SPEC)
+    player = RolloutWorker(SPEC)
     return [player.answer(unit) for unit in units]
 
 
@@ -121,7 +121,7 @@ def test_a_killed_actor_loses_and_doubles_nothing(
     assert len(set(executor.nodes())) == 2  # one actor on each
     stopped.append(executor.pids()[1])
     os.kill(stopped[0], signal.SIGSTOP)
-    results = run_units(executor, units)
+    results = run_in_order(executor, units)
     found = [next(results)]
     os.kill(stopped[0], signal.SIGKILL)
     found += results
@@ -140,7 +140,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
     [victim] = [pid for pid, node in zip(executor.pids(), executor.nodes(), strict=True) if node == third.node_id]
     stopped.append(victim)
     os.kill(victim, signal.SIGSTOP)
-    results = run_units(executor, units)
+    results = run_in_order(executor, units)
     found = [next(results)]
     cluster.remove_node(third, allow_graceful=False)
     found += results  # its actor's successor finds no CPU and holds nothing up
@@ -157,7 +157,7 @@ def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
     executor.nodes()  # all stand
 
     executor._ray = Failing(ObjectLostError("00" * 28, None, ""))
-    assert list(run_units(executor, units)) == played
+    assert list(run_in_order(executor, units)) == played
     assert "a worker was lost (Ray:" in capsys.readouterr().err
 
 
@@ -170,7 +170,7 @@ def test_an_actor_that_ran_out_of_memory_or_lost_its_node_is_replaced(
 
     executor = RayExecutor(SPEC, 2, cluster.address)
     executor._ray = Failing(getattr(ray.exceptions, kind)("node low on memory"), starting=starting)
-    assert list(run_units(executor, units)) == played
+    assert list(run_in_order(executor, units)) == played
     assert ("a worker was lost (Ray: node low on memory)" in capsys.readouterr().err) != starting
     assert executor._ray.left == 0
 
@@ -181,7 +181,7 @@ def test_actors_that_run_out_of_memory_again_and_again_are_told(cluster: Any, un
     executor = RayExecutor(SPEC, 1, cluster.address)
     executor._ray = Failing(OutOfMemoryError("node low on memory"), times=9, starting=True)
     with pytest.raises(WorkerError, match="3 Ray actors in succession did not start: node low on memory"):
-        list(run_units(executor, units))
+        list(run_in_order(executor, units))
 
 
 @pytest.mark.parametrize("kind", ["ActorUnschedulableError", "RuntimeEnvSetupError"])
@@ -191,7 +191,7 @@ def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, units: list
     executor = RayExecutor(SPEC, 1, cluster.address)
     executor._ray = Failing(getattr(ray.exceptions, kind)("no such label"), starting=True)
     with pytest.raises(WorkerError, match=r"(?s)cannot run an actor.*no such label"):
-        list(run_units(executor, units))
+        list(run_in_order(executor, units))
 
 
 def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], played: list[str]) -> None:
@@ -203,7 +203,7 @@ def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], pla
             super().submit(unit, text)
 
     found = []
-    for given, result in enumerate(run_units(Noted(SPEC, 2, cluster.address), units, ahead=3)):
+    for given, result in enumerate(run_in_order(Noted(SPEC, 2, cluster.address), units, ahead=3)):
         assert max(begun) < given + 3
         found.append(result)
     assert found == played
@@ -212,7 +212,7 @@ def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], pla
 def test_more_actors_than_cpus_are_asked_for_and_what_stands_plays(
     cluster: Any, units: list[str], played: list[str]
 ) -> None:
-    assert list(run_units(RayExecutor(SPEC, 5, cluster.address), units)) == played
+    assert list(run_in_order(RayExecutor(SPEC, 5, cluster.address), units)) == played
 
 
 def test_actors_that_cannot_start_are_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_actors_that_cannot_start_are_told(cluster: Any, monkeypatch: pytest.Mon
     broken = type("Broken", (), {"__init__": fails, "__module__": "__main__", "place": lambda self: (0, "")})
     monkeypatch.setattr(ray_cluster, "_Actor", broken)
     with pytest.raises(WorkerError, match="no such drive"):
-        list(run_units(RayExecutor(SPEC, 2, cluster.address), ["{}"]))
+        list(run_in_order(RayExecutor(SPEC, 2, cluster.address), ["{}"]))
 
 
 def test_a_killed_command_goes_on_to_the_file_of_one_process(cluster: Any, tmp_path: Path) -> None:

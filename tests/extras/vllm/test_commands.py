@@ -77,7 +77,7 @@ def test_a_run_samples_with_vllm_what_the_trainer_would(run: Path) -> None:
     rows = iterations(run)
     assert len(rows) == 2
     assert all(row["push_difference"] < 1e-4 and row["mismatch_max"] < 1e-4 for row in rows)
-    assert all(row["answer_tokens"] > 0 for row in rows)
+    assert all(row["completion_tokens"] > 0 for row in rows)
 
 
 def test_a_run_goes_on_from_its_checkpoint(run: Path) -> None:

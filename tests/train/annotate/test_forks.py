@@ -54,7 +54,7 @@ def test_equal_seeds_give_equal_numbers_whatever_else_is_annotated(log: Path, tm
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (3, "recorded under a longer one; give that of the recording, at least: --env-set max_steps="),
+        (3, "recorded under a longer one; use at least the recorded one: --env-set max_steps="),
         (40, "recorded under a shorter limit, .* --env-set max_steps=14"),
     ],
 )

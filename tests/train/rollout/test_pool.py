@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.rollout.workers.pool import TRIES, Event, WorkerError, run_units
+from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerError, run_in_order
 
 
 class Scripted:
@@ -49,7 +49,7 @@ def endless(numbers: list[int]) -> Iterator[int]:
     st.integers(0, 20),
     st.integers(1, 5),
     st.lists(st.integers(0, 30), min_size=1),
-    st.integers(0, TRIES - 1),
+    st.integers(0, MAX_ATTEMPTS - 1),
     st.booleans(),
 )
 def test_every_unit_is_given_once_and_in_order(
@@ -57,14 +57,14 @@ def test_every_unit_is_given_once_and_in_order(
 ) -> None:
     executor = Scripted(size, endless(numbers), most_losses=losses, repeat=repeat)
     texts = [f"unit {i}" for i in range(units)]
-    assert list(run_units(executor, texts)) == [text.upper() for text in texts]
+    assert list(run_in_order(executor, texts)) == [text.upper() for text in texts]
     assert executor.closed == 1
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 30), min_size=1))
 def test_no_more_than_ahead_units_wait_for_the_reader(size: int, ahead: int, numbers: list[int]) -> None:
     executor = Scripted(size, endless(numbers))
-    for given_so_far, _ in enumerate(run_units(executor, [str(i) for i in range(20)], ahead=ahead)):
+    for given_so_far, _ in enumerate(run_in_order(executor, [str(i) for i in range(20)], ahead=ahead)):
         assert max(executor.begun) < given_so_far + ahead
 
 
@@ -87,26 +87,28 @@ class ComingAndGoing(Scripted):
         return events
 
 
-@given(st.integers(0, 20), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1), st.integers(0, TRIES - 1))
+@given(
+    st.integers(0, 20), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1), st.integers(0, MAX_ATTEMPTS - 1)
+)
 def test_workers_that_come_late_or_never_again_hold_nothing_up(
     units: int, most: int, numbers: list[int], losses: int
 ) -> None:
     executor = ComingAndGoing(most, endless(numbers), most_losses=losses)
     texts = [f"unit {i}" for i in range(units)]
-    assert list(run_units(executor, texts)) == [text.upper() for text in texts]
+    assert list(run_in_order(executor, texts)) == [text.upper() for text in texts]
 
 
 def test_a_unit_that_ends_every_worker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     executor = Scripted(2, endless([0]), most_losses=99)
-    with pytest.raises(WorkerError, match=f"unit 0 ended {TRIES} workers, the last with: lost by the test"):
-        list(run_units(executor, ["a", "b"]))
+    with pytest.raises(WorkerError, match=f"unit 0 ended {MAX_ATTEMPTS} workers, the last with: lost by the test"):
+        list(run_in_order(executor, ["a", "b"]))
     assert executor.closed == 1
     assert "played again" in capsys.readouterr().err
 
 
 def test_leaving_early_closes_the_executor() -> None:
     executor = Scripted(2, endless([0]))
-    results = run_units(executor, ["a", "b", "c"])
+    results = run_in_order(executor, ["a", "b", "c"])
     assert next(results) == "A"
     results.close()
     assert executor.closed == 1
@@ -118,4 +120,4 @@ def test_an_error_that_a_worker_reports_ends_the_run() -> None:
             return [Event(self.open.pop()[0], error="DataError: no such file")]
 
     with pytest.raises(WorkerError, match=r"unit 1: DataError: no such file"):
-        list(run_units(Failing(2, endless([0])), ["a", "b"]))
+        list(run_in_order(Failing(2, endless([0])), ["a", "b"]))

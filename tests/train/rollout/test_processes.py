@@ -16,8 +16,8 @@ import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
-from creditflow.train.rollout.workers.play import Player, RolloutSpec, read_group, write_task
-from creditflow.train.rollout.workers.pool import WorkerError, run_units
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
+from creditflow.train.rollout.workers.pool import WorkerError, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_jsonl
@@ -52,12 +52,12 @@ def test_workers_write_the_file_of_one_process(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_loses_and_doubles_nothing(units: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    player = Player(SPEC)
+    player = RolloutWorker(SPEC)
     expected = [player.answer(unit) for unit in units]
     executor = ProcessExecutor(SPEC, 2)
     victim = executor.pids[1]
     os.kill(victim, signal.SIGSTOP)  # it gets a task and cannot finish it
-    results = run_units(executor, units)
+    results = run_in_order(executor, units)
     found = [next(results)]
     os.kill(victim, signal.SIGKILL)
     found += results
@@ -68,7 +68,7 @@ def test_a_killed_worker_loses_and_doubles_nothing(units: list[str], capsys: pyt
 def test_closing_leaves_no_process_behind(units: list[str]) -> None:
     executor = ProcessExecutor(SPEC, 2)
     pids = executor.pids
-    results = run_units(executor, units)
+    results = run_in_order(executor, units)
     next(results)
     results.close()
     for pid in pids:
@@ -128,7 +128,7 @@ def test_a_slow_reader_stops_the_handing_out(units: list[str]) -> None:
             begun.append(unit)
             super().submit(unit, text)
 
-    for given, _ in enumerate(run_units(Noted(SPEC, 2), units, ahead=3)):
+    for given, _ in enumerate(run_in_order(Noted(SPEC, 2), units, ahead=3)):
         assert max(begun) < given + 3
     assert sorted(begun) == list(range(len(units)))
 
@@ -136,7 +136,7 @@ def test_a_slow_reader_stops_the_handing_out(units: list[str]) -> None:
 def test_what_goes_wrong_in_a_worker_is_told() -> None:
     spec = RolloutSpec(env="sokoban", agent="hf:")
     with pytest.raises(WorkerError, match="ConfigError: name the model"):
-        list(run_units(ProcessExecutor(spec, 1), ["{}"]))
+        list(run_in_order(ProcessExecutor(spec, 1), ["{}"]))
 
 
 def test_a_wrong_agent_is_told_before_anything_is_written(tmp_path: Path) -> None:

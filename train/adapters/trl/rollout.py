@@ -19,7 +19,7 @@ from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.trl.batch import group_tasks, make_columns
 from creditflow.train.adapters.trl.support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
-from creditflow.train.rollout.engine import Arena, Report
+from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
 from creditflow.train.run.assemble import group_maker
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
@@ -73,7 +73,7 @@ class CreditRollout:
         self._tokenizer = tokenizer
         self._make_backend = make_backend or (lambda trainer: TransformersBackend(trainer.model))
         self._backend: SyncedBackend | None = None
-        self._arenas: dict[int, Arena] = {}
+        self._engines: dict[int, RolloutEngine] = {}
         self._step, self._round = -1, 0
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
@@ -120,11 +120,11 @@ class CreditRollout:
         self._backend.sync(f"step-{trainer.state.global_step}")
         sampling = Sampling(max_new_tokens=self.play.max_new_tokens, temperature=args.temperature)
         agent = self.play.prompting.agent(self._backend, self._tokenizer, sampling, name="policy")
-        if size not in self._arenas:
+        if size not in self._engines:
             texts = bool(self.scheme.texts or self.annotators)
-            self._arenas[size] = Arena(group_maker(self.play.env, size, texts=texts), self.play.budget)
-        report = Report()
-        groups = self._arenas[size].play(
+            self._engines[size] = RolloutEngine(group_maker(self.play.env, size, texts=texts), self.play.budget)
+        report = RolloutReport()
+        groups = self._engines[size].play(
             agent,
             tasks,
             seed=args.seed if training else args.seed + EVALUATION_SEED,

@@ -18,7 +18,7 @@ from creditflow.envs.http.client import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.success.text import PLACEHOLDER, compact_text
-from creditflow.train.rollout.replay import whole
+from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -66,7 +66,7 @@ class RemoteSuccessAnnotator:
         members = [(group, i) for group in groups for i in range(len(group))]
         for start in range(0, len(members), self._batch):
             chosen = members[start : start + self._batch]
-            episodes = [whole(group, i) if group.trajectories[i].turns else () for group, i in chosen]
+            episodes = [full_episode(group, i) if group.trajectories[i].turns else () for group, i in chosen]
             told = self._client.post("/success", {"episodes": [{"turns": list(map(_shown, e))} for e in episodes]})
             if not isinstance(told, dict) or (told.get("model"), told.get("parameters")) != (
                 self._model,
@@ -111,7 +111,10 @@ class PicaServerAnnotator:
         members = [(group, i) for group in groups for i in range(len(group)) if group.trajectories[i].turns]
         texts = [
             marked_text(
-                group.task.get("question"), whole(group, i), self._placeholder, group.trajectories[i].trajectory_id
+                group.task.get("question"),
+                full_episode(group, i),
+                self._placeholder,
+                group.trajectories[i].trajectory_id,
             )
             for group, i in members
         ]

@@ -22,7 +22,7 @@ from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
-__all__ = ["Player", "RolloutSpec", "read_group", "write_task"]
+__all__ = ["RolloutSpec", "RolloutWorker", "read_group", "write_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def read_group(text: str) -> Group:
     return group
 
 
-class Player:
+class RolloutWorker:
     """Environments and agent of one worker, kept from task to task."""
 
     def __init__(self, spec: RolloutSpec) -> None:

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from creditflow.envs.errors import ConfigError, CreditflowError
 
-__all__ = ["TRIES", "Event", "Executor", "WorkerError", "run_units"]
+__all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order"]
 
-TRIES = 3  # a unit that ends this many workers is itself the cause
+MAX_ATTEMPTS = 3  # a unit that ends this many workers is itself the cause
 
 
 class WorkerError(CreditflowError):
@@ -62,7 +62,7 @@ class Executor(Protocol):
         ...
 
 
-def run_units(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Generator[str, None, None]:
+def run_in_order(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Generator[str, None, None]:
     """Results in the order of ``units``, each once. Closes the executor at the end, and when left early.
 
     Args:
@@ -71,7 +71,7 @@ def run_units(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Ge
         ahead: most units begun and not yet yielded; 0 for four per present worker.
 
     Raises:
-        WorkerError: an error that a worker reports, or a unit that lost ``TRIES`` workers.
+        WorkerError: an error that a worker reports, or a unit that lost ``MAX_ATTEMPTS`` workers.
     """
     if ahead < 0:
         raise ConfigError(f"ahead must be at least 1, or 0 for four per worker, got {ahead}")
@@ -103,9 +103,9 @@ def run_units(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Ge
                         ready[event.unit] = event.result
                         continue
                     lost[event.unit] = lost.get(event.unit, 0) + 1
-                    if lost[event.unit] >= TRIES:
+                    if lost[event.unit] >= MAX_ATTEMPTS:
                         raise WorkerError(
-                            f"unit {event.unit} ended {TRIES} workers, the last with: {event.reason}; out of memory?"
+                            f"unit {event.unit} ended {MAX_ATTEMPTS} workers, the last with: {event.reason}; out of memory?"
                         )
                     again.append(event.unit)
                     print(f"a worker was lost ({event.reason}); its task is played again", file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.rollout.workers.play import Player, RolloutSpec
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker
 from creditflow.train.rollout.workers.pool import Event
 
 __all__ = ["ProcessExecutor"]
@@ -107,14 +107,14 @@ class ProcessExecutor:
 def _serve(pipe: Connection, spec: str) -> None:
     """A worker's life: read a task, answer with its group, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's business; it closes the pipe
-    player: Player | None = None
+    player: RolloutWorker | None = None
     while True:
         try:
             task = pipe.recv_bytes().decode("ascii")
         except EOFError:
             return
         try:
-            player = player or Player(RolloutSpec.from_text(spec))
+            player = player or RolloutWorker(RolloutSpec.from_text(spec))
             answer = "result\n" + player.answer(task)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
             answer = "error\n" + json.dumps(f"{type(error).__name__}: {error}")

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.train.rollout.workers.play import Player, RolloutSpec
-from creditflow.train.rollout.workers.pool import TRIES, Event, WorkerError
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker
+from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerError
 
 __all__ = ["RayExecutor"]
 
@@ -28,7 +28,7 @@ class _Actor:
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
-        self._player: Player | None = None
+        self._player: RolloutWorker | None = None
 
     def place(self) -> tuple[int, str]:
         """Process id and node."""
@@ -41,7 +41,7 @@ class _Actor:
     def answer(self, task: str) -> tuple[bytes, str]:
         """(result, error), one of them empty; the result small, so that Ray sends it instead of keeping it here."""
         try:
-            self._player = self._player or Player(RolloutSpec.from_text(self._spec))
+            self._player = self._player or RolloutWorker(RolloutSpec.from_text(self._spec))
             return zlib.compress(self._player.answer(task).encode("ascii"), 1), ""
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller reports it and stops
             return b"", f"{type(error).__name__}: {error}"
@@ -123,8 +123,8 @@ class RayExecutor:
             _, lost = self._get(done, actor)
             if lost:
                 self._failed_starts += 1
-                if self._failed_starts >= TRIES:
-                    raise WorkerError(f"{TRIES} Ray actors in succession did not start: {lost}")
+                if self._failed_starts >= MAX_ATTEMPTS:
+                    raise WorkerError(f"{MAX_ATTEMPTS} Ray actors in succession did not start: {lost}")
                 self._start()
                 return []
             self._failed_starts = 0

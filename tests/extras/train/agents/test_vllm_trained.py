@@ -280,7 +280,7 @@ def test_settings_that_belong_to_the_other_backend_are_refused(
 ) -> None:
     for wrong, said in (
         ("rollout.cache=static", "rollout.cache"),
-        ("rollout.branching.total=16", "entropies"),
+        ("rollout.branching.max_trajectories=16", "entropies"),
         ("generation.backend=vlm", "did you mean 'vllm'"),
         ("generation.vllm.block=3", "did you mean 'block_size'"),
     ):

@@ -17,7 +17,7 @@ from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.branching import BranchConfig
-from creditflow.train.rollout.engine import Arena, Budget, Report
+from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
 from creditflow.train.run.journal import read_metrics
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.branches import share_prefixes
@@ -26,7 +26,7 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
 LEVEL = "########\n#@ $  .#\n#      #\n########"
-ALWAYS = BranchConfig(total=4, first=2, base=1.0)
+ALWAYS = BranchConfig(max_trajectories=4, entropy_tokens=2, base=1.0)
 
 
 class Speaker:
@@ -58,11 +58,11 @@ class Speaker:
         self.forks.append((id(parent), id(child), turns))
 
 
-def arena(config: BranchConfig, size: int = 2, budget: Budget = Budget()) -> Arena:  # noqa: B008 - frozen
+def engine(config: BranchConfig, size: int = 2, budget: Budget | None = None) -> RolloutEngine:
     def make(n: int) -> Callable[[], GroupEnv]:
         return lambda: GroupEnv(lambda: SokobanEnv(level=LEVEL, max_steps=6), size=n)
 
-    return Arena(make(size), budget, branching=config, make_branch=make(1))
+    return RolloutEngine(make(size), budget, branching=config, make_branch=make(1))
 
 
 def task() -> Task:
@@ -70,7 +70,7 @@ def task() -> Task:
 
 
 def play(config: BranchConfig, speaker: Speaker | None = None, *, seed: int = 0, **options: Any) -> Group:
-    [group] = arena(config, **options).play(speaker or Speaker(range(9)), [task()], seed=seed)
+    [group] = engine(config, **options).play(speaker or Speaker(range(9)), [task()], seed=seed)
     return group
 
 
@@ -79,29 +79,31 @@ def branches(group: Group) -> list[Trajectory]:
 
 
 def test_a_turn_is_forked_where_the_entropy_rises_and_never_at_the_first() -> None:
-    config = BranchConfig(total=9, first=2, base=0.2, slope=0.4, threshold=0.5)
+    config = BranchConfig(max_trajectories=9, entropy_tokens=2, base=0.2, slope=0.4, threshold=0.5)
     group = play(config, Speaker(unsure=[3]), size=1)
     assert [(b.parent, b.fork_turn) for b in branches(group)] == [(group.trajectories[0].trajectory_id, 3)]
     # the whole episode as unsure as its beginning: nothing rises
     assert not branches(play(config, Speaker(unsure=range(9)), size=1))
-    assert not branches(play(BranchConfig(total=9, base=1.0), Speaker(unsure=[]), size=1, budget=Budget(turns=1)))
+    assert not branches(
+        play(BranchConfig(max_trajectories=9, base=1.0), Speaker(unsure=[]), size=1, budget=Budget(turns=1))
+    )
 
 
 def test_a_group_has_no_more_trajectories_than_allowed() -> None:
     for total in (3, 4, 7):
-        group = play(BranchConfig(total=total, first=2, base=1.0))
+        group = play(BranchConfig(max_trajectories=total, entropy_tokens=2, base=1.0))
         assert len(group) == total
         assert len(branches(group)) == total - 2
 
 
 def test_an_uncertain_turn_may_get_several_branches() -> None:
-    group = play(BranchConfig(total=4, first=2, base=1.0, per_turn=2))
+    group = play(BranchConfig(max_trajectories=4, entropy_tokens=2, base=1.0, branches_per_turn=2))
     assert [b.fork_turn for b in branches(group)] == [1, 1]
     assert len({b.parent for b in branches(group)}) == 1
 
 
 def test_a_branch_does_not_fork_again_before_its_own_first_turn_and_may_after() -> None:
-    group = play(BranchConfig(total=12, first=2, base=1.0), size=1)
+    group = play(BranchConfig(max_trajectories=12, entropy_tokens=2, base=1.0), size=1)
     own = {t.trajectory_id: t for t in group.trajectories}
     deep = [b for b in branches(group) if own[b.parent].parent]
     assert deep
@@ -113,9 +115,9 @@ def test_a_branch_that_cannot_begin_is_reported_and_costs_no_other_episode() -> 
         def set_state(self, snapshot: str) -> Any:
             raise OSError("the server is gone")
 
-    made = arena(ALWAYS)
+    made = engine(ALWAYS)
     made._make_branch = lambda: GroupEnv(lambda: Unwilling(level=LEVEL, max_steps=6), size=1)
-    report = Report()
+    report = RolloutReport()
     [group] = made.play(Speaker(range(9)), [task()], seed=0, report=report)
     assert len(group) == 2
     assert all(member.stop_reason != "env_error" for member in group.trajectories)
@@ -123,7 +125,7 @@ def test_a_branch_that_cannot_begin_is_reported_and_costs_no_other_episode() -> 
 
 
 def test_branches_belong_to_their_trial_and_draw_their_own_chance_in_it() -> None:
-    groups = [arena(ALWAYS).play(Speaker(range(9)), [task()], seed=0, trial=trial)[0] for trial in (0, 1)]
+    groups = [engine(ALWAYS).play(Speaker(range(9)), [task()], seed=0, trial=trial)[0] for trial in (0, 1)]
     assert all(member.trial == trial for trial, group in enumerate(groups) for member in group.trajectories)
     answers = [[b.tokens.ids.tolist() for b in branches(group) if b.tokens] for group in groups]
     assert all(answers)
@@ -163,7 +165,7 @@ def test_a_branch_counts_the_steps_of_its_prefix_against_the_limit() -> None:
 
 
 def test_a_branchs_return_includes_its_prefix() -> None:
-    group = play(BranchConfig(total=6, first=2, base=1.0))
+    group = play(BranchConfig(max_trajectories=6, entropy_tokens=2, base=1.0))
     for i, member in enumerate(group.trajectories):
         expected = sum(t.reward for t in group.prefix(i)) + member.episode_return
         assert group.arrays.returns[i] == pytest.approx(expected)
@@ -183,25 +185,27 @@ def test_a_branchs_tokens_begin_with_its_prefix_which_is_not_learned_from_twice(
 
 
 def test_the_loss_covers_every_generated_token_exactly_once() -> None:
-    report = Report()
-    [group] = arena(BranchConfig(total=7, first=2, base=1.0)).play(Speaker(range(9)), [task()], seed=0, report=report)
+    report = RolloutReport()
+    [group] = engine(BranchConfig(max_trajectories=7, entropy_tokens=2, base=1.0)).play(
+        Speaker(range(9)), [task()], seed=0, report=report
+    )
     scored = credit.make("grpo").assign(group)
     for layout in ("trajectory", "turn"):
         rows = make_rows([group], [scored], layout=layout)
         # an answer's second token names it: drawn once, learned from once
         learned = [int(token) for row in rows for token in row.ids[row.target]]
-        assert len(learned) == report.answer_tokens == 3 * len(group.turns)
+        assert len(learned) == report.completion_tokens == 3 * len(group.turns)
 
 
 def test_the_budget_counts_generated_tokens_and_a_prefix_once() -> None:
     # an episode writes 3 tokens a turn: before turn 1 its group has written 3, before turn 2 it has written 6, and
     # the branch that begins at turn 1 has yet to write its first
     for tokens, forks in ((3, []), (4, [1]), (6, [1]), (7, [1, 2])):
-        group = play(BranchConfig(total=99, first=2, base=1.0, tokens=tokens), size=1)
+        group = play(BranchConfig(max_trajectories=99, entropy_tokens=2, base=1.0, max_tokens=tokens), size=1)
         assert [b.fork_turn for b in branches(group)] == forks
 
 
-FILLED = BranchConfig(total=5, first=2, refill=True)  # forked where the entropy rises
+FILLED = BranchConfig(max_trajectories=5, entropy_tokens=2, fill_group=True)  # forked where the entropy rises
 
 
 def test_a_group_that_forked_too_little_is_filled_up_with_fresh_episodes() -> None:
@@ -213,21 +217,21 @@ def test_a_group_that_forked_too_little_is_filled_up_with_fresh_episodes() -> No
         assert [t.replica for t in group.trajectories] == list(range(5))
         assert all(not t.parent and t.turns[0].state_key == group.trajectories[0].turns[0].state_key for t in fresh)
     assert counts[0] == 0 < counts[-1] == 3
-    assert len(play(BranchConfig(total=5, first=2), Speaker())) == 2
+    assert len(play(BranchConfig(max_trajectories=5, entropy_tokens=2), Speaker())) == 2
 
 
 def test_a_fresh_episode_is_the_one_that_a_larger_group_would_have_played() -> None:
-    [larger] = arena(BranchConfig(), size=5).play(Speaker(), [task()], seed=0)
+    [larger] = engine(BranchConfig(), size=5).play(Speaker(), [task()], seed=0)
     assert play(FILLED, Speaker()).trajectories == larger.trajectories
 
 
 def test_no_group_is_filled_up_beyond_its_tokens() -> None:
     for tokens, size in ((1, 2), (10_000, 5)):
-        assert len(play(replace(FILLED, tokens=tokens), Speaker())) == size
+        assert len(play(replace(FILLED, max_tokens=tokens), Speaker())) == size
 
 
 def test_every_task_of_a_batch_is_filled_up_by_itself() -> None:
-    kept = arena(FILLED)
+    kept = engine(FILLED)
     for _ in range(2):  # environments of one call serve the next
         groups = kept.play(Speaker(), [task(), task()], seed=0)
         assert [len(group) for group in groups] == [5, 5]
@@ -238,14 +242,14 @@ def test_an_environment_that_fails_to_begin_again_leaves_its_group_as_it_is(monk
         raise OSError("no more of these")
 
     monkeypatch.setattr(GroupEnv, "start_extra_member", fail)
-    report = Report()
-    groups = arena(FILLED).play(Speaker(), [task(), task()], seed=0, report=report)
+    report = RolloutReport()
+    groups = engine(FILLED).play(Speaker(), [task(), task()], seed=0, report=report)
     assert [len(group) for group in groups] == [2, 2]
     assert report.errors == ["OSError: no more of these"] * 2
 
 
 def test_equal_seeds_give_equal_branches_and_siblings_differ() -> None:
-    config = BranchConfig(total=6, first=2, base=1.0, per_turn=2)
+    config = BranchConfig(max_trajectories=6, entropy_tokens=2, base=1.0, branches_per_turn=2)
     first, second, other = (play(config, seed=seed) for seed in (1, 1, 2))
     assert first.trajectories == second.trajectories
     assert first.trajectories != other.trajectories
@@ -256,15 +260,15 @@ def test_equal_seeds_give_equal_branches_and_siblings_differ() -> None:
     assert one.tokens.ids.tolist() != two.tokens.ids.tolist()
 
 
-def test_an_arena_can_be_used_again() -> None:
-    kept = arena(ALWAYS)
+def test_an_engine_can_be_used_again() -> None:
+    kept = engine(ALWAYS)
     games = [kept.play(Speaker(range(9)), [task()], seed=0)[0].trajectories for _ in range(2)]
     assert games[0] == games[1]
 
 
 @pytest.mark.parametrize("name", credit.names(given=()))
 def test_every_scheme_scores_a_group_with_branches(name: str) -> None:
-    group = play(BranchConfig(total=7, first=2, base=1.0), seed=3)
+    group = play(BranchConfig(max_trajectories=7, entropy_tokens=2, base=1.0), seed=3)
     scored = credit.make(name).assign(group)
     assert [len(a) for a in scored.advantages] == [len(t.turns) for t in group.trajectories]
     assert np.isfinite(scored.flat_advantages).all()
@@ -291,7 +295,7 @@ def test_shared_turns_have_the_mean_advantage_of_all_that_went_through_them() ->
 
 # -- with a language model ------------------------------------------------------------------------------------------------
 BRANCHED = (
-    "rollout.branching.total=7", "rollout.branching.first=2", "rollout.branching.base=1.0", "rollout.group_size=3",
+    "rollout.branching.max_trajectories=7", "rollout.branching.entropy_tokens=2", "rollout.branching.base=1.0", "rollout.group_size=3",
 )  # fmt: skip
 
 
@@ -304,7 +308,7 @@ def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, 
         )
         run.run()
         agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0, entropies=2)
-        groups = run.arena.play(agent, run.tasks[:2], seed=3)
+        groups = run.rollout_engine.play(agent, run.tasks[:2], seed=3)
         found = [(group, b) for group in groups for b in branches(group)]
         assert found
         for group, b in found:
@@ -330,7 +334,7 @@ def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, 
         ("prompting.history=window",),
         ("update.layout=turn",),
         ("update.epochs=2", "update.minibatches=2"),
-        ("rollout.branching.prefix=own",),
+        ("rollout.branching.shared_prefix_advantage=own",),
         ("credit.scheme=ppo_gae", "critic.kind=separate"),
         ("credit.scheme=mt_ppo", "critic.kind=shared"),
         ("rollout.cache=static",),
@@ -361,6 +365,6 @@ def test_a_branching_run_resumes_bit_equal(trainer_of: Any, config: dict[str, An
 
 def test_a_total_without_room_for_branches_is_refused(settings_of: Any, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="leaves no room"):
-        settings_of(config, "rollout.branching.total=4")
+        settings_of(config, "rollout.branching.max_trajectories=4")
     with pytest.raises(ConfigError, match="needs make_branch"):
-        Arena(lambda: GroupEnv(lambda: SokobanEnv(level=LEVEL), size=1), branching=ALWAYS)
+        RolloutEngine(lambda: GroupEnv(lambda: SokobanEnv(level=LEVEL), size=1), branching=ALWAYS)

@@ -14,15 +14,15 @@ from creditflow.agents.scripted import ExpertAgent, RandomAgent
 from creditflow.envs.errors import EpisodeError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
-from creditflow.train.rollout.engine import Arena, Budget, Report
+from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
 from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 
 LEVEL = "#######\n#@ $ .#\n#     #\n#######"
 
 
-def arena(size: int = 2, budget: Budget = Budget(), make: Any = SokobanEnv) -> Arena:  # noqa: B008 - frozen
-    return Arena(lambda: GroupEnv(lambda: make(level=LEVEL, max_steps=6), size=size), budget)
+def engine(size: int = 2, budget: Budget | None = None, make: Any = SokobanEnv) -> RolloutEngine:
+    return RolloutEngine(lambda: GroupEnv(lambda: make(level=LEVEL, max_steps=6), size=size), budget)
 
 
 def task() -> Task:
@@ -40,7 +40,7 @@ class Speaker:
 
 
 def test_the_environments_limit_ends_an_episode() -> None:
-    [group] = arena().play(Speaker(), [task()], seed=0)
+    [group] = engine().play(Speaker(), [task()], seed=0)
     assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {("env_limit", 6)}
 
 
@@ -49,18 +49,18 @@ def test_the_environments_limit_ends_an_episode() -> None:
     [(Budget(turns=4), "env_limit", 4), (Budget(tokens=17), "token_limit", 3), (Budget(tokens=16), "token_limit", 2)],
 )
 def test_budgets_end_an_episode(budget: Budget, reason: str, turns: int) -> None:
-    [group] = arena(budget=budget).play(Speaker(), [task()], seed=0)
+    [group] = engine(budget=budget).play(Speaker(), [task()], seed=0)
     assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {(reason, turns)}
 
 
 def test_tokens_are_recorded_turn_by_turn() -> None:
-    report = Report()
-    [group] = arena(budget=Budget(turns=2)).play(Speaker(), [task()], seed=0, report=report)
+    report = RolloutReport()
+    [group] = engine(budget=Budget(turns=2)).play(Speaker(), [task()], seed=0, report=report)
     tokens = group.trajectories[0].tokens
     assert tokens is not None
     assert tokens.ids.tolist() == [0, 1, 2, 3, 4, 0, 1, 2] * 2
     assert tokens.turn_offsets.tolist() == [0, 8, 16]
-    assert (report.prompt_tokens, report.answer_tokens) == (20, 12)
+    assert (report.prompt_tokens, report.completion_tokens) == (20, 12)
 
 
 def test_an_agent_may_stop_an_episode_before_its_first_turn() -> None:
@@ -68,7 +68,7 @@ def test_an_agent_may_stop_an_episode_before_its_first_turn() -> None:
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("", stop="token_limit") for _ in views]
 
-    [group] = arena().play(Full(), [task()], seed=0)
+    [group] = engine().play(Full(), [task()], seed=0)
     assert {(t.stop_reason, len(t.turns), t.tokens) for t in group.trajectories} == {("token_limit", 0, None)}
 
 
@@ -77,7 +77,7 @@ def test_an_unreadable_answer_counts_as_not_parsed_and_keeps_its_reason() -> Non
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("right", invalid_reason="no tags") for _ in views]
 
-    [group] = arena().play(Mumbler(), [task()], seed=0)
+    [group] = engine().play(Mumbler(), [task()], seed=0)
     assert {(turn.parsed, turn.valid, turn.invalid_reason) for turn in group.turns} == {(False, False, "no tags")}
 
 
@@ -95,8 +95,8 @@ def test_an_environment_error_marks_its_episode_and_not_the_run() -> None:
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("up" if i == 0 else "left") for i, _ in enumerate(views)]
 
-    report = Report()
-    [group] = arena(make=Fragile).play(Upward(), [task()], seed=0, report=report)
+    report = RolloutReport()
+    [group] = engine(make=Fragile).play(Upward(), [task()], seed=0, report=report)
     first, second = group.trajectories
     assert (first.stop_reason, len(first.turns)) == ("env_error", 2)
     assert (second.stop_reason, len(second.turns)) == ("env_limit", 6)
@@ -112,12 +112,12 @@ class Closed(SokobanEnv):
 
 def test_groups_that_cannot_begin_are_counted_unless_none_can() -> None:
     with pytest.raises(EpisodeError, match="no game files"):
-        arena(make=Closed).play(Speaker(), [task()], seed=0)
+        engine(make=Closed).play(Speaker(), [task()], seed=0)
 
 
 def test_equal_seeds_give_equal_episodes_and_replicas_differ() -> None:
     def actions(seed: int) -> list[list[str]]:
-        [group] = arena(size=3).play(RandomAgent(), [task()], seed=seed)
+        [group] = engine(size=3).play(RandomAgent(), [task()], seed=seed)
         return [[turn.action for turn in t.turns] for t in group.trajectories]
 
     assert actions(1) == actions(1)
@@ -128,7 +128,7 @@ def test_equal_seeds_give_equal_episodes_and_replicas_differ() -> None:
 def test_groups_of_the_engine_carry_what_was_read() -> None:
     world = {"articles": 400, "questions": 3, "seed": 3}
     source = creditflow.make("wikisearch", world=world).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
-    [group] = Arena(lambda: GroupEnv("wikisearch", size=2, world=world)).play(
+    [group] = RolloutEngine(lambda: GroupEnv("wikisearch", size=2, world=world)).play(
         ExpertAgent(), [source.get(source.task_ids()[0])], seed=0
     )
     assert not credit.make("stepsearch").undefined_on(group)

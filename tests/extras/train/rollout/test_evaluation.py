@@ -13,7 +13,7 @@ from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.rollout.engine import Arena
+from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import (
     Evaluation,
     clustered_interval,
@@ -60,11 +60,11 @@ def test_tasks_that_are_all_alike_do_not_make_an_interval_without_width(share: f
 
 def test_rewards_of_transcripts_are_means_over_the_judged_episodes() -> None:
     world = {"articles": 400, "questions": 3, "seed": 3}
-    arena = Arena(lambda: GroupEnv("wikisearch", size=1, world=world, dialect="search_r1"))
+    engine = RolloutEngine(lambda: GroupEnv("wikisearch", size=1, world=world, dialect="search_r1"))
     source = WikiSearchEnv(world=world).tasks
     tasks = [source.get(task_id) for task_id in source.task_ids()]
     rewards = {name: REWARDS[name] for name in ("em", "search_r1_format")}
-    found = evaluate(arena, ExpertAgent(), None, tasks, samples=0, seed=0, rewards=rewards).summary()
+    found = evaluate(engine, ExpertAgent(), None, tasks, samples=0, seed=0, rewards=rewards).summary()
     assert found["reward.em"] == found["greedy"] == 1.0
     assert found["reward.search_r1_format"] == pytest.approx(0.8)  # right, but without think tags
 
@@ -76,11 +76,11 @@ def test_trials_end_with_success_and_are_counted() -> None:
         return "Thought: t\nAction: " + ("right" if "- go right instead" in text else "left")
 
     level = "#######\n#@ $ .#\n#######"
-    arena = Arena(lambda: GroupEnv("sokoban", size=1, level=level, max_steps=3))
-    tasks = [arena._make().members[0].base.tasks.sample(np.random.default_rng(0))]
+    engine = RolloutEngine(lambda: GroupEnv("sokoban", size=1, level=level, max_steps=3))
+    tasks = [engine._make_group().members[0].base.tasks.sample(np.random.default_rng(0))]
     played: list[Group] = []
     agent = ReflexionAgent(scripted_model(answer))
-    found = evaluate(arena, agent, agent, tasks, samples=2, seed=0, trials=3, keep=played.append)
+    found = evaluate(engine, agent, agent, tasks, samples=2, seed=0, trials=3, keep=played.append)
     assert found.solved_by_trial == (0.0, 1.0, 1.0)
     assert found.summary()["sampled"] == found.summary()["greedy"] == 1.0
     assert [group.trajectories[0].trial for group in played] == [0, 1] * 3
@@ -88,9 +88,9 @@ def test_trials_end_with_success_and_are_counted() -> None:
 
 
 def test_several_trials_need_an_agent_that_reflects() -> None:
-    arena = Arena(lambda: GroupEnv("sokoban", size=1))
+    engine = RolloutEngine(lambda: GroupEnv("sokoban", size=1))
     with pytest.raises(ConfigError, match="reflexion:hf:PATH"):
-        evaluate(arena, ExpertAgent(), None, [arena._make().members[0].base.tasks.sample(np.random.default_rng(0))],
+        evaluate(engine, ExpertAgent(), None, [engine._make_group().members[0].base.tasks.sample(np.random.default_rng(0))],
                  samples=0, seed=0, trials=2)  # fmt: skip
 
 

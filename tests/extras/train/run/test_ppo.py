@@ -47,7 +47,7 @@ def played(run: Trainer) -> list[Group]:
     from creditflow.train.run.assemble import make_agent_of
 
     agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0)
-    groups = run.arena.play(agent, run.tasks[:2], seed=5)
+    groups = run.rollout_engine.play(agent, run.tasks[:2], seed=5)
     for annotator in run.annotators:
         groups = annotate(groups, annotator)
     return groups
@@ -315,7 +315,7 @@ def test_a_run_may_have_its_rollouts_annotated_by_others(
     config["credit"] = {
         "scheme": "prm", "parameters": {"value": "distance.oracle", "form": "increase"}, "annotators": ["oracle"],
     }  # fmt: skip
-    run = trainer_of(config, "rollout.branching.total=6", "rollout.branching.base=1.0")
+    run = trainer_of(config, "rollout.branching.max_trajectories=6", "rollout.branching.base=1.0")
     run.run()
     assert any(r["step_credit_share"] > 0.0 for r in iterations(run))
     # the answer's likelihood under the policy that the run began with, behind the rollouts' own tokens

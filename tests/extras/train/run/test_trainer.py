@@ -68,7 +68,7 @@ def test_every_iteration_logs_what_is_promised(finished: Trainer) -> None:
     assert [r["step"] for r in records] == [1, 2, 3]
     promised = {
         "seconds_rollout", "seconds_logprobs", "seconds_graph", "seconds_credit", "seconds_update", "prompt_tokens",
-        "answer_tokens", "invalid_share", "entropy", "graph_nodes", "graph_edges", "unique_states",
+        "completion_tokens", "invalid_share", "entropy", "graph_nodes", "graph_edges", "unique_states",
         "groups_with_success", "step_credit_share", "mismatch_max", "success", "groups_discarded", "env_errors",
     }  # fmt: skip
     assert all(promised <= r.keys() for r in records)
@@ -302,7 +302,7 @@ def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make
 
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     from creditflow.agents.language_model.pretrained import make_hf_agent
-    from creditflow.train.rollout.engine import Arena
+    from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.run.assemble import group_maker
 
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
@@ -310,8 +310,8 @@ def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str,
         text = finished.tokenizer.convert_tokens_to_string([token])
         assert agent.conversations.chat.close(text)[:-1].tolist() == finished.tokenizer.encode(text)
     assert agent.sampling == finished.settings.sampling
-    arena = Arena(group_maker(finished.settings.env, 2))
-    [group] = arena.play(agent, finished.tasks[:1], seed=0)
+    engine = RolloutEngine(group_maker(finished.settings.env, 2))
+    [group] = engine.play(agent, finished.tasks[:1], seed=0)
     assert group.trajectories[0].tokens is not None
 
 

@@ -58,7 +58,7 @@ def test_a_replay_that_goes_elsewhere_is_refused():
     member = group.trajectories[0]
     other = replace(member.turns[0], action="up" if member.turns[0].action != "up" else "left")
     spoilt = replace(member, turns=(other, *member.turns[1:]))
-    with pytest.raises(DataError, match="its replay comes to"):
+    with pytest.raises(DataError, match="its replay is in"):
         fork_values(lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), spoilt, np.random.default_rng(0))
 
 
