@@ -200,18 +200,18 @@ def test_annotators_refuse_secrets_in_urls_and_settings_without_a_word_of_them(
 @pytest.mark.parametrize(
     "url", [f"http://me:{KEY}@host", f"http://host/?k={KEY}", f"http://host/#{KEY}@", f"{KEY}@host"]
 )
-def test_searchers_refuse_them_too(url: str) -> None:
+def test_search_clients_and_judges_reject_such_urls(url: str) -> None:
     for make in (lambda: HttpRetriever(url), lambda: make_judge({"url": url, "model": "m"}), lambda: JsonClient([url])):
         with pytest.raises(ConfigError) as caught:
             make()
         assert_hidden("".join(traceback.format_exception(caught.value)))
 
 
-def test_a_key_shows_itself_nowhere() -> None:
+def test_a_key_appears_in_no_repr_and_no_pickle() -> None:
     key = ApiKey(KEY)
     client = JsonClient(["http://127.0.0.1:1"], key=key)
     assert_hidden(f"{key!r} {key} {vars(client)}")
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         key.__reduce__()
 
 
