@@ -1,34 +1,34 @@
-"""Commands, decoded: the common language of rules, history and backends."""
+"""Parsed commands, which rules, history and engines share."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Menu", "Op"]
+__all__ = ["AdmissibleCommands", "ParsedCommand"]
 
 
-class Op(NamedTuple):
-    """One command, decoded.
+class ParsedCommand(NamedTuple):
+    """A command's verb and the numbers of what it names.
 
     Attributes:
         verb: "go", "open", "close", "take", "put", "clean", "heat", "cool", "use", "slice", "examine" (a receptacle),
             "inspect" (the held object), "inventory", "look" or "help".
-        thing: object number, −1 if none.
-        place: receptacle number (for "slice": number of the knife), −1 if none.
+        obj: object number, −1 if none.
+        receptacle: receptacle number (for "slice": number of the knife), −1 if none.
     """
 
     verb: str
-    thing: int = -1
-    place: int = -1
+    obj: int = -1
+    receptacle: int = -1
 
 
-class Menu(NamedTuple):
+class AdmissibleCommands(NamedTuple):
     """The admissible commands of a state.
 
     Attributes:
-        commands: in the engine's order (sorted as strings).
-        ops: command -> what it means.
+        commands: texts in the engine's order (sorted as strings).
+        by_text: text of a command -> the parsed command.
     """
 
     commands: tuple[str, ...]
-    ops: dict[str, Op]
+    by_text: dict[str, ParsedCommand]

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Final
 from creditflow.envs.alfworld.engines.base import make_backend
 from creditflow.envs.alfworld.facts import true_facts
 from creditflow.envs.alfworld.game_files.reading import fields_from_file
+from creditflow.envs.alfworld.history import EpisodeHistory
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.reasons import why_not
+from creditflow.envs.alfworld.reasons import rejection_reason
 from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS
 from creditflow.envs.alfworld.rules import NOTHING_HAPPENS
 from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
-from creditflow.envs.alfworld.story import Story
 from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
 from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
@@ -99,7 +99,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         self._syntax, self._win = syntax, REWARDS[reward]
         self._game_file = game
         self._oracle = ALFWorldOracle(oracle_nodes)
-        self._story = Story()
+        self._history = EpisodeHistory()
         self._won = False
 
     @property
@@ -117,9 +117,9 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     def _start(self, task: Task) -> None:
         game = game_of_task(task, self._syntax)
         self._backend.start(game, self._fields(task) if self._real else None)
-        self._story = Story()
+        self._history = EpisodeHistory()
         if self._real:
-            self._story.reply = self._backend.intro()
+            self._history.reply = self._backend.intro()
         self._won = self._backend.world.won()
 
     def _parse(self, action: Any) -> tuple[str | None, str]:
@@ -129,28 +129,28 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return (command, "") if command else (None, "the command is empty")
 
     def _rejection_reason(self, action: str) -> str:
-        return "" if action in self._backend.menu().ops else why_not(self._backend.world, action)
+        return "" if action in self._backend.admissible().by_text else rejection_reason(self._backend.world, action)
 
     def _apply(self, action: str) -> Outcome:
-        op = self._backend.menu().ops[action]
+        parsed = self._backend.admissible().by_text[action]
         reply, effective = self._backend.do(action)
-        self._story.tell(op, reply)
+        self._history.record(parsed, reply)
         self._won = self._backend.world.won()
         return Outcome(self._win if self._won else 0.0, self._won, effective)
 
     def _invalid_action_reward(self) -> float:
-        self._story.refuse(NOTHING_HAPPENS)
+        self._history.record_rejected(NOTHING_HAPPENS)
         return 0.0
 
     def _observe(self) -> str:
-        return self._view(self._backend.world, self._story)
+        return self._view(self._backend.world, self._history)
 
     def _keys(self) -> tuple[str, str]:
         world = self._backend.world
-        return world.key(), (self._key or self._view)(world, self._story)
+        return world.key(), (self._key or self._view)(world, self._history)
 
     def _admissible(self) -> tuple[str, ...]:
-        return self._backend.menu().commands
+        return self._backend.admissible().commands
 
     def _progress(self) -> tuple[bool, float]:
         return (True, 1.0) if self._won else (False, 0.0)
@@ -170,7 +170,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         Raises:
             EpisodeError: before the first ``reset``.
         """
-        return write_snapshot(self.world, self._story.to_json(), self._backend.past, self.elapsed_steps)
+        return write_snapshot(self.world, self._history.to_json(), self._backend.past, self.elapsed_steps)
 
     def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
         """Restore a snapshot of any ``ALFWorldEnv`` with the same ``syntax``; returns what ``reset`` would.
@@ -179,7 +179,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
             DataError: not a snapshot, not a state of its game, or (``backend="textworld"``) not made by that backend.
         """
         state = read_snapshot(snapshot)
-        story = Story.from_json(state.game, state.story)
+        history = EpisodeHistory.from_json(state.game, state.history)
         if state.game.syntax != self._syntax:
             raise DataError(
                 f"the snapshot was taken with syntax={state.game.syntax!r}, this environment has {self._syntax!r}: texts "
@@ -187,7 +187,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
             )
         self._begin(state.game.task, elapsed=state.steps)
         self._backend.restore(state.world, state.past)
-        self._story, self._won = story, self._backend.world.won()
+        self._history, self._won = history, self._backend.world.won()
         self._over = self._won or state.steps >= self.max_steps
         return self._observe(), self._info(True, True, False, "")
 
@@ -222,4 +222,4 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
 
     def render(self) -> str | None:
         """The augmented observation, with ``render_mode="ansi"``."""
-        return OBSERVATIONS["augmented"](self.world, self._story) if self.render_mode == "ansi" else None
+        return OBSERVATIONS["augmented"](self.world, self._history) if self.render_mode == "ansi" else None

@@ -12,7 +12,7 @@ def true_facts(world: World) -> tuple[str, ...]:
     """The facts that can change, with the names players see, sorted; such as ``inreceptacle(mug 1, desk 1)``."""
     game = world.game
     objects, receptacles = game.object_names, game.receptacle_names
-    facts = [f"atlocation(agent, {game.location_names[world.place]})"]
+    facts = [f"atlocation(agent, {game.location_names[world.location]})"]
     if world.held >= 0:
         facts.append(f"holds(agent, {objects[world.held]})")
     facts += [f"opened({receptacles[r]})" for r in bits(world.opened)]

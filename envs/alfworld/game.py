@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from creditflow.envs.alfworld.actions import Op
+from creditflow.envs.alfworld.actions import ParsedCommand
 from creditflow.envs.alfworld.game_files.content import game_task, goal_of
 from creditflow.envs.alfworld.wording.dialect import DIALECTS, Dialect, dialect_from_content
 from creditflow.envs.alfworld.wording.names import human_names
@@ -19,8 +19,8 @@ from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Game", "bits"]
 
-MENU_CACHE = 128  # command lists remembered per game
-TEXT_CACHE = 1024  # enumerations remembered per game
+COMMANDS_CACHED = 128  # command lists remembered per game
+TEXTS_CACHED = 1024  # enumerations remembered per game
 
 
 def bits(mask: int) -> list[int]:
@@ -100,8 +100,8 @@ class Game:
         self._goal()
         self._start(content, number, at, start, held)
         # memo tables of the engine; bounded there, and safe to share: entries are immutable and equal for equal keys
-        self._walks: dict[int, dict[str, Op]] = {}
-        self.menus: dict[Any, Any] = {}
+        self._walks: dict[int, dict[str, ParsedCommand]] = {}
+        self.listed_commands: dict[Any, Any] = {}
         self.enumerations: dict[int, str] = {}
         self.distances: dict[Any, Any] = {}
 
@@ -146,20 +146,28 @@ class Game:
         self.start_inside = tuple(inside)
         self.start_around = tuple(around)
 
-    def walks(self, place: int) -> dict[str, Op]:
+    def walks(self, place: int) -> dict[str, ParsedCommand]:
         """The commands that are admissible at a location whatever the state: walks elsewhere, inventory, look, help."""
-        ops = self._walks.get(place)
-        if ops is None:
+        commands = self._walks.get(place)
+        if commands is None:
             here = set(self.at_location[place])
-            ops = self._walks[place] = {command: op for command, op in self._anywhere.items() if op.place not in here}
-        return ops
+            commands = self._walks[place] = {
+                command: parsed for command, parsed in self._anywhere.items() if parsed.receptacle not in here
+            }
+        return commands
 
     @cached_property
-    def _anywhere(self) -> dict[str, Op]:
+    def _anywhere(self) -> dict[str, ParsedCommand]:
         """Walks to everything that stands somewhere, inventory, look, help; sorted."""
-        ops = {f"go to {name}": Op("go", -1, r) for r, name in enumerate(self.receptacle_names) if self.home[r] != -1}
-        ops |= {verb: Op(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help}
-        return {command: ops[command] for command in sorted(ops)}
+        commands = {
+            f"go to {name}": ParsedCommand("go", -1, r)
+            for r, name in enumerate(self.receptacle_names)
+            if self.home[r] != -1
+        }
+        commands |= {
+            verb: ParsedCommand(verb) for verb in ("help", "inventory", "look") if verb != "help" or self.dialect.help
+        }
+        return {command: commands[command] for command in sorted(commands)}
 
     def same_as(self, other: Game) -> bool:
         """Whether the other is this game: equal content in equal words. Objects come and go with caches."""

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from creditflow.envs.alfworld.planning.astar import Answer, shortest
+from creditflow.envs.alfworld.planning.astar import SearchResult, shortest
 from creditflow.envs.alfworld.planning.reduction import reduce_world
-from creditflow.envs.alfworld.rules import act, menu
+from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.snapshot import read_snapshot
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, OracleLimitError
@@ -102,7 +102,7 @@ class ALFWorldOracle:
             float(answer.distance < math.inf), answer.distance, actions, met / every, answer.exact and exact
         )
 
-    def world_distance(self, world: World) -> Answer:
+    def world_distance(self, world: World) -> SearchResult:
         """The distance of a state to success.
 
         Raises:
@@ -127,15 +127,15 @@ class ALFWorldOracle:
             if len(commands) > LONGEST:
                 raise OracleLimitError(f"cut searches found no way of at most {LONGEST} commands; raise oracle_nodes")
             commands.append(actions[0])
-            act(world, menu(world).ops[actions[0]])
+            act(world, admissible_commands(world).by_text[actions[0]])
         return tuple(commands)
 
-    def _distance(self, world: World) -> Answer:
+    def _distance(self, world: World) -> SearchResult:
         if world.won():
-            return Answer(0, True)
+            return SearchResult(0, True)
         reduced = reduce_world(world)
         known = world.game.distances
-        answer: Answer | None = known.get((reduced, self.max_nodes))
+        answer: SearchResult | None = known.get((reduced, self.max_nodes))
         if answer is None:
             answer = shortest(reduced, self.max_nodes)
             if answer is None:
@@ -143,7 +143,7 @@ class ALFWorldOracle:
                     f"no way to success found within {self.max_nodes} states of this game; raise oracle_nodes"
                 )
             if world.game.lamps & world.game.pickupable:  # no known game: the search takes lamps to stand still
-                answer = Answer(answer.distance, False)
+                answer = SearchResult(answer.distance, False)
             if len(known) >= REMEMBERED:
                 known.clear()
             known[reduced, self.max_nodes] = answer
@@ -156,15 +156,15 @@ class ALFWorldOracle:
             return (), here.exact
         least, exact = math.inf, here.exact
         best: list[str] = []
-        seen: dict[int, Answer] = {}  # location -> answer: all ways to one location lead to one state
-        for command, op in menu(world).ops.items():
-            if op.verb not in _DEEDS:
+        seen: dict[int, SearchResult] = {}  # location -> answer: all ways to one location lead to one state
+        for command, parsed in admissible_commands(world).by_text.items():
+            if parsed.verb not in _DEEDS:
                 continue
-            place = world.game.home[op.place] if op.verb == "go" else -1
+            place = world.game.home[parsed.receptacle] if parsed.verb == "go" else -1
             answer = seen.get(place)
             if answer is None or place < 0:
                 after = world.copy()
-                act(after, op)
+                act(after, parsed)
                 answer = self.world_distance(after)
                 seen[place] = answer
             exact &= answer.exact

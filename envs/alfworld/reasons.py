@@ -7,7 +7,7 @@ from typing import Final
 
 from creditflow.envs.alfworld.world import World
 
-__all__ = ["why_not"]
+__all__ = ["rejection_reason"]
 
 _FORMS: Final = (
     ("go", re.compile(r"go to (.+)")),
@@ -26,7 +26,7 @@ _FORMS: Final = (
 _LONGEST: Final = 120  # a longer command is not worth matching
 
 
-def why_not(world: World, command: str) -> str:
+def rejection_reason(world: World, command: str) -> str:
     """The reason why a command that is not admissible is not, in one sentence."""
     if len(command) > _LONGEST:
         return f"no command is longer than {_LONGEST} characters"
@@ -56,7 +56,7 @@ def _reason(world: World, verb: str, command: str, names: tuple[str, ...]) -> st
             return "this receptacle cannot be reached"
         if verb == "go":
             return "you are already there"
-        if game.home[r] != world.place:
+        if game.home[r] != world.location:
             return f"you are not at {place}"
         if verb in ("open", "close"):
             return _door(world, verb, r)

@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from creditflow.envs.alfworld.rules import intro, inventory, menu
-from creditflow.envs.alfworld.story import Story
+from creditflow.envs.alfworld.history import EpisodeHistory
+from creditflow.envs.alfworld.rules import admissible_commands, intro, inventory
 from creditflow.envs.alfworld.world import World
 
 __all__ = ["OBSERVATIONS", "TEXT_KEYS", "augmented", "raw"]
 
 
-def raw(world: World, story: Story) -> str:
+def raw(world: World, history: EpisodeHistory) -> str:
     """The engine's reply."""
-    return intro(world) if story.reply is None else story.reply
+    return intro(world) if history.reply is None else history.reply
 
 
 def states_of(world: World, o: int) -> list[str]:
@@ -44,15 +44,15 @@ def states_of(world: World, o: int) -> list[str]:
     return [name for name, mask in masks if mask >> o & 1]
 
 
-def augmented(world: World, story: Story) -> str:
+def augmented(world: World, history: EpisodeHistory) -> str:
     """The reply, then where the agent is, what it holds, what it moved."""
     game = world.game
-    here = " and ".join(game.receptacle_names[r] for r in game.at_location[world.place])
+    here = " and ".join(game.receptacle_names[r] for r in game.at_location[world.location])
     held = _tagged(world, world.held) if world.held >= 0 else "nothing"
-    lines = [raw(world, story), "", f"You are at: {here or 'the middle of the room'}.", f"In your hand: {held}."]
+    lines = [raw(world, history), "", f"You are at: {here or 'the middle of the room'}.", f"In your hand: {held}."]
     moved = [
         f"{_tagged(world, o)} from {game.receptacle_names[first]} to {game.receptacle_names[last]}"
-        for o, (first, last) in story.moves.items()
+        for o, (first, last) in history.moves.items()
         if last not in (-1, first)
     ]
     if moved:
@@ -64,20 +64,20 @@ def _tagged(world: World, o: int) -> str:
     return " ".join([world.game.object_names[o], *(f"[{state}]" for state in states_of(world, o))])
 
 
-def _graphgpo(world: World, story: Story) -> str:
+def _graphgpo(world: World, history: EpisodeHistory) -> str:
     game = world.game
-    place = "middle of a room" if story.went_to < 0 else game.receptacle_names[story.went_to]
+    place = "middle of a room" if history.went_to < 0 else game.receptacle_names[history.went_to]
     hand = f"{game.object_names[world.held]}({_status(world, world.held)})" if world.held >= 0 else "nothing"
-    parts = [raw(world, story), f"Location: {place}. Items in hand (status): {hand}."]
+    parts = [raw(world, history), f"Location: {place}. Items in hand (status): {hand}."]
     moved = "".join(
         f"{game.object_names[o]}({_status(world, o)}) from {game.receptacle_names[first]} "
         f"move to {game.receptacle_names[first if last < 0 else last]};"
-        for o, (first, last) in story.moves.items()
+        for o, (first, last) in history.moves.items()
         if o != world.held and (last not in (-1, first) or _status(world, o) != "unprocessed")
     )
     if moved:
         parts.append(f"History moving list by you: {moved}")
-    parts.append(",".join(menu(world).commands))
+    parts.append(",".join(admissible_commands(world).commands))
     return " ".join(parts)
 
 
@@ -89,28 +89,28 @@ def _status(world: World, o: int) -> str:
 _PASSING: Final = {"clean": " (cleaned)", "heat": " (heated)", "cool": " (cooled)"}
 
 
-def _rewardflow(world: World, story: Story) -> str:
-    return _with_inventory(world, story, _PASSING.get(story.verb, ""))
+def _rewardflow(world: World, history: EpisodeHistory) -> str:
+    return _with_inventory(world, history, _PASSING.get(history.verb, ""))
 
 
-def _rewardflow_paper(world: World, story: Story) -> str:
+def _rewardflow_paper(world: World, history: EpisodeHistory) -> str:
     states = states_of(world, world.held)[:3] if world.held >= 0 else []
     states = [state for state in states if state in ("cleaned", "heated", "cooled")]
-    return _with_inventory(world, story, "".join(f" [{state}]" for state in states))
+    return _with_inventory(world, history, "".join(f" [{state}]" for state in states))
 
 
-def _with_inventory(world: World, story: Story, tag: str) -> str:
+def _with_inventory(world: World, history: EpisodeHistory, tag: str) -> str:
     if world.won():
         return "You Won!"
     carried = inventory(world)
     if tag and world.held >= 0:
         carried = f"{carried.removesuffix('.')}{tag}."
-    return f"{raw(world, story)} {carried}"
+    return f"{raw(world, history)} {carried}"
 
 
-OBSERVATIONS: Final[dict[str, Callable[[World, Story], str]]] = {"raw": raw, "augmented": augmented}
+OBSERVATIONS: Final[dict[str, Callable[[World, EpisodeHistory], str]]] = {"raw": raw, "augmented": augmented}
 # "observation" is whatever the chosen observation mode shows
-TEXT_KEYS: Final[dict[str, Callable[[World, Story], str] | None]] = {
+TEXT_KEYS: Final[dict[str, Callable[[World, EpisodeHistory], str] | None]] = {
     "observation": None,
     "graphgpo": _graphgpo,
     "rewardflow": _rewardflow,

@@ -7,18 +7,18 @@ heating works with a closed microwave, an object put down next to where it was t
 
 from __future__ import annotations
 
-from creditflow.envs.alfworld.actions import Menu, Op
-from creditflow.envs.alfworld.game import MENU_CACHE, TEXT_CACHE, Game, bits
+from creditflow.envs.alfworld.actions import AdmissibleCommands, ParsedCommand
+from creditflow.envs.alfworld.game import COMMANDS_CACHED, TEXTS_CACHED, Game, bits
 from creditflow.envs.alfworld.wording.dialect import EXAMINE_CONDITIONS, NOTHING_HAPPENS
 from creditflow.envs.alfworld.world import World
 
-__all__ = ["NOTHING_HAPPENS", "act", "intro", "inventory", "look", "menu"]
+__all__ = ["NOTHING_HAPPENS", "act", "admissible_commands", "intro", "inventory", "look"]
 
 
 # -- admissible commands ---------------------------------------------------------------------------------------------
-def menu(world: World) -> Menu:
+def admissible_commands(world: World) -> AdmissibleCommands:
     """The admissible commands, remembered per game (they depend on little of the state)."""
-    game, held, place = world.game, world.held, world.place
+    game, held, place = world.game, world.held, world.location
     inside = world.inside
     here = game.at_location[place]
     knife = held >= 0 and game.knives >> held & 1
@@ -29,159 +29,161 @@ def menu(world: World) -> Menu:
         world.around[place] & game.sliceable if knife else 0,
         *[inside[r] for r in here],
     )
-    found: Menu | None = game.menus.get(key)
+    found: AdmissibleCommands | None = game.listed_commands.get(key)
     if found is None:
-        found = _menu(world)
-        if len(game.menus) >= MENU_CACHE:
-            game.menus.clear()
-        game.menus[key] = found
+        found = _list_commands(world)
+        if len(game.listed_commands) >= COMMANDS_CACHED:
+            game.listed_commands.clear()
+        game.listed_commands[key] = found
     return found
 
 
-def _menu(world: World) -> Menu:
+def _list_commands(world: World) -> AdmissibleCommands:
     game, held = world.game, world.held
-    ops = game.walks(world.place).copy()
-    for r in game.at_location[world.place]:
-        _at_receptacle(world, r, ops)
+    commands = game.walks(world.location).copy()
+    for r in game.at_location[world.location]:
+        _at_receptacle(world, r, commands)
     if held >= 0:
         name = game.object_names[held]
-        ops[f"examine {name}"] = Op("inspect", held)
+        commands[f"examine {name}"] = ParsedCommand("inspect", held)
         if game.knives >> held & 1:
-            for o in bits(world.around[world.place] & game.sliceable):
-                ops[f"slice {game.object_names[o]} with {name}"] = Op("slice", o, held)
-    return Menu(tuple(sorted(ops)), ops)
+            for o in bits(world.around[world.location] & game.sliceable):
+                commands[f"slice {game.object_names[o]} with {name}"] = ParsedCommand("slice", o, held)
+    return AdmissibleCommands(tuple(sorted(commands)), commands)
 
 
-def _at_receptacle(world: World, r: int, ops: dict[str, Op]) -> None:
+def _at_receptacle(world: World, r: int, commands: dict[str, ParsedCommand]) -> None:
     """The commands that the receptacle ``r``, where the agent stands, allows."""
     game, held, place = world.game, world.held, world.game.receptacle_names[r]
-    ops[f"examine {place}"] = Op("examine", -1, r)
+    commands[f"examine {place}"] = ParsedCommand("examine", -1, r)
     accessible = True
     if game.openable >> r & 1:
         accessible = bool(world.opened >> r & 1)
         verb = "close" if accessible else "open"
-        ops[f"{verb} {place}"] = Op(verb, -1, r)
+        commands[f"{verb} {place}"] = ParsedCommand(verb, -1, r)
     for o in bits(world.inside[r] & game.toggleable):
-        ops[f"use {game.object_names[o]}"] = Op("use", o, r)
+        commands[f"use {game.object_names[o]}"] = ParsedCommand("use", o, r)
     if held < 0:
         if accessible:
             for o in bits(world.inside[r] & game.pickupable):
-                ops[f"take {game.object_names[o]} from {place}"] = Op("take", o, r)
+                commands[f"take {game.object_names[o]} from {place}"] = ParsedCommand("take", o, r)
         return
     name = game.object_names[held]
     if accessible and game.fits[r] >> held & 1:
-        ops[game.dialect.put.format(o=name, r=place)] = Op("put", held, r)
+        commands[game.dialect.put.format(o=name, r=place)] = ParsedCommand("put", held, r)
     for verb, places, things in (
         ("clean", game.sinks, game.cleanable),
         ("heat", game.microwaves, game.heatable),
         ("cool", game.fridges, game.coolable),
     ):
         if places >> r & 1 and things >> held & 1:
-            ops[f"{verb} {name} with {place}"] = Op(verb, held, r)
+            commands[f"{verb} {name} with {place}"] = ParsedCommand(verb, held, r)
 
 
 # -- effects ---------------------------------------------------------------------------------------------------------
-def act(world: World, op: Op) -> tuple[str, bool]:
+def act(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     """Do an admissible command.
 
     Returns:
         The engine's reply, and whether the state changed.
     """
-    return _VERBS[op.verb](world, op)
+    return _VERBS[parsed.verb](world, parsed)
 
 
-def _go(world: World, op: Op) -> tuple[str, bool]:
+def _go(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     game = world.game
-    world.place = game.home[op.place]
-    arrived = game.dialect.arrived.format(r=game.receptacle_names[op.place], l=game.location_names[world.place])
-    return arrived + seen(world, op.place), True
+    world.location = game.home[parsed.receptacle]
+    arrived = game.dialect.arrived.format(
+        r=game.receptacle_names[parsed.receptacle], l=game.location_names[world.location]
+    )
+    return arrived + seen(world, parsed.receptacle), True
 
 
-def _open(world: World, op: Op) -> tuple[str, bool]:
-    world.opened |= 1 << op.place
-    name = world.game.receptacle_names[op.place]
-    return world.game.dialect.opened.format(r=name) + seen(world, op.place), True
+def _open(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
+    world.opened |= 1 << parsed.receptacle
+    name = world.game.receptacle_names[parsed.receptacle]
+    return world.game.dialect.opened.format(r=name) + seen(world, parsed.receptacle), True
 
 
-def _close(world: World, op: Op) -> tuple[str, bool]:
-    world.opened &= ~(1 << op.place)
-    return world.game.dialect.closed.format(r=world.game.receptacle_names[op.place]), True
+def _close(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
+    world.opened &= ~(1 << parsed.receptacle)
+    return world.game.dialect.closed.format(r=world.game.receptacle_names[parsed.receptacle]), True
 
 
-def _take(world: World, op: Op) -> tuple[str, bool]:
-    bit = 1 << op.thing
-    world.held = op.thing
-    world.inside[op.place] &= ~bit
-    world.around[world.place] &= ~bit
-    world.missing[op.place] = world.missing.get(op.place, 0) | bit
-    return _two(world, world.game.dialect.taken, op), True
+def _take(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
+    bit = 1 << parsed.obj
+    world.held = parsed.obj
+    world.inside[parsed.receptacle] &= ~bit
+    world.around[world.location] &= ~bit
+    world.missing[parsed.receptacle] = world.missing.get(parsed.receptacle, 0) | bit
+    return _two(world, world.game.dialect.taken, parsed), True
 
 
-def _put(world: World, op: Op) -> tuple[str, bool]:
-    bit = 1 << op.thing
+def _put(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
+    bit = 1 << parsed.obj
     world.held = -1
-    world.inside[op.place] |= bit
-    world.around[world.place] |= bit
-    if op.place in world.missing:
-        world.missing[op.place] &= ~bit
-    return _two(world, world.game.dialect.moved, op), True
+    world.inside[parsed.receptacle] |= bit
+    world.around[world.location] |= bit
+    if parsed.receptacle in world.missing:
+        world.missing[parsed.receptacle] &= ~bit
+    return _two(world, world.game.dialect.moved, parsed), True
 
 
-def _clean(world: World, op: Op) -> tuple[str, bool]:
+def _clean(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.clean
-    world.clean |= 1 << op.thing
-    return _two(world, world.game.dialect.cleaned, op), world.clean != before
+    world.clean |= 1 << parsed.obj
+    return _two(world, world.game.dialect.cleaned, parsed), world.clean != before
 
 
-def _heat(world: World, op: Op) -> tuple[str, bool]:
+def _heat(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.hot, world.cool
-    world.hot |= 1 << op.thing
-    world.cool &= ~(1 << op.thing)
-    return _two(world, world.game.dialect.heated, op), (world.hot, world.cool) != before
+    world.hot |= 1 << parsed.obj
+    world.cool &= ~(1 << parsed.obj)
+    return _two(world, world.game.dialect.heated, parsed), (world.hot, world.cool) != before
 
 
-def _cool(world: World, op: Op) -> tuple[str, bool]:
+def _cool(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.hot, world.cool
-    world.cool |= 1 << op.thing
-    world.hot &= ~(1 << op.thing)
-    return _two(world, world.game.dialect.cooled, op), (world.hot, world.cool) != before
+    world.cool |= 1 << parsed.obj
+    world.hot &= ~(1 << parsed.obj)
+    return _two(world, world.game.dialect.cooled, parsed), (world.hot, world.cool) != before
 
 
-def _use(world: World, op: Op) -> tuple[str, bool]:
+def _use(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.toggled
-    world.toggled |= 1 << op.thing
-    return world.game.dialect.toggled.format(o=world.game.object_names[op.thing]), world.toggled != before
+    world.toggled |= 1 << parsed.obj
+    return world.game.dialect.toggled.format(o=world.game.object_names[parsed.obj]), world.toggled != before
 
 
-def _slice(world: World, op: Op) -> tuple[str, bool]:
+def _slice(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.sliced
-    world.sliced |= 1 << op.thing
+    world.sliced |= 1 << parsed.obj
     names = world.game.object_names
-    return world.game.dialect.sliced.format(o=names[op.thing], k=names[op.place]), world.sliced != before
+    return world.game.dialect.sliced.format(o=names[parsed.obj], k=names[parsed.receptacle]), world.sliced != before
 
 
-def _examine(world: World, op: Op) -> tuple[str, bool]:
-    return seen(world, op.place), False
+def _examine(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
+    return seen(world, parsed.receptacle), False
 
 
-def _inspect(world: World, op: Op) -> tuple[str, bool]:
-    return inspected(world, op.thing), False
+def _inspect(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
+    return inspected(world, parsed.obj), False
 
 
-def _inventory(world: World, _op: Op) -> tuple[str, bool]:
+def _inventory(world: World, _parsed: ParsedCommand) -> tuple[str, bool]:
     return inventory(world), False
 
 
-def _look(world: World, _op: Op) -> tuple[str, bool]:
+def _look(world: World, _parsed: ParsedCommand) -> tuple[str, bool]:
     return look(world), False
 
 
-def _help(world: World, _op: Op) -> tuple[str, bool]:
+def _help(world: World, _parsed: ParsedCommand) -> tuple[str, bool]:
     return world.game.dialect.help, False
 
 
-def _two(world: World, template: str, op: Op) -> str:
-    return template.format(o=world.game.object_names[op.thing], r=world.game.receptacle_names[op.place])
+def _two(world: World, template: str, parsed: ParsedCommand) -> str:
+    return template.format(o=world.game.object_names[parsed.obj], r=world.game.receptacle_names[parsed.receptacle])
 
 
 _VERBS = {
@@ -221,7 +223,7 @@ def _listed(game: Game, mask: int) -> str:
     text = game.enumerations.get(mask)
     if text is None:
         text = enumerate_names([game.object_names[o] for o in bits(mask)], game.dialect.article)
-        if len(game.enumerations) >= TEXT_CACHE:
+        if len(game.enumerations) >= TEXTS_CACHED:
             game.enumerations.clear()
         game.enumerations[mask] = text
     return text
@@ -268,11 +270,11 @@ def inventory(world: World) -> str:
 def look(world: World) -> str:
     """The reply to ``look``."""
     game, dialect = world.game, world.game.dialect
-    here = game.at_location[world.place]
+    here = game.at_location[world.location]
     if not here:
         return dialect.middle.format(list="nothing")  # the engine looks for receptacles *at this place*
     facing = [game.receptacle_names[r] + _openness(world, r) for r in here]
-    around = world.around[world.place]
+    around = world.around[world.location]
     fallen = [
         game.object_names[o] for o in bits(around) for r in here if world.missing.get(r, 0) >> o & 1
     ]  # once per receptacle it was taken from
@@ -290,7 +292,7 @@ def _openness(world: World, r: int) -> str:
 def intro(world: World) -> str:
     """The first observation: all receptacles that stand somewhere, and the task."""
     game = world.game
-    if game.at_location[world.place]:
+    if game.at_location[world.location]:
         scene = look(world)
     else:
         names = [name for r, name in enumerate(game.receptacle_names) if game.home[r] >= 0]

@@ -35,14 +35,14 @@ class Snapshot(NamedTuple):
     Attributes:
         game: the compiled house.
         world: its true facts.
-        story: JSON of the episode's ``Story``.
+        history: JSON of the episode's ``EpisodeHistory``.
         past: the commands so far, if the writing backend needs them to come back here; else empty.
         steps: steps taken.
     """
 
     game: Game
     world: World
-    story: Any
+    history: Any
     past: tuple[str, ...]
     steps: int
 
@@ -112,13 +112,13 @@ def compiled(content_text: str, syntax: str | None) -> Game:
     return _GAMES.of_text(content_text, syntax)
 
 
-def write_snapshot(world: World, story: list[Any], past: tuple[str, ...], steps: int) -> str:
+def write_snapshot(world: World, history: list[Any], past: tuple[str, ...], steps: int) -> str:
     """The snapshot's JSON text."""
     head = {
         "format": FORMAT,
         "steps": steps,
         "world": world.to_json(),
-        "story": story,
+        "story": history,
         "past": list(past),
         "syntax": world.game.syntax or "",
     }

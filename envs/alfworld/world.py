@@ -16,7 +16,7 @@ class World:
     """The true facts of one episode, as small integers (about 1.5 KB; the house itself is in ``Game``).
 
     Attributes:
-        place: location number of the agent.
+        location: location number of the agent.
         held: object number, or −1.
         opened: receptacle mask.
         inside: object mask per receptacle. An object may lie in several at once: released games contain such.
@@ -27,12 +27,12 @@ class World:
     """
 
     __slots__ = (
-        "around", "clean", "cool", "game", "held", "hot", "inside", "missing", "opened", "place", "sliced", "toggled",
+        "around", "clean", "cool", "game", "held", "hot", "inside", "location", "missing", "opened", "sliced", "toggled",
     )  # fmt: skip
 
     def __init__(self, game: Game) -> None:
         self.game = game
-        self.place = game.start_location
+        self.location = game.start_location
         self.held = game.start_held
         self.opened = game.start_opened
         self.inside = list(game.start_inside)
@@ -43,7 +43,7 @@ class World:
     def copy(self) -> World:
         """An independent copy."""
         twin = World.__new__(World)
-        twin.game, twin.place, twin.held, twin.opened = self.game, self.place, self.held, self.opened
+        twin.game, twin.location, twin.held, twin.opened = self.game, self.location, self.held, self.opened
         twin.inside, twin.around, twin.missing = self.inside[:], self.around[:], self.missing.copy()
         twin.clean, twin.hot, twin.cool = self.clean, self.hot, self.cool
         twin.toggled, twin.sliced = self.toggled, self.sliced
@@ -55,7 +55,9 @@ class World:
         The negative facts in ``missing`` stay out: they alter the reply to ``look`` only.
         """
         game = self.game
-        text = f"{game.digest}{game.syntax}|{self.place},{self.held},{self.opened},{self.clean},{self.hot},{self.cool},"
+        text = (
+            f"{game.digest}{game.syntax}|{self.location},{self.held},{self.opened},{self.clean},{self.hot},{self.cool},"
+        )
         text += f"{self.toggled},{self.sliced}|{_changes(self.inside, game.start_inside)}"
         text += f"|{_changes(self.around, game.start_around)}"
         return blake2b(text.encode("ascii"), digest_size=16).hexdigest()
@@ -82,7 +84,7 @@ class World:
 
     def _lit_lamp(self) -> bool:
         lamps = self.game.lamps & self.toggled
-        return bool(lamps) and any(self.inside[r] & lamps for r in self.game.at_location[self.place])
+        return bool(lamps) and any(self.inside[r] & lamps for r in self.game.at_location[self.location])
 
     def conditions(self) -> tuple[int, int]:
         """(met, all) goal conditions, counted as ALFRED does.
@@ -107,7 +109,7 @@ class World:
         game = self.game
         masks = (self.opened, self.clean, self.hot, self.cool, self.toggled, self.sliced)
         return [
-            self.place,
+            self.location,
             self.held,
             [f"{mask:x}" for mask in masks],
             [[i, f"{mask:x}"] for i, mask in _changes(self.inside, game.start_inside)],
@@ -126,7 +128,7 @@ class World:
         things, receptacles, places = len(game.object_ids), len(game.receptacle_ids), len(game.location_ids)
         try:
             place, held, masks, inside, around, missing = data
-            world.place, world.held = _number(place, 0, places), _number(held, -1, things)
+            world.location, world.held = _number(place, 0, places), _number(held, -1, things)
             opened, *states = masks
             world.opened = _mask(opened, receptacles)
             world.clean, world.hot, world.cool, world.toggled, world.sliced = (_mask(mask, things) for mask in states)

@@ -22,7 +22,7 @@ from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.reading import content_from_file, fields_from_file
 from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.rules import act, menu
+from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,8 +55,8 @@ def env_steps(env: ALFWorldEnv, seeds: range, rng: np.random.Generator) -> int:
 def rules_steps(world: World, steps: int, rng: np.random.Generator) -> None:
     """Random steps of the rules alone: reply, sorted commands, goal check."""
     for _ in range(steps):
-        commands = menu(world).commands
-        act(world, menu(world).ops[commands[int(rng.integers(len(commands)))]])
+        commands = admissible_commands(world).commands
+        act(world, admissible_commands(world).by_text[commands[int(rng.integers(len(commands)))]])
         world.won()
 
 

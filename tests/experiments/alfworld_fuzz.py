@@ -30,7 +30,7 @@ from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, intro, menu
+from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, admissible_commands, intro
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import sample_index
 
@@ -66,8 +66,10 @@ class Duel:
         real, where = self.real, f"game {self.game.task.task_id} after {[*self.history, command]}"
         if theirs != ours:
             raise DisagreementError(f"{where}: reply {theirs!r} here {ours!r}")
-        if real.commands != menu(world).commands:
-            raise DisagreementError(f"{where}: commands {sorted(set(real.commands) ^ set(menu(world).commands))}")
+        if real.commands != admissible_commands(world).commands:
+            raise DisagreementError(
+                f"{where}: commands {sorted(set(real.commands) ^ set(admissible_commands(world).commands))}"
+            )
         if real.won != world.won():
             raise DisagreementError(f"{where}: won {real.won}")
         if real.world(self.game).to_json() != world.to_json():
@@ -76,22 +78,22 @@ class Duel:
     def play(self, command: str) -> bool:
         """Send one command to both; returns False once the game is won."""
         world = self.world
-        op = menu(world).ops.get(command.strip())
-        ours = NOTHING_HAPPENS if op is None else act(world, op)[0]
+        parsed = admissible_commands(world).by_text.get(command.strip())
+        ours = NOTHING_HAPPENS if parsed is None else act(world, parsed)[0]
         self.compare(command, self.real.step(command), ours, world)
         self.history.append(command)
         self.seen["steps"] += 1
-        self.seen[f"verb {op.verb if op else 'refused'}"] += 1
-        if op and op.verb == "inspect":
+        self.seen[f"verb {parsed.verb if parsed else 'refused'}"] += 1
+        if parsed and parsed.verb == "inspect":
             sentences = [
-                text.format(o=self.game.object_names[op.thing], list="") for text in self.game.dialect.properties
+                text.format(o=self.game.object_names[parsed.obj], list="") for text in self.game.dialect.properties
             ]
             index = next((i for i, text in enumerate(sentences) if text == ours), 0)
             self.seen[f"property sentence {index}"] += 1
             self.seen["container with contents examined"] += index == 0 and "nothing" not in ours
-        if op and op.verb == "look" and "you see nothing" not in ours and "middle" not in ours:
+        if parsed and parsed.verb == "look" and "you see nothing" not in ours and "middle" not in ours:
             self.seen["floor list shown"] += 1
-        self.seen["at co-located receptacles"] += len(self.game.at_location[world.place]) > 1
+        self.seen["at co-located receptacles"] += len(self.game.at_location[world.location]) > 1
         self.seen["object in two receptacles somewhere"] += _doubled(world)
         return not world.won()
 
@@ -109,7 +111,7 @@ def _doubled(world: World) -> bool:
 def reach(world: World, r: int) -> Iterator[str]:
     """Walk to a receptacle and open it."""
     name = world.game.receptacle_names[r]
-    if world.game.home[r] != world.place:
+    if world.game.home[r] != world.location:
         yield f"go to {name}"
     if world.game.openable >> r & 1 and not world.opened >> r & 1:
         yield f"open {name}"
@@ -206,7 +208,7 @@ def treat(world: World, pick: Any) -> Iterator[str]:
     for verb in pick(orders):
         places = means[verb]
         for r in bits(places)[:1]:
-            if game.home[r] != world.place:
+            if game.home[r] != world.location:
                 yield f"go to {game.receptacle_names[r]}"
             yield f"{verb} {name} with {game.receptacle_names[r]}"
             yield f"examine {name}"
@@ -239,7 +241,9 @@ def duel(
                 seen["won"] += 1
                 return
     while seen["steps"] - start < steps:
-        commands = [c for c in menu(match.world).commands if not c.startswith("go ") or sample_index(rng, 4) == 0]
+        commands = [
+            c for c in admissible_commands(match.world).commands if not c.startswith("go ") or sample_index(rng, 4) == 0
+        ]
         command = pick(JUNK) if sample_index(rng, 20) == 0 else pick(commands or ["look"])
         if seen["steps"] - start > steps * 3 // 4:  # end on the shortest way, so that games are won too
             best = ALFWorldOracle()._actions(match.world)[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from creditflow.envs.alfworld.actions import Menu
+from creditflow.envs.alfworld.actions import AdmissibleCommands
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, intro, menu
+from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, admissible_commands, intro
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import check_name
 
@@ -35,7 +35,7 @@ class Backend(Protocol):
         """Begin a game. ``fields`` are those of the file it was read from, for engines that read files."""
         ...
 
-    def menu(self) -> Menu:
+    def admissible(self) -> AdmissibleCommands:
         """The admissible commands."""
         ...
 
@@ -53,33 +53,33 @@ class NativeBackend:
 
     world: World
     past: tuple[str, ...] = ()
-    _menu: Menu | None = None  # of the world as it is now: a step asks for it several times
+    _admissible: AdmissibleCommands | None = None  # of the world as it is now: a step asks for it several times
 
     def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the native engine needs the parsed game alone
         """Begin a game."""
-        self.world, self._menu = World(game), None
+        self.world, self._admissible = World(game), None
 
     def intro(self) -> str:
         """The introduction."""
         return intro(World(self.world.game))
 
-    def menu(self) -> Menu:
+    def admissible(self) -> AdmissibleCommands:
         """The admissible commands."""
-        if self._menu is None:
-            self._menu = menu(self.world)
-        return self._menu
+        if self._admissible is None:
+            self._admissible = admissible_commands(self.world)
+        return self._admissible
 
     def do(self, command: str) -> tuple[str, bool]:
         """Send a command."""
-        op = self.menu().ops.get(command.strip())
-        if op is None:
+        parsed = self.admissible().by_text.get(command.strip())
+        if parsed is None:
             return NOTHING_HAPPENS, False
-        self._menu = None
-        return act(self.world, op)
+        self._admissible = None
+        return act(self.world, parsed)
 
     def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - a world says it all
         """Come to a state."""
-        self.world, self._menu = world, None
+        self.world, self._admissible = world, None
 
 
 def make_backend(name: str) -> Backend:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from creditflow.envs.alfworld.actions import Menu, Op
+from creditflow.envs.alfworld.actions import AdmissibleCommands, ParsedCommand
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.export import game_fields
-from creditflow.envs.alfworld.rules import menu
+from creditflow.envs.alfworld.rules import admissible_commands
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, MissingExtraError
 
@@ -95,7 +95,7 @@ def world_of_facts(game: Game, facts: Mapping[str, list[tuple[str, ...]]]) -> Wo
         return sum(1 << things[o] for (o,) in set(facts.get(name, [])))
 
     world = World(game)
-    world.place = locations[facts["atlocation"][0][1]]
+    world.location = locations[facts["atlocation"][0][1]]
     held = facts.get("holds", [])
     world.held = things[held[0][1]] if held else -1
     world.opened = sum(1 << places[r] for (r,) in set(facts.get("opened", [])))
@@ -138,11 +138,13 @@ class TextWorldBackend:
         """The introduction."""
         return self._intro
 
-    def menu(self) -> Menu:
+    def admissible(self) -> AdmissibleCommands:
         """The real engine's commands, with what they mean."""
-        known = menu(self.world).ops
+        known = admissible_commands(self.world).by_text
         commands = self.engine.commands
-        return Menu(commands, {command: known.get(command, Op("help")) for command in commands})
+        return AdmissibleCommands(
+            commands, {command: known.get(command, ParsedCommand("help")) for command in commands}
+        )
 
     def do(self, command: str) -> tuple[str, bool]:
         """Send a command."""

@@ -22,14 +22,14 @@ from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, check_name, short_repr
 
-__all__ = ["GENERATION", "LEAST_STEPS", "ROOMS_FOR", "SPLITS", "generate"]
+__all__ = ["GENERATION", "MIN_STEPS", "ROOMS_FOR", "SPLITS", "generate"]
 
 GENERATION: Final = 1  # raise when the same seed gives another house
 MOST_SEEDS: Final = 2**64
 SPLITS: Final = ("train", "valid_seen", "valid_unseen")
 HELD_OUT: Final = 8  # one layout, and one arrangement, in so many
 # the shortest solution a game must have: shorter ones are luck of placement
-LEAST_STEPS: Final[dict[str, int]] = {
+MIN_STEPS: Final[dict[str, int]] = {
     "pick_and_place_simple": 4,
     "look_at_obj_in_light": 3,
     "pick_clean_then_place_in_recep": 5,
@@ -230,7 +230,7 @@ def _pose(draw: _Draw, house: _House, task: str) -> dict[str, Any] | None:
     words = {"o": target.removesuffix("type"), "r": place.removesuffix("type")}
     content = _content(house, [task, target, place], draw.pick(_SENTENCES[task]).format(**words))
     distance = ALFWorldOracle().world_distance(World(Game(content))).distance
-    return content if LEAST_STEPS[task] <= distance < 50 else None
+    return content if MIN_STEPS[task] <= distance < 50 else None
 
 
 def _looks(house: _House) -> list[tuple[str, str]]:

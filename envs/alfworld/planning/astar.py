@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from creditflow.envs.alfworld.planning.reduction import EMPTY, OTHER, Reduced
 
-__all__ = ["Answer", "shortest"]
+__all__ = ["SearchResult", "shortest"]
 
 GREED = 5  # how much a cut search trusts its estimate
 
 
-class Answer(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search found.
 
     Attributes:
@@ -126,7 +126,7 @@ class _Board:
         return 2 + (not node.lies[o] & self.stand_mask[self.stand[g]])
 
     # -- deeds -------------------------------------------------------------------------------------------------------
-    def deeds(self, node: _Node) -> Iterator[tuple[int, _Node]]:
+    def macro_actions(self, node: _Node) -> Iterator[tuple[int, _Node]]:
         """Every deed that may begin a shortest way: its cost in commands and what it leads to."""
         at, held, doors, lies, treated, lit = node
         if held == OTHER:
@@ -177,7 +177,7 @@ class _Board:
                 )
 
 
-def shortest(reduced: Reduced, limit: int) -> Answer | None:
+def shortest(reduced: Reduced, limit: int) -> SearchResult | None:
     """The distance to the goal.
 
     Args:
@@ -190,9 +190,9 @@ def shortest(reduced: Reduced, limit: int) -> Answer | None:
     board = _Board(reduced)
     exact = _search(board, limit, 1)
     if exact is not None:
-        return Answer(exact, True)
+        return SearchResult(exact, True)
     greedy = _search(board, limit, GREED)
-    return None if greedy is None else Answer(greedy, False)
+    return None if greedy is None else SearchResult(greedy, False)
 
 
 def _search(board: _Board, limit: int, weight: int) -> float | None:
@@ -213,7 +213,7 @@ def _search(board: _Board, limit: int, weight: int) -> float | None:
         expanded += 1
         if expanded > limit:
             return None
-        for cost, reached in board.deeds(node):
+        for cost, reached in board.macro_actions(node):
             total = steps + cost
             if total < best.get(reached, math.inf):
                 best[reached] = total

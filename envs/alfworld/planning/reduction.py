@@ -78,11 +78,11 @@ def reduce_world(world: World) -> Reduced:
     held = world.held
     other = held if held >= 0 and not wanted >> held & 1 else -1
     where = _Where(game, world, items, lamps, other)
-    here = where.location(game.at_location[world.place], keep_plain=held >= 0)
+    here = where.location(game.at_location[world.location], keep_plain=held >= 0)
     elsewhere: list[tuple[Place, ...]] = []
     alike: set[tuple[Place, ...]] = set()
     for place, receptacles in enumerate(game.at_location):
-        stand = where.location(receptacles, keep_plain=held >= 0) if place != world.place else ()
+        stand = where.location(receptacles, keep_plain=held >= 0) if place != world.location else ()
         if stand and stand not in alike:
             elsewhere.append(stand)
             if not any(spot.items for spot in stand):  # an object may lie in two places: those are never merged

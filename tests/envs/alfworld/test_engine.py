@@ -8,7 +8,7 @@ import pytest
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import validate_content
-from creditflow.envs.alfworld.rules import act, intro, menu
+from creditflow.envs.alfworld.rules import act, admissible_commands, intro
 from creditflow.envs.alfworld.wording.names import human_names
 from creditflow.envs.alfworld.world import World
 
@@ -48,7 +48,7 @@ def house(**changes: Any) -> World:
 def say(world: World, *commands: str) -> str:
     reply = ""
     for command in commands:
-        reply, _ = act(world, menu(world).ops[command])
+        reply, _ = act(world, admissible_commands(world).by_text[command])
     return reply
 
 
@@ -68,7 +68,7 @@ def test_a_thing_in_two_receptacles_stays_in_the_other_when_taken_from_one() -> 
     assert say(world, "go to desk 1", "take mug 1 from desk 1", "examine shelf 1") == (
         "On the shelf 1, you see a lamp 1, and a mug 1."
     )
-    assert "take mug 1 from shelf 1" not in menu(world).commands
+    assert "take mug 1 from shelf 1" not in admissible_commands(world).commands
 
 
 def test_the_floor_list_names_a_thing_once_for_every_receptacle_here_it_was_taken_from() -> None:
@@ -97,21 +97,21 @@ def test_looking_at_the_start_sees_nothing_although_the_introduction_does() -> N
 def test_a_start_at_a_receptacle_is_told_in_the_introduction() -> None:
     world = house(agent=["agent1", "loc_bar_2", ""])
     assert "You are facing the microwave 1. Next to it, you see nothing." in intro(world)
-    assert "go to microwave 1" not in menu(world).commands
+    assert "go to microwave 1" not in admissible_commands(world).commands
 
 
 def test_a_receptacle_that_stands_nowhere_is_neither_named_nor_reached() -> None:
     rows = house().game.content["receptacles"]
     world = house(receptacles=[[*row[:2], "" if row[0] == "shelf_bar_1" else row[2], row[3]] for row in rows])
     assert "shelf" not in intro(world)
-    assert "go to shelf 1" not in menu(world).commands
+    assert "go to shelf 1" not in admissible_commands(world).commands
 
 
 @pytest.mark.parametrize("held", ["mug_bar_1", "lamp_bar_1"])
 def test_a_game_may_begin_with_something_in_the_hand(held: str) -> None:
     world = house(agent=["agent1", "loc_bar_1", held])
     assert say(world, "inventory") == f"You are carrying: a {held.removesuffix('_bar_1')} 1."
-    assert ("move mug 1 to desk 1" in menu(world).commands) == (held == "mug_bar_1")
+    assert ("move mug 1 to desk 1" in admissible_commands(world).commands) == (held == "mug_bar_1")
 
 
 def test_the_first_sorted_id_gets_the_highest_number_and_unmarked_ids_end_in_a_blank() -> None:

@@ -17,11 +17,11 @@ from creditflow.envs.alfworld.game_files.content import game_task, validate_cont
 from creditflow.envs.alfworld.game_files.export import export_game, game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
-from creditflow.envs.alfworld.generator.houses import GENERATION, LEAST_STEPS, ROOMS_FOR, SPLITS, generate
+from creditflow.envs.alfworld.generator.houses import GENERATION, MIN_STEPS, ROOMS_FOR, SPLITS, generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import standard_rows
-from creditflow.envs.alfworld.rules import act, menu
+from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError
@@ -62,14 +62,14 @@ def test_every_house_is_solvable_not_trivial_and_solved_by_its_shortest_plan(see
     world, oracle = World(Game(content)), ALFWorldOracle()
     answer = oracle.world_distance(world)
     assert content["goal"][0] == task
-    assert LEAST_STEPS[task] <= answer.distance < math.inf
+    assert MIN_STEPS[task] <= answer.distance < math.inf
     assert answer.exact
     plan = oracle.solution(world)
     assert plan is not None
     assert len(plan) == answer.distance
     for command in plan:
         assert not world.won()
-        act(world, menu(world).ops[command])
+        act(world, admissible_commands(world).by_text[command])
     assert world.won()
 
 

@@ -17,7 +17,7 @@ from creditflow.envs.alfworld.game_files.reading import content_from_fields, fie
 from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.rules import act, menu
+from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, OracleLimitError
 
@@ -32,9 +32,9 @@ def state_space(game: Game, largest: int) -> tuple[dict[str, World], dict[str, d
         edges[world.key()] = ways = {}
         if world.won():  # the episode is over
             continue
-        for command, op in menu(world).ops.items():
+        for command, parsed in admissible_commands(world).by_text.items():
             after = world.copy()
-            act(after, op)
+            act(after, parsed)
             ways[command] = after.key()
             if after.key() not in worlds:
                 worlds[after.key()] = after
@@ -105,10 +105,10 @@ def test_each_optimal_command_brings_success_one_step_nearer(seed: int) -> None:
         assert answer.actions == tuple(sorted(answer.actions))
         for command in answer.actions:
             after = world.copy()
-            act(after, menu(after).ops[command])
+            act(after, admissible_commands(after).by_text[command])
             assert oracle.world_distance(after).distance == answer.distance - 1
-        commands = menu(world).commands
-        act(world, menu(world).ops[commands[int(rng.integers(len(commands)))]])
+        commands = admissible_commands(world).commands
+        act(world, admissible_commands(world).by_text[commands[int(rng.integers(len(commands)))]])
 
 
 def test_value_counts_the_steps_that_are_left() -> None:
@@ -130,9 +130,9 @@ def test_a_hand_that_can_never_be_emptied_puts_success_out_of_reach() -> None:
     house["goal"], house["contain"] = ["pick_and_place_simple", "mugtype", "desktype"], {"desktype": ["mugtype"]}
     world, oracle = World(Game(house)), ALFWorldOracle()
     for command in ("go to r0 1", "take x 1 from r0 1"):
-        op = menu(world).ops.get(command)
-        if op is not None:
-            act(world, op)
+        parsed = admissible_commands(world).by_text.get(command)
+        if parsed is not None:
+            act(world, parsed)
     assert world.held >= 0
     answer = oracle.assess_world(world)
     assert (answer.distance, answer.actions, answer.value, answer.exact) == (math.inf, (), 0.0, True)

@@ -19,7 +19,7 @@ from creditflow.envs.alfworld.game_files.content import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import released_rows
-from creditflow.envs.alfworld.rules import act, menu
+from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import load_panel
 
@@ -41,7 +41,7 @@ def solve(name: str, data: bytes) -> tuple[int, float, bool]:
     world = World(game)
     for command in fields["walkthrough"]:
         assert not world.won(), name
-        act(world, menu(world).ops[command])
+        act(world, admissible_commands(world).by_text[command])
     assert world.won(), name
     return len(fields["walkthrough"]), answer.distance, answer.exact
 

@@ -39,7 +39,7 @@ def test_a_transcript_replays_byte_for_byte(path: Path, backend: str) -> None:
             observation, reward, terminated, truncated, info = env.step(step["action"])
             assert (terminated, truncated, reward) == (step["done"], False, float(step["score"])), step["t"]
         assert observation == step["observation"], step["t"]
-        assert env._backend.menu().commands == tuple(step["admissible_commands"]), step["t"]
+        assert env._backend.admissible().commands == tuple(step["admissible_commands"]), step["t"]
         assert info["admissible_actions"] == (() if step["done"] else tuple(step["admissible_commands"])), step["t"]
         assert info["won"] == step["won"], step["t"]
 
@@ -63,7 +63,7 @@ def raw_facts(env: ALFWorldEnv) -> set[str]:
     world = env.world
     game = world.game
     agent = game.content["agent"][0]
-    facts = {f"atlocation({agent},{game.location_ids[world.place]})"}
+    facts = {f"atlocation({agent},{game.location_ids[world.location]})"}
     if world.held >= 0:
         facts.add(f"holds({agent},{game.object_ids[world.held]})")
     facts |= {f"opened({name})" for r, name in enumerate(game.receptacle_ids) if world.opened >> r & 1}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from creditflow.envs.alfworld.actions import Op
+from creditflow.envs.alfworld.actions import ParsedCommand
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.errors import DataError
 
-__all__ = ["Story"]
+__all__ = ["EpisodeHistory"]
 
 
-class Story:
+class EpisodeHistory:
     """History of one episode. No fact of the game: two stories may lead to one ``World``.
 
     Attributes:
@@ -29,17 +29,17 @@ class Story:
         self.went_to = -1
         self.moves: dict[int, tuple[int, int]] = {}
 
-    def tell(self, op: Op, reply: str) -> None:
+    def record(self, parsed: ParsedCommand, reply: str) -> None:
         """An admitted command and its reply."""
-        self.reply, self.verb = reply, op.verb
-        if op.verb == "go":
-            self.went_to = op.place
-        elif op.verb == "take":
-            self.moves[op.thing] = (self.moves.get(op.thing, (op.place,))[0], -1)
-        elif op.verb == "put":
-            self.moves[op.thing] = (self.moves.get(op.thing, (op.place,))[0], op.place)
+        self.reply, self.verb = reply, parsed.verb
+        if parsed.verb == "go":
+            self.went_to = parsed.receptacle
+        elif parsed.verb == "take":
+            self.moves[parsed.obj] = (self.moves.get(parsed.obj, (parsed.receptacle,))[0], -1)
+        elif parsed.verb == "put":
+            self.moves[parsed.obj] = (self.moves.get(parsed.obj, (parsed.receptacle,))[0], parsed.receptacle)
 
-    def refuse(self, reply: str) -> None:
+    def record_rejected(self, reply: str) -> None:
         """A refused command."""
         self.reply, self.verb = reply, ""
 
@@ -48,23 +48,23 @@ class Story:
         return [self.reply, self.verb, self.went_to, [[o, *ends] for o, ends in self.moves.items()]]
 
     @classmethod
-    def from_json(cls, game: Game, data: Any) -> Story:
+    def from_json(cls, game: Game, data: Any) -> EpisodeHistory:
         """Inverse of ``to_json``.
 
         Raises:
-            DataError: not a story of this game.
+            DataError: not a history of this game.
         """
-        story = cls()
+        history = cls()
         try:
             reply, verb, went_to, moves = data
             things, places = range(len(game.object_ids)), range(-1, len(game.receptacle_ids))
             if not (reply is None or isinstance(reply, str)) or not isinstance(verb, str) or went_to not in places:
                 raise ValueError("reply, verb or place is wrong")
-            story.reply, story.verb, story.went_to = reply, verb, went_to
+            history.reply, history.verb, history.went_to = reply, verb, went_to
             for o, taken, put in moves:
                 if o not in things or taken not in places[1:] or put not in places:
                     raise ValueError(f"no such move: {o!r}, {taken!r}, {put!r}")
-                story.moves[o] = (taken, put)
+                history.moves[o] = (taken, put)
         except (TypeError, ValueError) as error:
-            raise DataError(f"snapshot: not the story of an episode of this game ({error}): {data!r:.120}") from error
-        return story
+            raise DataError(f"snapshot: not the history of an episode of this game ({error}): {data!r:.120}") from error
+        return history
