@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.spoken_groups import GROUPS, SIZE
+from helpers.episodes.token_groups import GROUPS, SIZE
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
