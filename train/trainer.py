@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -21,28 +21,34 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.policy.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
 from creditflow.train.policy.critic import Critic, explained_variance, save_critic
-from creditflow.train.policy.optimiser import learning_rate, make_optimiser
+from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs, sampler_mismatch, select_loss_tokens
+from creditflow.train.policy.optimizer import learning_rate, make_optimizer
 from creditflow.train.policy.samples import make_rows
-from creditflow.train.policy.scored import Scored, aligned, mismatch, score_rows
-from creditflow.train.policy.sft import demonstrations, sft_plan, sft_rows, warm_up
+from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
 from creditflow.train.policy.update import subtract_kl, update_policy
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
 from creditflow.train.rollout.task_sampling import sample_groups
 from creditflow.train.run.annotators import check_annotations, run_annotators
 from creditflow.train.run.assemble import (
-    group_maker,
-    keeps_texts,
-    make_agent_of,
+    group_env_factory,
     make_backend,
     make_policy,
+    make_policy_agent,
+    needs_texts,
     panel_tasks,
     training_tasks,
 )
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.run.folder import begin_folder, export_whole, kept_reference, kept_tokenizer, save_wreck
-from creditflow.train.run.iteration_log import episode_numbers, graph_numbers, iteration_line, stopwatch
-from creditflow.train.run.journal import Journal
+from creditflow.train.run.folder import (
+    export_whole,
+    init_run_folder,
+    load_or_save_reference,
+    load_run_tokenizer,
+    save_diverged_state,
+)
+from creditflow.train.run.iteration_log import format_iteration, graph_metrics, rollout_metrics, stopwatch
+from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit
@@ -57,14 +63,14 @@ class Trainer:
     Args:
         settings: of the run.
         resume: go on from the newest checkpoint in ``settings.out``.
-        say: where plain lines go; default standard output.
+        stream: receives the log lines; default standard output.
 
     Raises:
         ConfigError: the folder holds a run already and ``resume`` is False.
         DataError: nothing to resume from.
     """
 
-    def __init__(self, settings: TrainConfig, *, resume: bool = False, say: Any = None) -> None:
+    def __init__(self, settings: TrainConfig, *, resume: bool = False, stream: TextIO | None = None) -> None:
         self.settings = settings
         self.folder = Path(settings.out)
         self.checkpoints = self.folder / "checkpoints"
@@ -80,32 +86,36 @@ class Trainer:
         )
         check_annotations(self.scheme, settings)
         self.tasks = training_tasks(settings.env, settings.tasks, settings.seed)
-        self.model, self.tokenizer = make_policy(settings, kept_tokenizer(self.folder) if found else None, self.tasks)
+        self.model, self.tokenizer = make_policy(
+            settings, load_run_tokenizer(self.folder) if found else None, self.tasks
+        )
         self.ends = generation_ends(self.model)
         self.backend = make_backend(self.model, settings)
-        texts = keeps_texts(settings, self.scheme)
+        texts = needs_texts(settings, self.scheme)
         self.rollout_engine = RolloutEngine(
-            group_maker(settings.env, settings.rollout.group_size, texts=texts),
+            group_env_factory(settings.env, settings.rollout.group_size, texts=texts),
             Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
             branching=settings.rollout.branching,
-            make_branch=group_maker(settings.env, 1, texts=texts),
+            make_branch=group_env_factory(settings.env, 1, texts=texts),
         )
-        self.eval_engine = RolloutEngine(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
+        self.eval_engine = RolloutEngine(
+            group_env_factory(settings.env, 1, texts=settings.prompting.history == "window")
+        )
         self.progress = Progress("sft", 0)
-        self.optimiser = make_optimiser(self.model, settings.sft.optimiser)
+        self.optimizer = make_optimizer(self.model, settings.sft.optimizer)
         self.critic: Critic | None = None
         self.annotators: list[Annotator] = []
         if found is not None:
             self._load(found)
         else:
-            self.tokenizer = begin_folder(self.folder, settings, self.tokenizer)
-        self.journal = Journal(
+            self.tokenizer = init_run_folder(self.folder, settings, self.tokenizer)
+        self.logger = MetricsLogger(
             self.folder,
             after=self.progress if found else None,
             records=records_at(found) if found else None,
             tensorboard=settings.log.tensorboard,
             wandb=settings.log.wandb,
-            stream=say,
+            stream=stream,
         )
         self.reference: Any = None
 
@@ -116,15 +126,15 @@ class Trainer:
         Raises:
             DivergedError: a loss or gradient that is not finite; the state before it is saved.
         """
-        say = self.journal.say
+        log = self.logger.print
         count = sum(p.numel() for p in self.model.parameters())
-        say(f"{type(self.model).__name__}, {count:,} parameters on {self.backend.device}; {len(self.tasks)} tasks; "
+        log(f"{type(self.model).__name__}, {count:,} parameters on {self.backend.device}; {len(self.tasks)} tasks; "
             f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
         results: dict[str, Any] = {}
         try:
             if self.progress.phase == "sft":
-                self._warm_up()
-            self._enter_rl()
+                self._run_sft()
+            self._start_rl()
             every, total = self.settings.evaluation.every, self.settings.update.iterations
             if self.progress.done == 0:
                 results["after_sft"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", 0)
@@ -142,11 +152,11 @@ class Trainer:
             if self.critic is not None:
                 export_whole(self.folder / "critic", partial(save_critic, self.critic))
         except DivergedError as error:
-            place = save_wreck(self.folder, self.progress, self._learner(), self.optimiser, error)
-            say(f"stopped after {self.progress.folder}: {error}; the state before it is in {place}")
+            place = save_diverged_state(self.folder, self.progress, self._learner(), self.optimizer, error)
+            log(f"stopped after {self.progress.folder}: {error}; the state before it is in {place}")
             raise
         finally:
-            self.journal.close()
+            self.logger.close()
         return results
 
     def export(self, folder: Path) -> None:
@@ -159,7 +169,7 @@ class Trainer:
         write_agent_file(folder / AGENT_FILE, self.settings.prompting, self.settings.sampling)
 
     # -- warm-up --------------------------------------------------------------------------------------------------------
-    def _warm_up(self) -> None:
+    def _run_sft(self) -> None:
         sft = self.settings.sft
         if not sft.episodes or not sft.steps:
             return
@@ -167,7 +177,7 @@ class Trainer:
         groups = demonstrations(self.settings, self.tokenizer, self.tasks, self.ends)
         rows = sft_rows(groups, sft.observation_weight)
         plan = sft_plan(rows, sft.steps, sft.batch_tokens, self.settings.seed)
-        self.journal.say(
+        self.logger.print(
             f"warm-up: {len(groups)} demonstrations (teacher succeeds in "
             f"{np.mean([g.trajectories[0].success for g in groups]):.3f}), {len(rows)} rows, "
             f"{sum(map(len, rows)):,} tokens, made in {time.perf_counter() - began:.1f} s; {sft.steps} steps"
@@ -178,26 +188,26 @@ class Trainer:
         def after(step: int, metrics: dict[str, float]) -> None:
             nonlocal last
             now = time.perf_counter()
-            self.journal.write("sft", step, "step", metrics | {"seconds": now - last})
+            self.logger.write("sft", step, "step", metrics | {"seconds": now - last})
             last = now
             self.progress = Progress("sft", step)
             if step in marks:
-                self.journal.say(f"warm-up step {step}/{sft.steps}: loss {metrics['loss']:.4f} lr {metrics['lr']:.2e}")
+                self.logger.print(f"warm-up step {step}/{sft.steps}: loss {metrics['loss']:.4f} lr {metrics['lr']:.2e}")
             every = self.settings.checkpoint.every
             if every and step % (every * 10) == 0 and step < sft.steps:
                 self._save()
 
         todo = list(enumerate(plan))[self.progress.done :]
-        warm_up(self.model, self.optimiser, rows, todo, sft.steps, self.settings, after)
+        run_sft(self.model, self.optimizer, rows, todo, sft.steps, self.settings, after)
 
-    def _enter_rl(self) -> None:
+    def _start_rl(self) -> None:
         """A fresh optimiser for the policy update; the reference is the policy as it now is."""
         if self.progress.phase == "sft":
             self._begin_rl()
             self.progress = Progress("rl", 0)
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
-            self.reference = kept_reference(self.folder, self.model, self.optimiser)
+            self.reference = load_or_save_reference(self.folder, self.model, self.optimizer)
         self.annotators = run_annotators(self.settings, self.critic)
         self.backend.sync(self.progress.folder)
 
@@ -206,7 +216,7 @@ class Trainer:
         critic = self.settings.critic
         if critic.kind != "none":
             self.critic = Critic(critic, self.model.get_decoder())
-        self.optimiser = make_optimiser(self.model, self.settings.update.optimiser, self.critic, critic.lr)
+        self.optimizer = make_optimizer(self.model, self.settings.update.optimizer, self.critic, critic.lr)
 
     # -- one iteration ----------------------------------------------------------------------------------------------------
     def _iterate(self, iteration: int) -> None:
@@ -215,7 +225,7 @@ class Trainer:
         timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"):
             branching = settings.rollout.branching
-            agent = make_agent_of(
+            agent = make_policy_agent(
                 settings,
                 self.backend,
                 self.tokenizer,
@@ -234,24 +244,24 @@ class Trainer:
             unscored = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
             needs_reference = self.reference is not None
             several = update.epochs * update.minibatches > 1 or (needs_reference and update.loss.kl_in == "reward")
-            blank = make_rows(groups, unscored, layout=update.layout) if several or needs_reference else []
+            blank = make_rows(groups, unscored, row_layout=update.row_layout) if several or needs_reference else []
             scored = self._score(blank, several)
             if needs_reference and update.loss.kl_in == "reward":
                 groups = subtract_kl(groups, blank, scored, update.loss.kl_weight, update.loss.kl_kind)
         with timed("graph"):
-            graph = graph_numbers(groups)
+            graph = graph_metrics(groups)
         with timed("credit"):
             credits_ = self.scheme.assign_batch(groups)
             if branching.shared_prefix_advantage == "mean":
                 credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
         with timed("update"):
-            rows = make_rows(groups, credits_, layout=update.layout)
-            scored = aligned(scored, blank, rows)
-            lr = learning_rate(update.optimiser, iteration, max(update.iterations, 1))
+            rows = make_rows(groups, credits_, row_layout=update.row_layout)
+            scored = select_loss_tokens(scored, blank, rows)
+            lr = learning_rate(update.optimizer, iteration, max(update.iterations, 1))
             stats = (
                 update_policy(
                     self.model,
-                    self.optimiser,
+                    self.optimizer,
                     rows,
                     scored,
                     update,
@@ -267,29 +277,27 @@ class Trainer:
             )
             self.backend.sync(f"rl-{iteration + 1:07d}")
         if scored.old is not None and rows:
-            stats |= mismatch(rows, scored.old)
-        elif rows:
-            stats["mismatch_max"] = stats.pop("off_max")
+            stats |= sampler_mismatch(rows, scored.old)
         if self.critic is not None:
             stats["explained_variance"] = explained_variance(rows)
-        numbers = episode_numbers(groups, credits_, report, discarded) | graph | stats | {"lr": lr}
+        numbers = rollout_metrics(groups, credits_, report, discarded) | graph | stats | {"lr": lr}
         numbers |= self.backend.sync_numbers
         numbers |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
-        self.journal.write("rl", iteration + 1, "iteration", numbers)
-        self.journal.say(iteration_line(iteration + 1, update.iterations, numbers, seconds))
+        self.logger.write("rl", iteration + 1, "iteration", numbers)
+        self.logger.print(format_iteration(iteration + 1, update.iterations, numbers, seconds))
         if report.errors:
-            self.journal.say(f"  {len(report.errors)} environment errors, the first: {report.errors[0]}")
+            self.logger.print(f"  {len(report.errors)} environment errors, the first: {report.errors[0]}")
 
-    def _score(self, rows: Sequence[Any], several: bool) -> Scored:
+    def _score(self, rows: Sequence[Any], several: bool) -> OldLogprobs:
         if not rows:
-            return Scored(None)
+            return OldLogprobs(None)
         update, settings = self.settings.update, self.settings
         old = None
         if several:
             if update.old_logprobs == "sampler":
                 old = [row.sampler_logprob for row in rows]
             else:
-                old = score_rows(
+                old = compute_logprobs(
                     self.model,
                     rows,
                     update,
@@ -298,14 +306,14 @@ class Trainer:
                 )
         reference = None
         if self.reference is not None:
-            reference = score_rows(
+            reference = compute_logprobs(
                 self.reference,
                 rows,
                 update,
                 temperature=settings.rollout.temperature,
                 precision=settings.model.autocast,
             )
-        return Scored(old, reference)
+        return OldLogprobs(old, reference)
 
     def _aggregation(self, credits_: Sequence[Credit]) -> Aggregation:
         wanted = self.settings.update.loss.aggregation
@@ -319,14 +327,14 @@ class Trainer:
         config = self.settings.evaluation
         began = time.perf_counter()
         tasks = panel_tasks(self.settings.env, spec, config.limit if name == "valid" else 0)
-        greedy = make_agent_of(self.settings, self.backend, self.tokenizer, temperature=0.0)
-        sampled = make_agent_of(self.settings, self.backend, self.tokenizer, temperature=config.temperature)
+        greedy = make_policy_agent(self.settings, self.backend, self.tokenizer, temperature=0.0)
+        sampled = make_policy_agent(self.settings, self.backend, self.tokenizer, temperature=config.temperature)
         result = evaluate(
             self.eval_engine, greedy, sampled if config.samples else None, tasks, samples=config.samples, seed=1_000_003
         )
         seconds = time.perf_counter() - began
-        self.journal.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
-        self.journal.say(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")
+        self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
+        self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")
         return result
 
     # -- folder ---------------------------------------------------------------------------------------------------------------
@@ -334,13 +342,13 @@ class Trainer:
         phase = path.name.partition("-")[0]
         if phase == "rl":
             self._begin_rl()
-        self.progress = load_checkpoint(path, self._learner(), self.optimiser)
+        self.progress = load_checkpoint(path, self._learner(), self.optimizer)
 
     def _save(self) -> None:
         keep = self.settings.checkpoint.keep
         save_checkpoint(
-            self.checkpoints, self.progress, self._learner(), self.optimiser, keep=keep,
-            extra={"records": self.journal.records},
+            self.checkpoints, self.progress, self._learner(), self.optimizer, keep=keep,
+            extra={"records": self.logger.records},
         )  # fmt: skip
 
     def _learner(self) -> Any:

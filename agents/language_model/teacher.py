@@ -21,17 +21,17 @@ class TeacherAgent:
     Args:
         conversations, dialect: as of the agent that is to learn.
         noise: probability of a random admissible action instead of an optimal one.
-        learn_noise: whether random actions are imitated too; if not, they only lead to other states.
+        imitate_noise: whether random actions are imitated too; if not, they only lead to other states.
     """
 
     name = "teacher"
 
     def __init__(
-        self, conversations: Conversations, dialect: Dialect, *, noise: float = 0.0, learn_noise: bool = True
+        self, conversations: Conversations, dialect: Dialect, *, noise: float = 0.0, imitate_noise: bool = True
     ) -> None:
         if not 0.0 <= noise <= 1.0:
             raise ConfigError(f"noise must lie in [0, 1], got {noise!r}")
-        self.conversations, self.dialect, self.noise, self.learn_noise = conversations, dialect, noise, learn_noise
+        self.conversations, self.dialect, self.noise, self.imitate_noise = conversations, dialect, noise, imitate_noise
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """One decision per view."""
@@ -46,6 +46,6 @@ class TeacherAgent:
         tokens = self.conversations.answer(
             self.conversations.ask(view),
             Sampled(ids, np.zeros(len(ids), np.float32)),
-            learn=bool(best) or self.learn_noise,
+            learn=bool(best) or self.imitate_noise,
         )
         return Decision(action=action, response=response, tokens=tokens)

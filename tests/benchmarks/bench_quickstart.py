@@ -48,22 +48,22 @@ def over_tasks(differences: Sequence[np.ndarray[Any, Any]]) -> dict[str, float]:
 
 def one_seed(settings: Any) -> dict[str, Any]:
     """Play the three policies of one seed."""
-    from creditflow.train.policy.optimiser import make_optimiser
-    from creditflow.train.policy.sft import demonstrations, sft_plan, sft_rows, warm_up
+    from creditflow.train.policy.optimizer import make_optimizer
+    from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
     from creditflow.train.rollout.evaluation import Evaluation, evaluate
-    from creditflow.train.run.assemble import make_agent_of, panel_tasks
+    from creditflow.train.run.assemble import make_policy_agent, panel_tasks
     from creditflow.train.trainer import Trainer
 
     class Watched(Trainer):
         """Keeps the weights after the warm-up, and the CPU seconds of the iterations."""
 
-        def _warm_up(self) -> None:
+        def _run_sft(self) -> None:
             began = time.process_time()
-            super()._warm_up()
+            super()._run_sft()
             self.cpu_step = (time.process_time() - began) / settings.sft.steps
 
-        def _enter_rl(self) -> None:
-            super()._enter_rl()
+        def _start_rl(self) -> None:
+            super()._start_rl()
             self.warm = copy.deepcopy(self.model.state_dict())
             self.cpu_iterations = 0.0
 
@@ -80,8 +80,8 @@ def one_seed(settings: Any) -> dict[str, Any]:
 
     def judge(name: str) -> Evaluation:
         run.backend.sync(name)
-        greedy = make_agent_of(settings, run.backend, run.tokenizer, temperature=0.0)
-        sampled = make_agent_of(settings, run.backend, run.tokenizer, temperature=settings.evaluation.temperature)
+        greedy = make_policy_agent(settings, run.backend, run.tokenizer, temperature=0.0)
+        sampled = make_policy_agent(settings, run.backend, run.tokenizer, temperature=settings.evaluation.temperature)
         result = evaluate(run.judge, greedy, sampled, tasks, samples=settings.evaluation.samples, seed=99)
         print(f"seed {settings.seed} {name}: {result.line()}", flush=True)
         return result
@@ -95,8 +95,8 @@ def one_seed(settings: Any) -> dict[str, Any]:
     left = run.cpu_iterations - (time.process_time() - began)
     steps = max(1, int(left / run.cpu_step))
     plan = sft_plan(rows, steps, settings.sft.batch_tokens, settings.seed + 1000)
-    optimiser = make_optimiser(run.model, settings.sft.optimiser)
-    warm_up(run.model, optimiser, rows, list(enumerate(plan)), steps, settings, lambda step, metrics: None)
+    optimizer = make_optimizer(run.model, settings.sft.optimizer)
+    run_sft(run.model, optimizer, rows, list(enumerate(plan)), steps, settings, lambda step, metrics: None)
     spent = time.process_time() - began
     control = judge("after SFT with the same extra compute")
     return {

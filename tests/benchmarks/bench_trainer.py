@@ -25,12 +25,12 @@ import torch
 
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.policy.optimiser import OptimiserConfig, make_optimiser
+from creditflow.train.policy.old_logprobs import OldLogprobs
+from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
 from creditflow.train.policy.samples import Row
-from creditflow.train.policy.scored import Scored
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.update import update_policy
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import UpdateConfig, load_settings
 
 READ, WRITTEN = 36, 4  # tokens of a turn: a small board, and a short answer
@@ -67,10 +67,10 @@ def episodes(count: int, turns: int, *, equal: bool) -> tuple[list[Row], list[Ro
 def update_seconds(model: Any, rows: list[Row], repeats: int, **options: Any) -> float:
     """CPU seconds of one update."""
     config = UpdateConfig(**options)
-    optimiser = make_optimiser(model, OptimiserConfig(lr=1e-9))
+    optimizer = make_optimizer(model, OptimizerConfig(lr=1e-9))
     return seconds(
         lambda: update_policy(
-            model, optimiser, rows, Scored(None), config, aggregation="token_mean", temperature=1.0, lr=1e-9,
+            model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-9,
             rng=np.random.default_rng(0),
         ),
         repeats,
@@ -112,7 +112,7 @@ def quickstart_shares(config: str) -> dict[str, float]:
         "credit_share": sum(r["seconds_credit"] for r in records) / total,
         "graph_share": sum(r["seconds_graph"] for r in records) / total,
         "rollout_share": sum(r["seconds_rollout"] for r in records) / total,
-        "mismatch_max": max(r["mismatch_max"] for r in records),
+        "sampler_mismatch_max": max(r["sampler_mismatch_max"] for r in records),
     }
 
 

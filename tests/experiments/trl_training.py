@@ -31,7 +31,7 @@ from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import clustered_interval, evaluate
-from creditflow.train.run.assemble import group_maker, training_tasks
+from creditflow.train.run.assemble import group_env_factory, training_tasks
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.trainer import Trainer
@@ -46,7 +46,7 @@ SETTINGS: dict[str, Any] = {
             "max_steps": 10, "symbols": "ascii", "separator": "",
         },
     },
-    "tasks": {"draw": 128},
+    "tasks": {"count": 128},
     "model": {
         "scratch": {
             "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 320, "init": 0.1,
@@ -54,8 +54,8 @@ SETTINGS: dict[str, Any] = {
         }
     },
     "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
-    "sft": {"episodes": 400, "steps": 250, "batch_tokens": 1024, "noise": 0.5, "learn_noise": True,
-            "optimiser": {"lr": 2e-3}},
+    "sft": {"episodes": 400, "steps": 250, "batch_tokens": 1024, "noise": 0.5, "imitate_noise": True,
+            "optimizer": {"lr": 2e-3}},
     "rollout": {"max_new_tokens": 3},
 }  # fmt: skip
 
@@ -121,7 +121,7 @@ def trainer_of(
 def success(settings: TrainConfig, model: Path, tasks: list[Task]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
     """Sampled success with its interval over levels, and each level's share."""
     agent = make_hf_agent(str(model), device="cpu")
-    found = evaluate(RolloutEngine(group_maker(settings.env, 1)), agent, agent, tasks, samples=SAMPLES, seed=1)
+    found = evaluate(RolloutEngine(group_env_factory(settings.env, 1)), agent, agent, tasks, samples=SAMPLES, seed=1)
     low, high = clustered_interval(found.shares)
     return {"success": float(found.shares.mean()), "low": low, "high": high, "levels": len(tasks)}, found.shares
 
@@ -149,10 +149,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings = read_dataclass(TrainConfig, SETTINGS | {"out": str(folder / "warm")})
-        Trainer(settings, say=io.StringIO()).run()
+        Trainer(settings, stream=io.StringIO()).run()
         warm, out = folder / "warm" / "model", folder / "trl"
         tasks = training_tasks(settings.env, settings.tasks, settings.seed)
-        drawn = training_tasks(settings.env, replace(settings.tasks, draw=400), settings.seed + 1)
+        drawn = training_tasks(settings.env, replace(settings.tasks, count=400), settings.seed + 1)
         trained_on = {task.canonical_id for task in tasks}
         held_out = [task for task in drawn if task.canonical_id not in trained_on]
         trainer = trainer_of(settings, warm, out, tasks, args.scheme, max_steps=args.steps)

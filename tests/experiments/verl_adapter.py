@@ -46,7 +46,7 @@ from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout import play_group
-from creditflow.train.run.assemble import group_maker, panel_tasks, training_tasks
+from creditflow.train.run.assemble import group_env_factory, panel_tasks, training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line
@@ -211,7 +211,7 @@ def sizes() -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in ("sokoban", "alfworld", "webshop", "wikisearch"):
         env = EnvConfig(name=name)
-        maker = group_maker(env, SIZE, texts=True)()
+        maker = group_env_factory(env, SIZE, texts=True)()
         agent = Reader(make_prompt("search-v1" if name == "wikisearch" else "think-v1"))
         groups = [play_group(maker, agent, task, seed=0) for task in panel_tasks(env, "standard-v1:train", limit=16)]
         members = [member for group in groups for member in group.trajectories]

@@ -219,7 +219,7 @@ def training_part(folder: Path, iterations: int, seed: int) -> dict[str, Any]:
         "greedy": {name: over_tasks(table[1]) for name, table in tables.items()}
         | {"after - before": over_tasks(tables["after"][1] - tables["before"][1])},
         "largest push_difference": max(row["push_difference"] for row in played),
-        "largest sampler mismatch": max(row["mismatch_max"] for row in played),
+        "largest sampler mismatch": max(row["sampler_mismatch_max"] for row in played),
         "median push_seconds": float(np.median([row["push_seconds"] for row in played])),
         "median rollout seconds": float(np.median([row["seconds_rollout"] for row in played])),
     }

@@ -47,7 +47,7 @@ class StandIn:
 
 if __name__ == "__main__":
     rater = types.ModuleType("creditflow.train.annotate.success.rater")
-    rater.FolderRater = StandIn  # type: ignore[attr-defined]  # a module of our making
+    rater.LocalRater = StandIn  # type: ignore[attr-defined]  # a module of our making
     sys.modules[rater.__name__] = rater
     pretrained.require_torch = lambda: None
     parser = argparse.ArgumentParser()

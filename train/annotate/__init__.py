@@ -5,15 +5,15 @@ provenance in the log, and every scheme can then be tried on the same numbers.
 """
 
 from creditflow.train.annotate.apply import annotate
-from creditflow.train.annotate.base import AnnotationError, Annotator, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Annotator, Provenance, boundaries
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
 
 __all__ = [
     "ANNOTATORS",
     "AnnotationError",
+    "Annotations",
     "Annotator",
     "Context",
-    "Notes",
     "Provenance",
     "annotate",
     "boundaries",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.train.annotate.base import AnnotationError, Annotator, Notes
+from creditflow.train.annotate.base import AnnotationError, Annotations, Annotator
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -40,7 +40,7 @@ def annotate(groups: Sequence[Group], annotator: Annotator, *, overwrite: bool =
     return [replace(group, trajectories=tuple(_members(group, left, annotator))) for group in groups]
 
 
-def _members(group: Group, notes: Iterator[Notes], annotator: Annotator) -> Iterator[Trajectory]:
+def _members(group: Group, notes: Iterator[Annotations], annotator: Annotator) -> Iterator[Trajectory]:
     for trajectory, one in zip(group.trajectories, notes, strict=False):
         where = f"group {group.group_id!r}, trajectory {trajectory.trajectory_id!r}"
         _check(trajectory, one, annotator, f"{annotator.provenance.annotator}: {where}")
@@ -59,7 +59,7 @@ def _refuse_present(groups: Sequence[Group], names: Sequence[str]) -> None:
                     )
 
 
-def _check(trajectory: Trajectory, notes: Notes, annotator: Annotator, where: str) -> None:
+def _check(trajectory: Trajectory, notes: Annotations, annotator: Annotator, where: str) -> None:
     """Raise AnnotationError unless the notes are what the annotator promises, and fit the trajectory."""
     tokens = len(trajectory.tokens.ids) + 1 if trajectory.tokens is not None else 0
     parts: tuple[tuple[str, Any, tuple[str, ...], int], ...] = (
@@ -81,7 +81,7 @@ def _check(trajectory: Trajectory, notes: Notes, annotator: Annotator, where: st
                 )
 
 
-def _written(trajectory: Trajectory, notes: Notes, provenance: str) -> Trajectory:
+def _written(trajectory: Trajectory, notes: Annotations, provenance: str) -> Trajectory:
     columns = {name: np.asarray(numbers, np.float64).tolist() for name, numbers in notes.turns.items()}
     turns = tuple(
         replace(turn, values={**turn.values, **{name: column[t] for name, column in columns.items()}})

@@ -19,7 +19,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["AnnotationError", "Annotator", "Notes", "Provenance", "boundaries"]
+__all__ = ["AnnotationError", "Annotations", "Annotator", "Provenance", "boundaries"]
 
 
 class AnnotationError(DataError):
@@ -67,7 +67,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Notes:
+class Annotations:
     """The numbers for one trajectory with T turns and L tokens.
 
     Attributes:
@@ -104,7 +104,7 @@ class Annotator(Protocol):
         """Every name it writes into token sidecars."""
         ...
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory, through all groups in order; the groups of a call share a batch."""
         ...
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.wrappers.records.group import Group
@@ -48,7 +48,7 @@ class CriticAnnotator:
         self.provenance = provenance
         self._critic, self._budget, self._packing, self._precision = critic, batch_tokens, packing, precision
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -115,16 +115,18 @@ def _histories(
             yield np.concatenate([prompt, tokens.ids[start:stop], end]), places - start + len(prompt), places
 
 
-def _notes(trajectory: Trajectory, values: NDArray[np.float32]) -> Notes:
+def _notes(trajectory: Trajectory, values: NDArray[np.float32]) -> Annotations:
     tokens = trajectory.tokens
     if tokens is None:
-        return Notes(boundaries(NAME, np.zeros(1)))
+        return Annotations(boundaries(NAME, np.zeros(1)))
     first = np.minimum(np.maximum(tokens.turn_offsets[:-1], 0 if tokens.prompts else 1), len(tokens.ids))
     for t, (start, stop) in enumerate(zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)):
         wrote = np.flatnonzero(tokens.mask[start:stop])
         if len(wrote):
             first[t] = start + wrote[0]
-    return Notes(boundaries(NAME, values[np.append(first, len(tokens.ids))].astype(np.float64)), tokens={NAME: values})
+    return Annotations(
+        boundaries(NAME, values[np.append(first, len(tokens.ids))].astype(np.float64)), tokens={NAME: values}
+    )
 
 
 def make(argument: str, context: Context) -> CriticAnnotator:

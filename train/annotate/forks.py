@@ -13,7 +13,7 @@ import numpy as np
 from creditflow.agents.base import Agent
 from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.played.forks import fork_values
 from creditflow.train.rollout.replay import env_seed, full_episode
@@ -62,7 +62,7 @@ class ForksAnnotator:
             agent_identity(name).get("model", ""),
         )
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -70,12 +70,12 @@ class ForksAnnotator:
         """
         return [self._one(group, i) for group in groups for i in range(len(group))]
 
-    def _one(self, group: Group, index: int) -> Notes:
+    def _one(self, group: Group, index: int) -> Annotations:
         own = group.trajectories[index]
         turns = full_episode(group, index)
         first = len(turns) - len(own.turns)
         if not own.turns:
-            return Notes(boundaries("fork.value", np.zeros(1)) | {"fork.q": np.zeros(0)})
+            return Annotations(boundaries("fork.value", np.zeros(1)) | {"fork.q": np.zeros(0)})
         name = f"{group.group_id}\0{own.trial}\0{own.trajectory_id}".encode()
         rng = np.random.default_rng([self._seed, int.from_bytes(blake2b(name, digest_size=8).digest(), "big")])
         try:
@@ -92,7 +92,7 @@ class ForksAnnotator:
         except DataError as error:
             raise AnnotationError(str(error)) from error
         values = np.append(forks.before[first:].mean(axis=1), forks.after[-1].mean())
-        return Notes(boundaries("fork.value", values) | {"fork.q": values[1:]})
+        return Annotations(boundaries("fork.value", values) | {"fork.q": values[1:]})
 
 
 def make(argument: str, context: Context) -> ForksAnnotator:

@@ -21,7 +21,7 @@ from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey, redacted_repr
 from creditflow.envs.reading.failures import loading
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
@@ -93,7 +93,7 @@ class JudgeAnnotator:
             "judge", 1, {"instruction": asked, "past": past, "characters": characters}, f"served:{model}"
         )
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -109,7 +109,9 @@ class JudgeAnnotator:
                 counts.append(len(trajectory.turns))
         with ThreadPoolExecutor(self._workers) as pool:
             marks = np.array(list(pool.map(self._mark, cases)), np.float64)
-        return [Notes({"judge.score": part}) for part in np.split(marks, np.cumsum(counts)[:-1])] if counts else []
+        return (
+            [Annotations({"judge.score": part}) for part in np.split(marks, np.cumsum(counts)[:-1])] if counts else []
+        )
 
     def _case(self, group: Group, turns: Sequence[Turn], t: int) -> dict[str, Any]:
         task = group.task.get("question") or turns[0].observation

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
@@ -74,7 +74,7 @@ class LikelihoodAnnotator:
         self._history, self._cue, self._close, self._field, self._which = history, cue, close, field, which
         self._limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -94,7 +94,7 @@ class LikelihoodAnnotator:
             if total / len(answer) > means[number][point]:  # of several answers the likeliest a token
                 totals[number][point], means[number][point] = total, total / len(answer)
         return [
-            Notes(boundaries("logp.answer", total) | boundaries("logp.answer.mean", mean))
+            Annotations(boundaries("logp.answer", total) | boundaries("logp.answer.mean", mean))
             for total, mean in zip(totals, means, strict=True)
         ]
 
@@ -156,7 +156,7 @@ class LikelihoodAnnotator:
         import torch
 
         from creditflow.train.policy.batching import batches_of
-        from creditflow.train.policy.logprobs import token_scores
+        from creditflow.train.policy.logprobs import token_logprobs
         from creditflow.train.policy.samples import Row
 
         rows = []
@@ -175,7 +175,7 @@ class LikelihoodAnnotator:
         device = next(self._model.parameters()).device
         with torch.no_grad():
             for batch in batches_of(rows, self._budget, device):
-                flat = token_scores(self._model, batch).logprob.double().cpu().numpy()
+                flat = token_logprobs(self._model, batch).logprob.double().cpu().numpy()
                 cuts = np.cumsum([len(rows[i].target) for i in batch.rows])[:-1]
                 for i, part in zip(batch.rows, np.split(flat, cuts), strict=True):
                     out[i] = float(part.sum())

@@ -11,7 +11,7 @@ import numpy as np
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import env_seed, full_episode, replay
 from creditflow.wrappers.records.group import Group
@@ -36,7 +36,7 @@ class OracleAnnotator:
         about = {"env": self._env.env_name, "exact": bool(self._env.oracle.exact)}
         self.provenance = Provenance("oracle", 1, about | ({"options": dict(options)} if options else {}))
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -44,7 +44,7 @@ class OracleAnnotator:
         """
         return [self._one(group, i) for group in groups for i in range(len(group))]
 
-    def _one(self, group: Group, index: int) -> Notes:
+    def _one(self, group: Group, index: int) -> Annotations:
         trajectory = group.trajectories[index]
         try:
             states = replay(
@@ -60,7 +60,7 @@ class OracleAnnotator:
         own = states[len(states) - 1 - len(trajectory.turns) :]
         oracle = self._env.oracle
         distances = [oracle.distance(state) for state in own]
-        return Notes(
+        return Annotations(
             boundaries("value.oracle", np.array([oracle.value(state) for state in own]))
             | boundaries("distance.oracle", np.array([-1.0 if math.isinf(d) else d for d in distances]))
         )

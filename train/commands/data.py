@@ -156,7 +156,7 @@ def _label(args: argparse.Namespace) -> int:
         f"{args.out}: {len(result.labels)} trajectories, {marks.count('+')} turns '+', {marks.count('-')} '-', "
         f"success {result.success:.3f}"
     )
-    for reason, count in result.left_out.items():
+    for reason, count in result.skipped.items():
         print(f"  left out {count}: {reason}")
     if args.audit > 0:
         audit = _audit_file(Path(args.out))

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.agents.registry import make_agent
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import evaluate
-    from creditflow.train.run.assemble import group_maker, panel_tasks
+    from creditflow.train.run.assemble import group_env_factory, panel_tasks
     from creditflow.train.settings.reading import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         )
     groups: list[Group] = []
     result = evaluate(
-        RolloutEngine(group_maker(env, 1, texts=True)),
+        RolloutEngine(group_env_factory(env, 1, texts=True)),
         _at(agent, 0.0, args.max_new_tokens),
         _at(agent, args.temperature, args.max_new_tokens) if args.samples else None,
         tasks,

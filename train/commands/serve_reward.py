@@ -61,11 +61,9 @@ def run(args: argparse.Namespace) -> int:
         from creditflow.agents.language_model.pretrained import require_torch
 
         require_torch()
-        from creditflow.train.annotate.success.rater import FolderRater
+        from creditflow.train.annotate.success.rater import LocalRater
 
-        rater = FolderRater(
-            args.model, device=args.device, placeholder=args.placeholder, batch_tokens=args.batch_tokens
-        )
+        rater = LocalRater(args.model, device=args.device, placeholder=args.placeholder, batch_tokens=args.batch_tokens)
         return create_reward_app(rater, limits=limits, hosts=args.allow_host)
 
     listen(app, args.host, args.port, "reward", seconds=limits.seconds)

@@ -79,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
 def _claimed(settings: Any, args: argparse.Namespace) -> Iterator[None]:
     """The run's folder, under the one rule for outputs; of a resumed run, only under the settings it was begun with."""
     from creditflow.train.run.folder import require_same_run
-    from creditflow.train.settings.reading import plain
+    from creditflow.train.settings.reading import to_plain_data
 
     out = Target(Path(settings.out), RUN, "out =")
-    values = {name: value for name, value in plain(settings).items() if name != "out"}
+    values = {name: value for name, value in to_plain_data(settings).items() if name != "out"}
     inputs = paths_named([values, args.config])
     with claimed([out], inputs, force=args.force, resume=args.resume is not None):
         if args.resume is not None:
@@ -97,14 +97,14 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     from creditflow.envs.errors import unknown_name_error
     from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
-    from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass
+    from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass, to_plain_data
 
     data = apply_overrides(load_mapping(source), overrides)
     if data["kind"] != KIND:
         raise unknown_name_error("kind of training run", str(data["kind"]), ("policy", KIND))
     settings = read_dataclass(SuccessTrainConfig, data)
     if args.dry_run:
-        print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
+        print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
         return 0
     with _claimed(settings, args):
         SuccessTrainer(settings, resume=args.resume is not None).run()

@@ -12,10 +12,10 @@ import torch
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.policy.batching import batches_of
-from creditflow.train.policy.logprobs import token_scores
+from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row
-from creditflow.train.policy.scored import Scored, score_rows
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
@@ -36,7 +36,7 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
         "sampler-bfloat16": partial(_sampler, model, {"dtype": torch.bfloat16}, BF16),
         "packed-padded": partial(_layouts, model, {"packing": "packed"}),
         "split": partial(_layouts, model, {"batch_tokens": 64}),
-        "chunks": partial(_layouts, model, {"chunk": 5}),
+        "chunks": partial(_layouts, model, {"logits_chunk": 5}),
         "autocast": partial(_autocast, model),
         "first-ratio": partial(_first_ratio, model),
     }
@@ -67,7 +67,7 @@ def _plain(model: Any, ids: Any) -> Any:
 def _within(gap: float, limit: float, what: str) -> dict[str, Any]:
     if not gap <= limit:
         raise ArithmeticError(f"{what}: off by {gap:.3g}, allowed {limit:.3g}")
-    return {"off_max": gap, "allowed": limit}
+    return {"max_difference": gap, "allowed": limit}
 
 
 def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any
 
 
 def _flat(model: Any, rows: list[Row], **options: Any) -> Any:
-    return np.concatenate(score_rows(model, rows, UpdateConfig(**options), temperature=1.0))
+    return np.concatenate(compute_logprobs(model, rows, UpdateConfig(**options), temperature=1.0))
 
 
 def _layouts(model: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -103,9 +103,9 @@ def _autocast(model: Any) -> dict[str, Any]:
     gap = 0.0
     for batch in batches_of(rows, 4096, device):
         with torch.no_grad():
-            exact = token_scores(model, batch).logprob
+            exact = token_logprobs(model, batch).logprob
             with autocast("bfloat16", device):
-                rough = token_scores(model, batch).logprob
+                rough = token_logprobs(model, batch).logprob
         gap = max(gap, float((exact - rough).abs().max()))
     return _within(gap, BF16, "bfloat16 autocast")
 
@@ -127,7 +127,7 @@ def _first_ratio(model: Any) -> dict[str, Any]:
             model.zero_grad(set_to_none=set_to_none)
 
     stats = update_policy(
-        model, Still(), rows, Scored(score_rows(model, rows, config, temperature=1.0)), config,
+        model, Still(), rows, OldLogprobs(compute_logprobs(model, rows, config, temperature=1.0)), config,
         aggregation="token_mean", temperature=1.0, lr=1.0, rng=np.random.default_rng(0),
     )  # fmt: skip
-    return _within(stats["ratio_first"], 0.0, "first ratio")
+    return _within(stats["first_step_ratio_deviation"], 0.0, "first ratio")

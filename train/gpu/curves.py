@@ -18,7 +18,7 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.train.gpu.speed import sizes_of
 from creditflow.train.policy.checkpoint import latest_checkpoint
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.reading import apply_overrides, read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
@@ -64,7 +64,7 @@ def curves(
     seeds = list(seeds)[:1] if toy else list(seeds)
     pieces: dict[str, Callable[[], dict[str, Any]]] = {}
     for seed in seeds:
-        pieces[f"sft/{seed}"] = partial(_warm_up, folder, seed, overrides, toy)
+        pieces[f"sft/{seed}"] = partial(_run_sft, folder, seed, overrides, toy)
         for scheme in wanted:
             pieces[f"{scheme}/{seed}"] = partial(_learn, folder, scheme, seed, overrides, toy)
     return pieces
@@ -86,7 +86,7 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
                 "separator": "",
             },
         },
-        "tasks": {"draw": 4000, "exclude": ["standard-v1:valid", "standard-v1:test"]},
+        "tasks": {"count": 4000, "exclude": ["standard-v1:valid", "standard-v1:test"]},
         "model": {
             "autocast": "bfloat16",
             "scratch": {
@@ -98,21 +98,21 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
         "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "window", "window": 0},
         "sft": {
             "episodes": 3000, "noise": 0.3, "steps": 1500, "batch_tokens": 8192,
-            "optimiser": {"lr": 6e-4, "schedule": "cosine", "warmup": 0.05, "betas": [0.9, 0.95]},
+            "optimizer": {"lr": 6e-4, "schedule": "cosine", "warmup_fraction": 0.05, "betas": [0.9, 0.95]},
         },
         "rollout": {"tasks": 64, "group_size": 8, "max_new_tokens": 3, "dtype": "bfloat16"},
         "update": {
-            "iterations": 100, "batch_tokens": 131072, "chunk": 8192, "loss": {"clip_high": 0.28},
-            "optimiser": {"lr": 1e-4, "betas": [0.9, 0.95], "warmup": 0.05},
+            "iterations": 100, "batch_tokens": 131072, "logits_chunk": 8192, "loss": {"clip_high": 0.28},
+            "optimizer": {"lr": 1e-4, "betas": [0.9, 0.95], "warmup_fraction": 0.05},
         },
         "evaluation": {"panel": "standard-v1:valid", "final_panel": "standard-v1:test", "every": 10, "samples": 4},
         "checkpoint": {"every": 20, "keep": 1},
     }  # fmt: skip
     if toy:
         toy_settings = (
-            "env.options.max_steps=6", "tasks.draw=24",
+            "env.options.max_steps=6", "tasks.count=24",
             "env.options.generator={height: 6, width: 6, boxes: 1, min_length: 2, max_length: 4}",
-            "sft.episodes=60", "sft.steps=60", "sft.batch_tokens=600", "sft.optimiser.lr=3e-3", "rollout.tasks=4",
+            "sft.episodes=60", "sft.steps=60", "sft.batch_tokens=600", "sft.optimizer.lr=3e-3", "rollout.tasks=4",
             "rollout.group_size=4", "update.iterations=2", "evaluation.limit=2", "evaluation.samples=1",
             "evaluation.every=1", "evaluation.panel=small-v1:valid",
             "evaluation.final_panel=", "checkpoint.every=1",
@@ -128,7 +128,15 @@ def _run(settings: TrainConfig) -> dict[str, Any]:
     folder = Path(settings.out)
     Trainer(settings, resume=latest_checkpoint(folder / "checkpoints") is not None).run()
     records = read_metrics(folder / "metrics.jsonl")
-    seen = ("success", "entropy", "seconds", "seconds_rollout", "seconds_credit", "seconds_update", "mismatch_max")
+    seen = (
+        "success",
+        "entropy",
+        "seconds",
+        "seconds_rollout",
+        "seconds_credit",
+        "seconds_update",
+        "sampler_mismatch_max",
+    )
     return {
         "train": [{k: r.get(k) for k in ("step", *seen)} for r in records if r["kind"] == "iteration"],
         "evaluations": [r for r in records if r["kind"].startswith("eval_")],
@@ -136,7 +144,7 @@ def _run(settings: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _warm_up(folder: Path, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
+def _run_sft(folder: Path, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
     return _run(_settings(folder, "sft", seed, overrides, toy, "update.iterations=0"))
 
 

@@ -28,11 +28,11 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.gpu.bundle import build_bundle
 
-__all__ = ["Figures", "main"]
+__all__ = ["ResultsFile", "main"]
 
 
 @dataclass
-class Figures:
+class ResultsFile:
     """The figures file.
 
     Attributes:
@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     path = Path(args.out)
     data = read_json(path) if path.is_file() else {}
     data["about"] = _about(device, args.dry_run)
-    figures = Figures(path, time.monotonic() + 60 * args.minutes, data)
+    figures = ResultsFile(path, time.monotonic() + 60 * args.minutes, data)
     for name, check in gpu_checks.checks(device).items():
         figures.piece(f"equality/{name}", check)
     for name, measure in gpu_speed.measurements(device, toy=args.dry_run).items():

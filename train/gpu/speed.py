@@ -12,9 +12,9 @@ import torch
 
 from creditflow.agents.backends.base import Job, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.policy.optimiser import OptimiserConfig, make_optimiser
+from creditflow.train.policy.old_logprobs import OldLogprobs
+from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
 from creditflow.train.policy.samples import Row
-from creditflow.train.policy.scored import Scored
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 from creditflow.train.policy.sft import sft_step
 from creditflow.train.policy.update import update_policy
@@ -109,10 +109,10 @@ def _share(tokens: float, seconds: float, model: Any, ceilings: dict[str, float]
 
 def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
     rows = _made_up_rows(toy)
-    optimiser = make_optimiser(model, OptimiserConfig(lr=1e-5))
+    optimizer = make_optimizer(model, OptimizerConfig(lr=1e-5))
     step = partial(
-        sft_step, model, optimiser, rows, micro_tokens=2048 if toy else 131_072, packing="padded", chunk=8192,
-        config=OptimiserConfig(lr=1e-5), lr=1e-5, precision="bfloat16",
+        sft_step, model, optimizer, rows, micro_tokens=2048 if toy else 131_072, packing="padded", logits_chunk=8192,
+        config=OptimizerConfig(lr=1e-5), lr=1e-5, precision="bfloat16",
     )  # fmt: skip
     seconds = _seconds(step, device, 1 if toy else 5)
     return _share(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
@@ -122,10 +122,10 @@ def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, pack
     rows = _made_up_rows(toy)
     # a packed micro-batch has a dense mask, quadratic in its length
     budget = 2048 if toy else 8192 if packing == "packed" else 131_072
-    config = UpdateConfig(batch_tokens=budget, packing=packing, chunk=8192)
-    optimiser = make_optimiser(model, OptimiserConfig(lr=1e-6))
+    config = UpdateConfig(batch_tokens=budget, packing=packing, logits_chunk=8192)
+    optimizer = make_optimizer(model, OptimizerConfig(lr=1e-6))
     step = partial(
-        update_policy, model, optimiser, rows, Scored(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
+        update_policy, model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
         rng=np.random.default_rng(0), precision="bfloat16",
     )  # fmt: skip
     seconds = _seconds(step, device, 1 if toy else 5)

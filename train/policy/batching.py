@@ -30,7 +30,7 @@ class MicroBatch:
         ids, positions: int64 (B, L).
         mask: bool (1, 1, L, L) block-diagonal and causal when packed; None when right-padded (padding comes after
             every real token, so a causal model never looks at it).
-        target_row, target_place: int64 (N,), where each target token stands in ``ids``.
+        target_row, target_position: int64 (N,), where each target token stands in ``ids``.
     """
 
     rows: list[int]
@@ -38,7 +38,7 @@ class MicroBatch:
     positions: Any
     mask: Any
     target_row: Any
-    target_place: Any
+    target_position: Any
 
 
 def plan(lengths: Sequence[int], budget: int, packing: Packing = "padded") -> list[list[int]]:

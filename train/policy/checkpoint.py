@@ -62,7 +62,7 @@ def save_checkpoint(
     folder: Path,
     progress: Progress,
     model: Any,
-    optimiser: Any,
+    optimizer: Any,
     *,
     keep: int = 0,
     extra: Mapping[str, Any] | None = None,
@@ -76,7 +76,7 @@ def save_checkpoint(
     try:
         with new_folder(final, replace=True) as temporary:
             save_file(_weights(model), temporary / "weights.safetensors")
-            save_file(_moments(optimiser), temporary / "optimiser.safetensors")
+            save_file(_moments(optimizer), temporary / "optimiser.safetensors")
             state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
             (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
     except (OSError, SafetensorError) as error:
@@ -108,7 +108,7 @@ def records_at(path: Path) -> int | None:
     return count if type(count) is int and count >= 0 else None
 
 
-def load_checkpoint(path: Path, model: Any, optimiser: Any | None = None) -> Progress:
+def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Progress:
     """Put a checkpoint's weights and moments into a model and its optimiser.
 
     Raises:
@@ -117,7 +117,7 @@ def load_checkpoint(path: Path, model: Any, optimiser: Any | None = None) -> Pro
     with loading(f"{path}: not a readable checkpoint"):
         state = read_json(path / "state.json")
         weights = load_file(path / "weights.safetensors")
-        moments = load_file(path / "optimiser.safetensors") if optimiser is not None else {}
+        moments = load_file(path / "optimiser.safetensors") if optimizer is not None else {}
     version = state.get("format_version") if isinstance(state, dict) else None
     if version != CHECKPOINT_VERSION:
         raise DataError(f"{path}: format_version {version!r}, this version of creditflow reads {CHECKPOINT_VERSION}")
@@ -125,9 +125,9 @@ def load_checkpoint(path: Path, model: Any, optimiser: Any | None = None) -> Pro
     if phase not in PHASES or type(done) is not int or done < 0:
         raise DataError(f"{path}: state.json must say how far the run is, got phase {phase!r:.40}, done {done!r:.40}")
     _put_weights(path, model, weights)
-    if optimiser is not None:
+    if optimizer is not None:
         with loading(f"{path}: its optimiser state cannot be read"):
-            _put_moments(path, optimiser, moments)
+            _put_moments(path, optimizer, moments)
     return Progress(phase, done)
 
 
@@ -150,25 +150,25 @@ def _put_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
         parameter.data.copy_(weights[name])
 
 
-def _moments(optimiser: Any) -> dict[str, Any]:
+def _moments(optimizer: Any) -> dict[str, Any]:
     return {
         f"{index}.{name}": tensor.detach().contiguous()
-        for index, state in optimiser.state_dict()["state"].items()
+        for index, state in optimizer.state_dict()["state"].items()
         for name, tensor in state.items()
     }
 
 
-def _put_moments(path: Path, optimiser: Any, moments: Mapping[str, Any]) -> None:
+def _put_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> None:
     state: dict[int, dict[str, Any]] = {}
     for key, tensor in moments.items():
         index, _, name = key.partition(".")
         state.setdefault(int(index), {})[name] = tensor
-    groups = optimiser.state_dict()["param_groups"]
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    groups = optimizer.state_dict()["param_groups"]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     # a parameter that had no gradient yet has no moments
     if any(i >= len(parameters) or one["exp_avg"].shape != parameters[i].shape for i, one in state.items()):
         raise DataError(f"{path}: its optimiser state belongs to another model")
     try:
-        optimiser.load_state_dict({"state": state, "param_groups": groups})
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error

@@ -73,14 +73,14 @@ class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         """The loss of one micro-batch's share of ``count`` value targets.
 
         Returns:
-            ``loss`` with gradient; ``value_clip_share``, this micro-batch's share of the targets whose loss was capped.
+            ``loss`` with gradient; ``value_clip_fraction``, this micro-batch's share of the targets whose loss was capped.
         """
         device = batch.ids.device
         flat = [np.concatenate([getattr(rows[i], name) for i in batch.rows]) for name in ("value_target", "value_old")]
         asked = torch.from_numpy(np.flatnonzero(np.isfinite(flat[0]))).to(device)
         target, old = (torch.from_numpy(one.astype(np.float32)).to(device)[asked] for one in flat)
         losses, clipped = value_losses(self(batch, before)[asked], old, target, self.config.clip)
-        return {"loss": losses.sum() / count, "value_clip_share": float(clipped.sum()) / count}
+        return {"loss": losses.sum() / count, "value_clip_fraction": float(clipped.sum()) / count}
 
 
 def explained_variance(rows: Sequence[Row]) -> float:
@@ -109,6 +109,8 @@ def open_critic(path: str | Path, device: Any) -> Critic:
     from transformers import AutoModel
 
     folder = Path(path)
+    if not (folder / NOTE_FILE).is_file():
+        raise DataError(f"{folder} is not a critic that a training run wrote: it has no {NOTE_FILE}")
     note = read_json(folder / NOTE_FILE)
     version = note.get("format_version") if isinstance(note, dict) else None
     if version != VERSION:

@@ -14,10 +14,10 @@ from torch.utils.checkpoint import checkpoint
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import MicroBatch
 
-__all__ = ["Scores", "check_model", "hidden_before", "token_scores"]
+__all__ = ["TokenLogprobs", "check_model", "hidden_before", "token_logprobs"]
 
 
-class Scores(NamedTuple):
+class TokenLogprobs(NamedTuple):
     """float32 (N,) each, in the order of the batch's target tokens."""
 
     logprob: Any
@@ -34,32 +34,32 @@ def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
     hidden = decoder(
         input_ids=batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
     ).last_hidden_state
-    return hidden[batch.target_row, batch.target_place - 1]
+    return hidden[batch.target_row, batch.target_position - 1]
 
 
-def token_scores(
-    model: Any, batch: MicroBatch, *, temperature: float = 1.0, chunk: int = 1024, before: Any | None = None
-) -> Scores:
+def token_logprobs(
+    model: Any, batch: MicroBatch, *, temperature: float = 1.0, logits_chunk: int = 1024, before: Any | None = None
+) -> TokenLogprobs:
     """Log-probability of every target token, and the entropy of the distribution it was drawn from (nats).
 
     Args:
         model: a causal language model of ``transformers``.
         batch: what to score.
         temperature: logits are divided by it, as the sampler does.
-        chunk: target tokens at a time.
+        logits_chunk: target tokens at a time.
         before: ``hidden_before`` of the model's decoder, if it is known already.
     """
     before = hidden_before(model.get_decoder(), batch) if before is None else before
-    target = batch.ids[batch.target_row, batch.target_place]
+    target = batch.ids[batch.target_row, batch.target_position]
     head = model.get_output_embeddings()
     parts = []
-    for start in range(0, len(target), chunk):
-        states, wanted = before[start : start + chunk], target[start : start + chunk]
-        if torch.is_grad_enabled() and len(target) > chunk:
+    for start in range(0, len(target), logits_chunk):
+        states, wanted = before[start : start + logits_chunk], target[start : start + logits_chunk]
+        if torch.is_grad_enabled() and len(target) > logits_chunk:
             parts.append(checkpoint(_score, head, states, wanted, temperature, use_reentrant=False))
         else:
             parts.append(_score(head, states, wanted, temperature))
-    return Scores(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+    return TokenLogprobs(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
 
 
 def _score(head: Any, states: Any, target: Any, temperature: float) -> tuple[Any, Any]:

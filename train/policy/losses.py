@@ -1,7 +1,7 @@
-"""Token losses: the clipped surrogate, KL to a reference, entropy, and truncated importance sampling.
+"""Token losses: the clipped clipped_surrogate, KL to a reference, entropy, and truncated importance sampling.
 
 Every function takes flat arrays over target tokens and returns flat arrays; the loss is Σ weight · token loss with the
-weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the surrogate, dual clip (Ye et al. 2020),
+weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the clipped_surrogate, dual clip (Ye et al. 2020),
 separate bounds (DAPO, Yu et al. 2025), the k1 and k3 estimators (Schulman 2020), truncated importance sampling between
 sampler and trainer (Yao et al. 2025).
 """
@@ -15,7 +15,7 @@ import torch
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["KLKind", "LossConfig", "TokenLosses", "kl_estimate", "surrogate", "token_losses", "value_losses"]
+__all__ = ["KLKind", "LossConfig", "TokenLosses", "clipped_surrogate", "kl_estimate", "token_losses", "value_losses"]
 
 KLKind = Literal["k1", "k2", "k3", "abs"]
 LARGEST_LOG_RATIO = 20.0  # exp of it is finite in float32; a policy that far away is lost anyway
@@ -63,7 +63,7 @@ class TokenLosses(dict[str, Any]):
     """Flat arrays by name: ``loss`` to be minimised, and ``ratio``, ``clipped``, ``kl`` for the log."""
 
 
-def surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, Any]:
+def clipped_surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, Any]:
     """−min(ρA, clip(ρ)A), bounded from above by dual_clip·|A| where A < 0; and where the clip was active."""
     ratio = log_ratio.clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO).exp()
     plain = -advantage * ratio
@@ -124,7 +124,7 @@ def token_losses(
         reference_logprob: needed for ``kl_weight`` in the loss.
     """
     log_ratio = logprob - old_logprob
-    loss, clipped = surrogate(log_ratio, advantage, config)
+    loss, clipped = clipped_surrogate(log_ratio, advantage, config)
     if config.importance_cap and sampler_logprob is not None:
         gap = (old_logprob - sampler_logprob).clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
         loss = loss * gap.exp().clamp(max=config.importance_cap)

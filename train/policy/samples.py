@@ -1,6 +1,6 @@
 """From credit to training rows: a trajectory once with a mask over its model tokens, or one row per turn.
 
-``spread`` is the one place where numbers per turn become numbers per token. Rows are plain arrays; how they are
+``broadcast_to_tokens`` is the one place where numbers per turn become numbers per token. Rows are plain arrays; how they are
 batched (sorted, packed, split) does not change the loss, because every token carries its own weight.
 """
 
@@ -18,7 +18,7 @@ from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["Row", "make_rows", "spread", "token_weights"]
+__all__ = ["Row", "broadcast_to_tokens", "make_rows", "token_weights"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Row:
         sampler_logprob: float32 (n,), as sampled.
         turn: int32 (n,), the turn each target token belongs to.
         trajectory: number of the trajectory; several rows may share one.
-        only_turn: the one turn that the row is about; -1 for a whole trajectory. With ``trajectory`` it names the row.
+        turn_index: the one turn that the row is about; -1 for a whole trajectory. With ``trajectory`` it names the row.
         value_target, value_old: float64 (n,), what a critic should say and said of the history before each target
             token; nan where it is not asked (inside turns, if it values turns). None without critic.
     """
@@ -43,7 +43,7 @@ class Row:
     sampler_logprob: NDArray[np.float32]
     turn: NDArray[np.int32]
     trajectory: int
-    only_turn: int = -1
+    turn_index: int = -1
     value_target: NDArray[np.float64] | None = None
     value_old: NDArray[np.float64] | None = None
 
@@ -51,12 +51,12 @@ class Row:
         return len(self.ids)
 
 
-def spread(
+def broadcast_to_tokens(
     values: NDArray[np.float64], turn_offsets: NDArray[np.int32], mask: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """One number per turn (T,) to one per token (L,): the turn's number on its model tokens, 0 everywhere else.
 
-    >>> spread(np.array([1.0, -2.0]), np.array([0, 2, 5]), np.array([False, True, False, True, True]))
+    >>> broadcast_to_tokens(np.array([1.0, -2.0]), np.array([0, 2, 5]), np.array([False, True, False, True, True]))
     array([ 0.,  1.,  0., -2., -2.])
 
     Raises:
@@ -78,14 +78,14 @@ def make_rows(
     groups: Sequence[Group],
     credits_: Sequence[Credit],
     *,
-    layout: Literal["trajectory", "turn"] = "trajectory",
+    row_layout: Literal["trajectory", "turn"] = "trajectory",
 ) -> list[Row]:
     """Training rows of scored groups. Trajectories are numbered through all groups, in order.
 
     Args:
         groups: whose trajectories carry tokens.
         credits_: one per group.
-        layout: "trajectory" (one row each; windowed histories still need one per turn) or "turn".
+        row_layout: "trajectory" (one row each; windowed histories still need one per turn) or "turn".
 
     Raises:
         TrajectoryError: a trajectory with turns has no tokens.
@@ -94,7 +94,7 @@ def make_rows(
     number = 0
     for group, credit in zip(groups, credits_, strict=True):
         for i, trajectory in enumerate(group.trajectories):
-            rows += _rows_of(trajectory, _token_columns(trajectory, credit, i), number, layout)
+            rows += _rows_of(trajectory, _token_columns(trajectory, credit, i), number, row_layout)
             number += 1
     return rows
 
@@ -127,7 +127,7 @@ def _token_columns(trajectory: Trajectory, credit: Credit, i: int) -> _Columns |
     kept = wrote.copy()
     kept[wrote] = credit.loss_mask[i][turn[wrote]]
     if credit.token_advantages is None:
-        advantage = spread(credit.advantages[i], offsets, kept)
+        advantage = broadcast_to_tokens(credit.advantages[i], offsets, kept)
     else:
         advantage = np.where(kept, _scattered(credit.token_advantages[i], wrote, 0.0), 0.0)
     wanted = credit.value_targets
@@ -153,7 +153,7 @@ def _scattered(numbers: NDArray[np.float64], places: NDArray[np.bool_], rest: fl
 
 
 def _rows_of(
-    trajectory: Trajectory, columns: _Columns | None, number: int, layout: Literal["trajectory", "turn"]
+    trajectory: Trajectory, columns: _Columns | None, number: int, row_layout: Literal["trajectory", "turn"]
 ) -> Iterator[Row]:
     tokens = trajectory.tokens
     if tokens is None or columns is None:
@@ -168,7 +168,7 @@ def _rows_of(
             None if target is None else target[mine], None if old is None else old[mine],
         )  # fmt: skip
 
-    if layout == "trajectory" and not tokens.prompts:
+    if row_layout == "trajectory" and not tokens.prompts:
         if len(places):
             yield row(tokens.ids, places, places, -1)
         return

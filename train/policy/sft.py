@@ -13,20 +13,20 @@ from creditflow.agents.language_model.teacher import TeacherAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
-from creditflow.train.policy.logprobs import token_scores
-from creditflow.train.policy.optimiser import OptimiserConfig, learning_rate, set_learning_rate
+from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.optimizer import OptimizerConfig, learning_rate, set_learning_rate
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.assemble import group_maker
+from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["clip", "demonstrations", "sft_plan", "sft_rows", "sft_step", "warm_up"]
+__all__ = ["clip", "demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
 
-WAVE = 256
+EPISODES_PER_BATCH = 256
 
 
 def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task], ends: tuple[int, ...]) -> list[Group]:
@@ -34,11 +34,11 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     sft = settings.sft
     conversations = settings.prompting.conversations(tokenizer, ends)
     teacher = TeacherAgent(
-        conversations, make_dialect(settings.prompting.dialect), noise=sft.noise, learn_noise=sft.learn_noise
+        conversations, make_dialect(settings.prompting.dialect), noise=sft.noise, imitate_noise=sft.imitate_noise
     )
-    engine = RolloutEngine(group_maker(settings.env, 1, texts=settings.prompting.history == "window"))
+    engine = RolloutEngine(group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
     groups: list[Group] = []
-    size = min(WAVE, len(tasks))  # a task comes once per wave: its randomness is named by (wave, task)
+    size = min(EPISODES_PER_BATCH, len(tasks))  # a task comes once per wave: its randomness is named by (wave, task)
     for start in range(0, sft.episodes, size):
         count = min(size, sft.episodes - start)
         wave = [tasks[(start + i) % len(tasks)] for i in range(count)]
@@ -64,7 +64,7 @@ def _with_observations(row: Row, weight: float) -> Row:
     weights[row.target] = 1.0
     zeros = np.zeros(len(row.ids) - 1, np.float32)
     return Row(
-        row.ids, np.arange(1, len(row.ids)), weights[1:], zeros, zeros.astype(np.int32), row.trajectory, row.only_turn
+        row.ids, np.arange(1, len(row.ids)), weights[1:], zeros, zeros.astype(np.int32), row.trajectory, row.turn_index
     )
 
 
@@ -91,13 +91,13 @@ def sft_plan(rows: Sequence[Row], steps: int, batch_tokens: int, seed: int) -> l
 
 def sft_step(
     model: Any,
-    optimiser: Any,
+    optimizer: Any,
     rows: Sequence[Row],
     *,
     micro_tokens: int,
     packing: Packing,
-    chunk: int,
-    config: OptimiserConfig,
+    logits_chunk: int,
+    config: OptimizerConfig,
     lr: float,
     precision: str = "none",
 ) -> dict[str, float]:
@@ -106,19 +106,19 @@ def sft_step(
     total = float(sum(row.advantage.sum() for row in rows))
     loss_sum = 0.0
     model.train()
-    set_learning_rate(optimiser, lr)
-    optimiser.zero_grad(set_to_none=True)
+    set_learning_rate(optimizer, lr)
+    optimizer.zero_grad(set_to_none=True)
     for batch in batches_of(rows, micro_tokens, device, packing):
         weight = np.concatenate([rows[i].advantage for i in batch.rows]) / total
         with autocast(precision, device):
-            scores = token_scores(model, batch, chunk=chunk)
+            scores = token_logprobs(model, batch, logits_chunk=logits_chunk)
         loss = -(scores.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
         loss.backward()
         loss_sum += float(loss.detach())
     if not np.isfinite(loss_sum):
         raise DivergedError("the warm-up's loss is not finite", [row.trajectory for row in rows])
     norm = clip(model, config.grad_clip)
-    optimiser.step()
+    optimizer.step()
     return {"loss": loss_sum, "grad_norm": norm, "lr": lr, "tokens": float(sum(map(len, rows)))}
 
 
@@ -134,9 +134,9 @@ def clip(model: Any, limit: float) -> float:
     return norm
 
 
-def warm_up(
+def run_sft(
     model: Any,
-    optimiser: Any,
+    optimizer: Any,
     rows: Sequence[Row],
     plan: Iterable[tuple[int, list[int]]],
     total: int,
@@ -144,15 +144,15 @@ def warm_up(
     after: Callable[[int, dict[str, float]], None],
 ) -> None:
     """Take the steps of a plan; ``after(step, metrics)`` is called after each, with steps counted from 1."""
-    config = settings.sft.optimiser
+    config = settings.sft.optimizer
     for step, chosen in plan:
         metrics = sft_step(
             model,
-            optimiser,
+            optimizer,
             [rows[i] for i in chosen],
             micro_tokens=settings.update.batch_tokens,
             packing=settings.update.packing,
-            chunk=settings.update.chunk,
+            logits_chunk=settings.update.logits_chunk,
             config=config,
             lr=learning_rate(config, step, total),
             precision=settings.model.autocast,

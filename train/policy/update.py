@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from creditflow.train.policy.batching import MicroBatch, batches_of
 from creditflow.train.policy.critic import Critic
-from creditflow.train.policy.logprobs import hidden_before, token_scores
+from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
-from creditflow.train.policy.optimiser import set_learning_rate
+from creditflow.train.policy.old_logprobs import OldLogprobs
+from creditflow.train.policy.optimizer import set_learning_rate
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row, token_weights
-from creditflow.train.policy.scored import Scored
 from creditflow.train.policy.sft import clip
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.schema import UpdateConfig
 from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["deal", "step_share", "subtract_kl", "update_policy"]
+__all__ = ["deal", "nonzero_step_fraction", "subtract_kl", "update_policy"]
 
 
 def deal(rows: Sequence[Row], parts: int, rng: np.random.Generator) -> list[list[int]]:
@@ -37,7 +37,9 @@ def deal(rows: Sequence[Row], parts: int, rng: np.random.Generator) -> list[list
     return [part for part in dealt if part]
 
 
-def subtract_kl(groups: Sequence[Group], rows: Sequence[Row], scored: Scored, weight: float, kind: Any) -> list[Group]:
+def subtract_kl(
+    groups: Sequence[Group], rows: Sequence[Row], scored: OldLogprobs, weight: float, kind: Any
+) -> list[Group]:
     """Groups whose turns' rewards are less by weight × Σ KL estimate of their tokens (KL in the reward)."""
     penalty: dict[tuple[int, int], float] = {}
     if scored.reference is None or scored.old is None:
@@ -62,9 +64,9 @@ def subtract_kl(groups: Sequence[Group], rows: Sequence[Row], scored: Scored, we
 
 def update_policy(
     model: Any,
-    optimiser: Any,
+    optimizer: Any,
     rows: Sequence[Row],
-    scored: Scored,
+    scored: OldLogprobs,
     config: UpdateConfig,
     *,
     aggregation: Aggregation,
@@ -77,7 +79,7 @@ def update_policy(
     """All optimiser steps of one iteration.
 
     Args:
-        model, optimiser: changed in place.
+        model, optimizer: changed in place.
         rows: with advantages.
         scored: log-probabilities before the update.
         config: of the update.
@@ -89,23 +91,30 @@ def update_policy(
         critic: learns from the rows' value targets in the same steps; changed in place.
 
     Returns:
-        off_max (largest |trainer − sampler| log-probability before the first step) and means: loss, ratio_first (largest |ratio − 1| in the first step), clip_share, kl_old (k3 against the policy
-        before), kl_reference, entropy, grad_norm; steps; tokens; with a critic value_loss, value_clip_share and
+        sampler_mismatch_max (largest |trainer − sampler| log-probability before the first step) and means: loss, first_step_ratio_deviation (largest |ratio − 1| in the first step), clip_fraction, approx_kl (k3 against the policy
+        before), kl_reference, entropy, grad_norm; steps; tokens; with a critic value_loss, value_clip_fraction and
         value_grad_norm. Rows without any gradient are left out of all of them.
 
     Raises:
         DivergedError: a loss or gradient that is not finite; the weights are as before that step.
     """
     device = next(model.parameters()).device
-    totals = {"loss": 0.0, "clip_share": 0.0, "kl_old": 0.0, "kl_reference": 0.0, "entropy": 0.0, "grad_norm": 0.0}
-    learned = {"value_loss": 0.0, "value_clip_share": 0.0, "value_grad_norm": 0.0} if critic is not None else {}
+    totals = {
+        "loss": 0.0,
+        "clip_fraction": 0.0,
+        "approx_kl": 0.0,
+        "kl_reference": 0.0,
+        "entropy": 0.0,
+        "grad_norm": 0.0,
+    }
+    learned = {"value_loss": 0.0, "value_clip_fraction": 0.0, "value_grad_norm": 0.0} if critic is not None else {}
     first, off, steps, lessons, tokens = 0.0, 0.0, 0, 0, 0
     # a row whose advantages are all zero pulls nowhere, unless KL, entropy or a value head on the policy's own network
     # do: it counts in the weights, no more
     regularised = bool(config.loss.entropy_weight or (config.loss.kl_weight and config.loss.kl_in == "loss"))
     shared = critic if critic is not None and critic.shared else None
     model.train()
-    set_learning_rate(optimiser, lr)
+    set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):
         whole = config.minibatches == 1
         for part in [list(range(len(rows)))] if whole else deal(rows, config.minibatches, rng):
@@ -116,7 +125,7 @@ def update_policy(
                 continue
             members, part = [everyone[i] for i in useful], [part[i] for i in useful]
             weights = [weights[i] for i in useful]
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             sums = dict.fromkeys((*totals, *learned), 0.0)
             asked = _value_targets(everyone)
             for batch in batches_of(members, config.batch_tokens, device, config.packing):
@@ -129,14 +138,14 @@ def update_policy(
                         [members[i].trajectory for i in batch.rows],
                     )
                 if steps == 0:
-                    first, off = max(first, got["ratio_off"]), max(off, got["off_max"])
+                    first, off = max(first, got["ratio_deviation"]), max(off, got["sampler_mismatch_max"])
                 for name in got.keys() & sums.keys():
                     sums[name] += got[name]
             if critic is not None and not critic.shared and asked:
                 for name, value in _critic_step(critic, everyone, config, precision, asked).items():
                     sums[name] += value
             if useful:
-                sums["grad_norm"] = clip(model, config.optimiser.grad_clip)
+                sums["grad_norm"] = clip(model, config.optimizer.grad_clip)
                 steps += 1
                 tokens += sum(map(len, members))
                 for name in totals:
@@ -146,17 +155,22 @@ def update_policy(
                 lessons += 1
                 for name in learned:
                     learned[name] += sums[name]
-            optimiser.step()
+            optimizer.step()
             if critic is not None and not critic.shared and asked:
                 for _ in range(critic.config.epochs - 1):
-                    optimiser.zero_grad(set_to_none=True)
+                    optimizer.zero_grad(set_to_none=True)
                     _critic_step(critic, everyone, config, precision, asked)
                     clip(critic, critic.config.grad_clip)
-                    optimiser.step()
+                    optimizer.step()
     return (
         {name: value / steps if steps else float("nan") for name, value in totals.items()}
         | {name: value / lessons if lessons else float("nan") for name, value in learned.items()}
-        | {"ratio_first": first, "off_max": off, "steps": float(steps), "tokens": float(tokens)}
+        | {
+            "first_step_ratio_deviation": first,
+            "sampler_mismatch_max": off,
+            "steps": float(steps),
+            "tokens": float(tokens),
+        }
     )
 
 
@@ -170,14 +184,14 @@ def _critic_step(
 ) -> dict[str, float]:
     """Forward and backward of a separate critic over one minibatch."""
     device = next(critic.parameters()).device
-    sums = {"value_loss": 0.0, "value_clip_share": 0.0}
+    sums = {"value_loss": 0.0, "value_clip_fraction": 0.0}
     critic.train()
     for batch in batches_of(rows, config.batch_tokens, device, config.packing):
         with autocast(precision, device):
             got = critic.loss(batch, rows, asked)
         got["loss"].backward()
         sums["value_loss"] += float(got["loss"].detach())
-        sums["value_clip_share"] += got["value_clip_share"]
+        sums["value_clip_fraction"] += got["value_clip_fraction"]
     if not np.isfinite(sums["value_loss"]):
         raise DivergedError(f"the critic's loss is {sums['value_loss']}", [row.trajectory for row in rows])
     return sums
@@ -189,7 +203,7 @@ def _micro_step(
     rows: Sequence[Row],
     part: Sequence[int],
     weights: Sequence[NDArray[np.float64]],
-    scored: Scored,
+    scored: OldLogprobs,
     config: UpdateConfig,
     temperature: float,
     precision: str,
@@ -207,7 +221,7 @@ def _micro_step(
 
     with autocast(precision, device):
         before = hidden_before(model.get_decoder(), batch)
-        scores = token_scores(model, batch, temperature=temperature, chunk=config.chunk, before=before)
+        scores = token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk, before=before)
         lesson = critic.loss(batch, rows, asked, before) if critic is not None and asked else None
     advantage = flat([rows[i].advantage for i in batch.rows])
     sampler = flat([rows[i].sampler_logprob for i in batch.rows])
@@ -232,20 +246,20 @@ def _micro_step(
         gap = scores.logprob - sampler
         got = {
             "loss": float(whole),
-            "off_max": float(gap.abs().max()),
-            "clip_share": float((weight * losses["clipped"]).sum()),
-            "kl_old": float((weight * kl_estimate(scores.logprob, old, "k3")).sum()),
+            "sampler_mismatch_max": float(gap.abs().max()),
+            "clip_fraction": float((weight * losses["clipped"]).sum()),
+            "approx_kl": float((weight * kl_estimate(scores.logprob, old, "k3")).sum()),
             "entropy": float((weight * scores.entropy).sum()),
-            "ratio_off": float((losses["ratio"] - 1.0).abs().max()),
+            "ratio_deviation": float((losses["ratio"] - 1.0).abs().max()),
         }
         if "kl" in losses:
             got["kl_reference"] = float((weight * losses["kl"]).sum())
         if lesson is not None:
-            got |= {"value_loss": float(lesson["loss"]), "value_clip_share": lesson["value_clip_share"]}
+            got |= {"value_loss": float(lesson["loss"]), "value_clip_fraction": lesson["value_clip_fraction"]}
     return got
 
 
-def step_share(credits_: Sequence[Credit]) -> float:
+def nonzero_step_fraction(credits_: Sequence[Credit]) -> float:
     """Share of turns whose step advantage is not zero."""
     step = np.concatenate([credit.flat_step_advantages for credit in credits_])
     return float((np.abs(step) > 0).mean()) if len(step) else 0.0

@@ -76,7 +76,7 @@ class Evaluation:
         greedy: bool (tasks,).
         sampled: int (tasks,), successes among ``samples``.
         samples: episodes per task.
-        turns, invalid_share: mean turns per sampled (else greedy) episode; share of invalid turns.
+        turns, invalid_fraction: mean turns per sampled (else greedy) episode; share of invalid turns.
         errors: episodes ended by an environment error.
         rewards: mean reward of the sampled (else greedy) episodes' transcripts, by name.
         shares, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
@@ -89,7 +89,7 @@ class Evaluation:
     sampled: NDArray[np.int64]
     samples: int
     turns: float
-    invalid_share: float
+    invalid_fraction: float
     errors: int
     rewards: Mapping[str, float] = field(default_factory=dict)
     shares: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
@@ -116,7 +116,7 @@ class Evaluation:
             "greedy_low": low,
             "greedy_high": high,
             "turns": self.turns,
-            "invalid_share": self.invalid_share,
+            "invalid_fraction": self.invalid_fraction,
             "env_errors": self.errors,
             **{f"reward.{name}": value for name, value in self.rewards.items()},
         }
@@ -148,7 +148,7 @@ class Evaluation:
         if self.solved_by_trial:
             text += ", solved by trial " + " ".join(f"{share:.3f}" for share in self.solved_by_trial)
         text += "".join(f", {name} {value:.3f}" for name, value in self.rewards.items())
-        return text + f", invalid {s['invalid_share']:.3f}"
+        return text + f", invalid {s['invalid_fraction']:.3f}"
 
 
 def evaluate(
@@ -193,7 +193,7 @@ def evaluate(
         sampled=np.array([sum(g[i].trajectories[0].success for g in rounds) for i in range(len(tasks))], np.int64),
         samples=len(rounds),
         turns=len(turns) / len(judged),
-        invalid_share=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
+        invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in judged),
         rewards={
             name: float(np.mean([reward(transcript_of(group, 0)) for group in judged]))

@@ -28,11 +28,11 @@ from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = [
-    "group_maker",
-    "keeps_texts",
-    "make_agent_of",
+    "group_env_factory",
     "make_backend",
     "make_policy",
+    "make_policy_agent",
+    "needs_texts",
     "panel_tasks",
     "pick_device",
     "scratch_tokenizer",
@@ -43,7 +43,7 @@ TOKENIZER_EPISODES = 512
 MAX_REDRAWS = 50  # draws per wanted task before a source counts as too small for what is excluded
 
 
-def group_maker(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[], GroupEnv]:
+def group_env_factory(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[], GroupEnv]:
     """A function that makes the environments of one group."""
 
     def make() -> GroupEnv:
@@ -54,7 +54,7 @@ def group_maker(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[
     return make
 
 
-def keeps_texts(settings: TrainConfig, scheme: Scheme) -> bool:
+def needs_texts(settings: TrainConfig, scheme: Scheme) -> bool:
     """Whether rollouts must keep what was read and written: for windowed prompts, the scheme, or annotators."""
     return settings.prompting.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
 
@@ -78,21 +78,21 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
     ids = source.task_ids()
     if ids:
         pool = [task for task in map(source.get, ids) if task.canonical_id not in banned]
-        if tasks.draw:
-            order = np.random.default_rng([seed, 1]).permutation(len(pool))[: tasks.draw]
+        if tasks.count:
+            order = np.random.default_rng([seed, 1]).permutation(len(pool))[: tasks.count]
             pool = [pool[i] for i in order]
-    elif not tasks.draw:
-        raise ConfigError("this task source is endless: say how many tasks to draw with tasks.draw")
+    elif not tasks.count:
+        raise ConfigError("this task source is endless: say how many tasks to draw with tasks.count")
     else:
         rng, pool, tried, seen = np.random.default_rng([seed, 1]), [], 0, set()
-        while len(pool) < tasks.draw and tried < MAX_REDRAWS * tasks.draw:
+        while len(pool) < tasks.count and tried < MAX_REDRAWS * tasks.count:
             task = source.sample(rng)
             tried += 1
             if task.canonical_id not in banned and task.task_id not in seen:
                 seen.add(task.task_id)
                 pool.append(task)
-        if len(pool) < tasks.draw:
-            raise ConfigError(f"the source gave only {len(pool)} different allowed tasks, tasks.draw is {tasks.draw}")
+        if len(pool) < tasks.count:
+            raise ConfigError(f"the source gave only {len(pool)} different allowed tasks, tasks.count is {tasks.count}")
     if not pool:
         raise ConfigError("no task is left to train on after tasks.exclude")
     return pool
@@ -126,7 +126,7 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
                 texts.extend(dialect.write(action) for action in view.info["admissible_actions"])
             return super().act(views)
 
-    RolloutEngine(group_maker(settings.env, 1, texts=True), Budget(turns=4)).play(
+    RolloutEngine(group_env_factory(settings.env, 1, texts=True), Budget(turns=4)).play(
         _Reader(), tasks[:TOKENIZER_EPISODES], seed=settings.seed
     )
     return build_tokenizer(texts, settings.model.scratch)
@@ -170,7 +170,7 @@ def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
     return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
 
 
-def make_agent_of(
+def make_policy_agent(
     settings: TrainConfig, backend: TrainedBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
 ) -> LanguageModelAgent:
     """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""

@@ -25,8 +25,8 @@ from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.run.annotators import check_annotations
-from creditflow.train.run.assemble import group_maker, keeps_texts, make_policy, panel_tasks, training_tasks
-from creditflow.train.settings.reading import plain
+from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
+from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Scheme
@@ -54,9 +54,9 @@ def describe(settings: TrainConfig) -> None:
         for spec in (settings.evaluation.panel, settings.evaluation.final_panel)
         if spec
     }
-    _rehearse(settings, scheme, tasks[0])
+    _smoke_rollout(settings, scheme, tasks[0])
     model = _model(settings, tasks)
-    print(yaml.safe_dump(plain(settings), sort_keys=False), end="")
+    print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
     for spec, count in panels.items():
         print(f"# {count} tasks in {spec}", file=sys.stderr)
     rollout = settings.rollout
@@ -77,7 +77,7 @@ def _check_annotator(spec: str) -> None:
         raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
 
 
-class _Rehearsing(RandomAgent):
+class _SmokeTestAgent(RandomAgent):
     """A random player whose every prompt is filled and whose every answer is written and read in the run's form."""
 
     def __init__(self, settings: TrainConfig) -> None:
@@ -101,10 +101,10 @@ class _Rehearsing(RandomAgent):
         return decisions
 
 
-def _rehearse(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
+def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
     """Two short random episodes of the first task, scored if the scheme needs nothing that only a run has."""
-    engine = RolloutEngine(group_maker(settings.env, 2, texts=keeps_texts(settings, scheme)), Budget(turns=TURNS))
-    [group] = engine.play(_Rehearsing(settings), [task], seed=settings.seed)
+    engine = RolloutEngine(group_env_factory(settings.env, 2, texts=needs_texts(settings, scheme)), Budget(turns=TURNS))
+    [group] = engine.play(_SmokeTestAgent(settings), [task], seed=settings.seed)
     missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
     annotated = bool(scheme.needs or scheme.requires_tokens)  # what only a run writes
     reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)
@@ -125,7 +125,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
         return _counted(model, tokenizer)
-    folder = _at_hand(settings.model.path)
+    folder = _local_snapshot(settings.model.path)
     if folder is None:
         if settings.prompting.chat not in ("template", "plain"):
             raise ConfigError(f"prompting.chat must be 'template' or 'plain', got {settings.prompting.chat!r}")
@@ -154,7 +154,7 @@ def _counted(model: Any, tokenizer: Any) -> str:
     return f"{type(model).__name__} with {parameters:,} parameters, {len(tokenizer)} tokens"
 
 
-def _at_hand(path: str) -> Path | None:
+def _local_snapshot(path: str) -> Path | None:
     """The folder of a model: itself, or its snapshot in the Hugging Face cache; None if it would have to be fetched.
 
     Raises:

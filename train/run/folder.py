@@ -28,20 +28,20 @@ from creditflow.train.run.identity import (
     versions,
     write_run_file,
 )
-from creditflow.train.settings.reading import load_mapping, plain, read_dataclass, write_yaml
+from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data, write_yaml
 
 __all__ = [
-    "begin_folder",
     "export_whole",
-    "kept_reference",
-    "kept_tokenizer",
+    "init_run_folder",
+    "load_or_save_reference",
+    "load_run_tokenizer",
     "require_same_run",
     "run_identity",
-    "save_wreck",
+    "save_diverged_state",
 ]
 
 
-def begin_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
+def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
     """Write what every resumed run needs: the resolved config, the identity and the tokenizer.
 
     Returns:
@@ -49,11 +49,11 @@ def begin_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
         that was just made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_yaml(folder / "config.yaml", plain(settings))
-    write_run_file(folder, run_identity(plain(settings)))
+    write_yaml(folder / "config.yaml", to_plain_data(settings))
+    write_run_file(folder, run_identity(to_plain_data(settings)))
     with new_folder(folder / "tokenizer", replace=True) as place:
         tokenizer.save_pretrained(place)
-    return kept_tokenizer(folder)
+    return load_run_tokenizer(folder)
 
 
 def run_identity(settings: Mapping[str, Any]) -> Identity:
@@ -71,16 +71,16 @@ def require_same_run(folder: Path, settings: Any) -> None:
     Raises:
         OtherRunError: lists every field that differs.
     """
-    asked = run_identity(plain(settings))
+    asked = run_identity(to_plain_data(settings))
     stored = read_run_file(folder)
     if stored is None:
         print(f"{folder}: holds no {RUN_FILE}: only the settings are compared, not the versions it was begun with")
-        config = run_identity(plain(read_dataclass(type(settings), load_mapping(folder / "config.yaml"))))
+        config = run_identity(to_plain_data(read_dataclass(type(settings), load_mapping(folder / "config.yaml"))))
         stored = {**asked, "settings": config["settings"]}
     grown = _with_iterations_of(asked, stored)
     require_same(grown, asked, str(folder))
     if grown != stored:
-        write_yaml(folder / "config.yaml", plain(settings))
+        write_yaml(folder / "config.yaml", to_plain_data(settings))
         write_run_file(folder, asked)
 
 
@@ -88,7 +88,7 @@ def _with_iterations_of(asked: Identity, stored: Identity) -> Identity:
     """The stored identity, with as many iterations as are asked for if a longer run begins like the stored one."""
     try:
         old, new = stored["settings"]["update"], asked["settings"]["update"]
-        steady = new["optimiser"]["schedule"] == "constant" and not new["optimiser"]["warmup"]
+        steady = new["optimizer"]["schedule"] == "constant" and not new["optimizer"]["warmup_fraction"]
         if not steady or not old["iterations"] < new["iterations"]:
             return stored
     except (KeyError, TypeError):  # a success model has no iterations
@@ -103,7 +103,7 @@ def export_whole(folder: Path, save: Callable[[Path], None]) -> None:
         save(place)
 
 
-def kept_tokenizer(folder: Path) -> Any:
+def load_run_tokenizer(folder: Path) -> Any:
     """The tokenizer of a run that is resumed.
 
     Raises:
@@ -115,12 +115,12 @@ def kept_tokenizer(folder: Path) -> Any:
     return open_tokenizer(place)
 
 
-def kept_reference(folder: Path, model: Any, optimiser: Any) -> Any:
+def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
     """The policy that the KL term stays near to: as it was when reinforcement learning began.
 
     Args:
         folder: of the run.
-        model, optimiser: as they are now; what the reference is if the folder has none yet.
+        model, optimizer: as they are now; what the reference is if the folder has none yet.
     """
     place = folder / "reference"
     reference = copy.deepcopy(model)
@@ -128,13 +128,13 @@ def kept_reference(folder: Path, model: Any, optimiser: Any) -> Any:
     if kept is not None:
         load_checkpoint(kept, reference)
     else:
-        save_checkpoint(place, Progress("rl", 0), model, optimiser)
+        save_checkpoint(place, Progress("rl", 0), model, optimizer)
     return reference.eval().requires_grad_(False)
 
 
-def save_wreck(folder: Path, progress: Progress, learner: Any, optimiser: Any, error: DivergedError) -> Path:
+def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError) -> Path:
     """Keep what there is when a loss was not finite, with a report; returns where."""
-    place = save_checkpoint(folder / "diverged", progress, learner, optimiser)
+    place = save_checkpoint(folder / "diverged", progress, learner, optimizer)
     report = {
         "error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories,
     }  # fmt: skip

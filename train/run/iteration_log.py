@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.train.policy.update import step_share
+from creditflow.train.policy.update import nonzero_step_fraction
 from creditflow.train.rollout.engine import RolloutReport
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["episode_numbers", "graph_numbers", "iteration_line", "stopwatch"]
+__all__ = ["format_iteration", "graph_metrics", "rollout_metrics", "stopwatch"]
 
 
-def episode_numbers(
+def rollout_metrics(
     groups: Sequence[Group], credits_: Sequence[Credit], report: RolloutReport, discarded: int
 ) -> dict[str, float]:
     """What was played and how it was credited."""
@@ -31,18 +31,18 @@ def episode_numbers(
         "turns": len(turns),
         "success": float(np.mean([t.success for t in episodes])),
         "return": float(np.mean([value for group in groups for value in group.arrays.returns])),
-        "invalid_share": float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
+        "invalid_fraction": float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         "groups_with_success": float(np.mean([any(t.success for t in group.trajectories) for group in groups])),
         "groups_discarded": discarded,
         "groups_failed_to_start": report.groups_failed_to_start,
         "env_errors": len(report.errors),
-        "step_credit_share": step_share(credits_),
+        "step_credit_fraction": nonzero_step_fraction(credits_),
         "prompt_tokens": report.prompt_tokens,
         "completion_tokens": report.completion_tokens,
     }
 
 
-def graph_numbers(groups: Sequence[Group]) -> dict[str, float]:
+def graph_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Means over groups of what the papers report about their graphs, and unique / total states."""
     statistics = [StateGraph.from_group(group).statistics() for group in groups if group.turns]
     if not statistics:
@@ -55,7 +55,7 @@ def graph_numbers(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def iteration_line(number: int, total: int, numbers: Mapping[str, float], seconds: Mapping[str, float]) -> str:
+def format_iteration(number: int, total: int, numbers: Mapping[str, float], seconds: Mapping[str, float]) -> str:
     """One plain line."""
 
     def shown(name: str) -> float:
@@ -63,9 +63,9 @@ def iteration_line(number: int, total: int, numbers: Mapping[str, float], second
 
     critic = f" critic explains {numbers['explained_variance']:.2f}" if "explained_variance" in numbers else ""
     return (
-        f"iteration {number}/{total}: success {shown('success'):.3f} invalid {shown('invalid_share'):.3f} "
-        f"entropy {shown('entropy'):.3f} step credit {shown('step_credit_share'):.2f}{critic} "
-        f"mismatch {shown('mismatch_max'):.1e} | {shown('seconds'):.2f} s "
+        f"iteration {number}/{total}: success {shown('success'):.3f} invalid {shown('invalid_fraction'):.3f} "
+        f"entropy {shown('entropy'):.3f} step credit {shown('step_credit_fraction'):.2f}{critic} "
+        f"mismatch {shown('sampler_mismatch_max'):.1e} | {shown('seconds'):.2f} s "
         f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
     )
 

@@ -23,7 +23,7 @@ from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.reading.yaml_text import parse_yaml
 
-__all__ = ["apply_overrides", "load_mapping", "plain", "read_dataclass", "write_yaml"]
+__all__ = ["apply_overrides", "load_mapping", "read_dataclass", "to_plain_data", "write_yaml"]
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ def _plain_value(hint: Any, value: Any, where: str) -> Any:
     return value
 
 
-def plain(config: Any) -> dict[str, Any]:
+def to_plain_data(config: Any) -> dict[str, Any]:
     """A dataclass as plain data that ``read_dataclass`` reads back."""
     data: dict[str, Any] = json.loads(json.dumps(asdict(config)))
     return data

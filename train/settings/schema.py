@@ -11,7 +11,7 @@ from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.losses import LossConfig
-from creditflow.train.policy.optimiser import OptimiserConfig
+from creditflow.train.policy.optimizer import OptimizerConfig
 from creditflow.train.policy.scratch import ScratchConfig
 from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass
@@ -49,12 +49,12 @@ class TaskConfig:
 
     Attributes:
         panel: "NAME:SPLIT" of an embedded panel; "" takes the environment's own source.
-        draw: from an endless source, draw this many once and use them over and over; 0 takes all of a finite source.
+        count: from an endless source, draw this many once and use them over and over; 0 takes all of a finite source.
         exclude: panels ("NAME:SPLIT") whose tasks, and everything symmetric to them, are never trained on.
     """
 
     panel: str = ""
-    draw: int = 0
+    count: int = 0
     exclude: tuple[str, ...] = ()
 
 
@@ -82,22 +82,24 @@ class SftConfig:
     Attributes:
         episodes: demonstrations; 0 skips the warm-up.
         noise: probability that the teacher takes a random action instead of an optimal one.
-        learn_noise: whether random actions are imitated too.
+        imitate_noise: whether random actions are imitated too.
         keep: "all" episodes, or those with "success" only.
         steps: optimiser steps.
         batch_tokens: tokens per step.
         observation_weight: weight of predicting what is read, beside what is to be written.
-        optimiser: learning rate and schedule.
+        optimizer: learning rate and schedule.
     """
 
     episodes: int = 0
     noise: float = 0.0
-    learn_noise: bool = True
+    imitate_noise: bool = True
     keep: Literal["all", "success"] = "all"
     steps: int = 200
     batch_tokens: int = 8192
     observation_weight: float = 0.0
-    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig(lr=1e-3, schedule="cosine", warmup=0.05))
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(lr=1e-3, schedule="cosine", warmup_fraction=0.05)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,29 +213,31 @@ class UpdateConfig:
         iterations: rounds of rollout and update; 0 stops after the warm-up.
         epochs: passes over each iteration's rows.
         minibatches: optimiser steps per pass; whole trajectories are dealt out.
-        layout: "trajectory" (each once, masked) or "turn" (one row per turn).
+        row_layout: "trajectory" (each once, masked) or "turn" (one row per turn).
         packing: "padded" or "packed" micro-batches.
         batch_tokens: tokens per micro-batch.
-        chunk: target tokens whose logits are held at once.
+        logits_chunk: target tokens whose logits are held at once.
         old_logprobs: "trainer" takes the ratio against the trainer's own log-probabilities before the update (it is
             exactly 1 at first), "sampler" against the sampler's.
-        loss, optimiser: their settings.
+        loss, optimizer: their settings.
     """
 
     iterations: int = 0
     epochs: int = 1
     minibatches: int = 1
-    layout: Literal["trajectory", "turn"] = "trajectory"
+    row_layout: Literal["trajectory", "turn"] = "trajectory"
     packing: Literal["padded", "packed"] = "padded"
     batch_tokens: int = 16384
-    chunk: int = 1024
+    logits_chunk: int = 1024
     old_logprobs: Literal["trainer", "sampler"] = "trainer"
     loss: LossConfig = field(default_factory=LossConfig)
-    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.minibatches, self.batch_tokens, self.chunk) < 1 or self.iterations < 0:
-            raise ConfigError("epochs, minibatches, batch_tokens and chunk must be at least 1, iterations at least 0")
+        if min(self.epochs, self.minibatches, self.batch_tokens, self.logits_chunk) < 1 or self.iterations < 0:
+            raise ConfigError(
+                "epochs, minibatches, batch_tokens and logits_chunk must be at least 1, iterations at least 0"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,10 +44,10 @@ def config(tmp_path: Path) -> dict[str, Any]:
             }
         },
         "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
-        "sft": {"episodes": 24, "steps": 6, "batch_tokens": 200, "noise": 0.8, "optimiser": {"lr": 4e-3}},
+        "sft": {"episodes": 24, "steps": 6, "batch_tokens": 200, "noise": 0.8, "optimizer": {"lr": 4e-3}},
         "rollout": {"tasks": 2, "group_size": 4, "max_new_tokens": 3},
         "credit": {"scheme": "gigpo"},
-        "update": {"iterations": 3, "optimiser": {"lr": 1e-3}},
+        "update": {"iterations": 3, "optimizer": {"lr": 1e-3}},
         "checkpoint": {"every": 1, "keep": 0},
     }  # fmt: skip
 
@@ -72,6 +72,6 @@ def trainer_of(settings_of: Callable[..., Any]) -> Callable[..., Any]:
     from creditflow.train.trainer import Trainer
 
     def make(data: dict[str, Any], *overrides: str, resume: bool = False) -> Trainer:
-        return Trainer(settings_of(data, *overrides), resume=resume, say=io.StringIO())
+        return Trainer(settings_of(data, *overrides), resume=resume, stream=io.StringIO())
 
     return make

@@ -166,7 +166,7 @@ def test_one_step_moves_the_weights_as_our_own_loss_does(
     import torch
 
     from creditflow.train.policy.batching import batches_of
-    from creditflow.train.policy.logprobs import token_scores
+    from creditflow.train.policy.logprobs import token_logprobs
     from creditflow.train.policy.losses import LossConfig, token_losses
 
     groups = [GROUPS["unequal turn counts"], GROUPS["one turn"]]
@@ -180,7 +180,7 @@ def test_one_step_moves_the_weights_as_our_own_loss_does(
     weights = np.concatenate(token_weights(rows, averages))
     ours = [rows[i].advantage for i in range(len(rows))]
     [batch] = batches_of(rows, 100_000, "cpu")
-    scores = token_scores(model, batch, temperature=temperature)
+    scores = token_logprobs(model, batch, temperature=temperature)
     order = np.concatenate([np.flatnonzero(np.repeat(range(len(rows)), list(map(len, ours))) == i) for i in batch.rows])
     advantage = torch.tensor(np.concatenate(ours)[order], dtype=torch.float32)
     losses = token_losses(

@@ -58,7 +58,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
         "model": {"scratch": MODEL},
         "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
-        "sft": {"episodes": 24, "steps": 8, "batch_tokens": 200, "noise": 0.8, "optimiser": {"lr": 4e-3}},
+        "sft": {"episodes": 24, "steps": 8, "batch_tokens": 200, "noise": 0.8, "optimizer": {"lr": 4e-3}},
         "rollout": {"max_new_tokens": 3},
     }  # fmt: skip
     return read_dataclass(TrainConfig, data)
@@ -71,7 +71,7 @@ def warm(settings: Any) -> Path:
 
     from creditflow.train.trainer import Trainer
 
-    Trainer(settings, say=io.StringIO()).run()
+    Trainer(settings, stream=io.StringIO()).run()
     return Path(settings.out) / "model"
 
 

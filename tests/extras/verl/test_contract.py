@@ -346,7 +346,7 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
 
     from creditflow.train.adapters.verl.trainer import assign_advantages
     from creditflow.train.policy.batching import batches_of
-    from creditflow.train.policy.logprobs import token_scores
+    from creditflow.train.policy.logprobs import token_logprobs
     from creditflow.train.policy.losses import LossConfig, token_losses
 
     groups, made = [GROUPS["unequal turn counts"], GROUPS["one turn"]], credit.make("gigpo")
@@ -372,14 +372,14 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
 
     rows = make_rows(groups, credits_)
     [batch] = batches_of(rows, 100_000, "cpu")
-    found = token_scores(model, batch)
+    found = token_logprobs(model, batch)
     order = [rows[i] for i in batch.rows]
     weights = token_weights(rows, averages)
     advantage, weight = (
         torch.tensor(np.concatenate(parts), dtype=torch.float32)
         for parts in ([row.advantage for row in order], [weights[i] for i in batch.rows])
     )
-    target = batch.ids[batch.target_row, batch.target_place].float()
+    target = batch.ids[batch.target_row, batch.target_position].float()
     before = found.logprob.detach() + 0.3 * torch.sin(target)
     ours = token_losses(found.logprob, found.entropy, before, advantage, LossConfig(importance_cap=0.0))["loss"]
     (weight * ours).sum().backward()

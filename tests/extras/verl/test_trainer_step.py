@@ -15,7 +15,7 @@ from helpers.servers.verl_parts import speaker
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
-from creditflow.train.policy.samples import spread
+from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.verl
@@ -116,7 +116,7 @@ def wanted(scheme: str, texts: list[str], mask: Any) -> list[Any]:
         rows = [i for i, record in enumerate(records) if record.trajectory.group_id == uid]
         scored = credit.make(scheme).assign(Group(tuple(records[i].trajectory for i in rows)))
         for i, numbers in zip(rows, scored.advantages, strict=True):
-            out[i] = spread(numbers, records[i].turn_offsets, np.asarray(mask[i], bool))
+            out[i] = broadcast_to_tokens(numbers, records[i].turn_offsets, np.asarray(mask[i], bool))
     return out
 
 

@@ -15,7 +15,7 @@ import pytest
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = (
-    "tasks.draw=200", "sft.episodes=150", "sft.steps=60", "rollout.tasks=8", "rollout.group_size=4",
+    "tasks.count=200", "sft.episodes=150", "sft.steps=60", "rollout.tasks=8", "rollout.group_size=4",
     "evaluation.panel=", "evaluation.final_panel=", "checkpoint.every=1",
 )  # fmt: skip
 
@@ -76,7 +76,7 @@ def iterations(run: Path) -> list[dict[str, Any]]:
 def test_a_run_samples_with_vllm_what_the_trainer_would(run: Path) -> None:
     rows = iterations(run)
     assert len(rows) == 2
-    assert all(row["push_difference"] < 1e-4 and row["mismatch_max"] < 1e-4 for row in rows)
+    assert all(row["push_difference"] < 1e-4 and row["sampler_mismatch_max"] < 1e-4 for row in rows)
     assert all(row["completion_tokens"] > 0 for row in rows)
 
 

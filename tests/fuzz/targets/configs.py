@@ -10,7 +10,7 @@ import numpy as np
 
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.commands.arguments.options import parse_settings
-from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
+from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass, to_plain_data, write_yaml
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import freeze, mutate_json
 from fuzz.target import MismatchError, Target
@@ -80,7 +80,7 @@ def _load(name: str) -> Callable[[bytes, Path], None]:
             raise
         settings = read_dataclass(_config(), apply_overrides(found, []))
         if name.endswith(".yaml"):
-            write_yaml(folder / "again.yaml", plain(settings))
+            write_yaml(folder / "again.yaml", to_plain_data(settings))
             if read_dataclass(_config(), load_mapping(folder / "again.yaml")) != settings:
                 raise MismatchError("settings that are written and read again are others")
 
@@ -98,8 +98,8 @@ SMALL = {
     "model": {"scratch": {"hidden": 64, "layers": 2}}, "credit": {"scheme": "gigpo"}, "update": {"iterations": 3},
     "rollout": {"tasks": 2, "group_size": 4},
 }  # fmt: skip
-TOML = b'out = "x"\nseed = 8\n[env]\nname = "sokoban"\n[model.scratch]\nhidden = 64\n[update]\niterations = 3\n[update.optimiser]\nlr = 1e-3\n'
-OVERRIDES = (b"update.optimiser.lr=1e-6", b"seed=3", b"env.name=sokoban", b"credit.parameters={a: 1}")
+TOML = b'out = "x"\nseed = 8\n[env]\nname = "sokoban"\n[model.scratch]\nhidden = 64\n[update]\niterations = 3\n[update.optimizer]\nlr = 1e-3\n'
+OVERRIDES = (b"update.optimizer.lr=1e-6", b"seed=3", b"env.name=sokoban", b"credit.parameters={a: 1}")
 
 
 def _override(data: bytes, _: Path) -> None:

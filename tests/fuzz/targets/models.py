@@ -170,10 +170,10 @@ def _trained() -> tuple[Any, Any]:
     import torch
 
     model = copy.deepcopy(_made()[0])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     model(input_ids=torch.tensor([[1, 2, 3]])).logits.sum().backward()
-    optimiser.step()
-    return model, optimiser
+    optimizer.step()
+    return model, optimizer
 
 
 def _write_checkpoint(path: Path) -> None:

@@ -91,9 +91,9 @@ def _reads(name: str, function: Any) -> Any:
 
 def _metrics(path: Path) -> None:
     from creditflow.train.policy.checkpoint import Progress
-    from creditflow.train.run.journal import Journal
+    from creditflow.train.run.metrics_log import MetricsLogger
 
-    Journal(path.parent, after=Progress("rl", 5))
+    MetricsLogger(path.parent, after=Progress("rl", 5))
 
 
 METRICS = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.trl.batch import TrlColumns, group_tasks, make_columns
 from creditflow.train.adapters.trl.support import TRL, check_arguments, check_averaging
-from creditflow.train.policy.samples import spread
+from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
@@ -63,7 +63,7 @@ def test_columns_hold_the_credit_that_spread_puts_on_tokens(spans: Spans) -> Non
     cut = len(one.prompt_ids)
     assert one.prompt_ids + one.completion_ids == tokens.ids.tolist()
     assert one.loss_mask == tokens.mask[cut:].astype(int).tolist()
-    assert one.advantages == spread(credit.advantages[0], tokens.turn_offsets, tokens.mask)[cut:].tolist()
+    assert one.advantages == broadcast_to_tokens(credit.advantages[0], tokens.turn_offsets, tokens.mask)[cut:].tolist()
 
 
 def test_turns_outside_the_loss_are_masked() -> None:

@@ -14,7 +14,7 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl.credit import CreditSettings, credit_batch, read_settings
 from creditflow.train.adapters.verl.data import rows_of
 from creditflow.train.adapters.verl.record import EpisodeRecord
-from creditflow.train.policy.samples import spread
+from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.wrappers.records.group import Group
 
 WIDTH = 90
@@ -42,7 +42,7 @@ def test_numbers_of_turns_arrive_on_their_tokens(name: str, scheme: str) -> None
     for i, (member, numbers) in enumerate(zip(group.trajectories, made.assign(group).advantages, strict=True)):
         assert member.tokens is not None
         first = int(np.argmax(member.tokens.mask))
-        wanted = spread(numbers, member.tokens.turn_offsets, member.tokens.mask)[first:]
+        wanted = broadcast_to_tokens(numbers, member.tokens.turn_offsets, member.tokens.mask)[first:]
         assert scored.advantages[i, : len(wanted)].tolist() == wanted.tolist()
         assert not scored.advantages[i, len(wanted) :].any()
     assert (scored.mask == mask.astype(bool)).all()

@@ -12,7 +12,7 @@ import pytest
 from helpers.episodes.builders import group, walk
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.annotate import AnnotationError, Notes, Provenance, annotate, boundaries, make_annotator
+from creditflow.train.annotate import AnnotationError, Annotations, Provenance, annotate, boundaries, make_annotator
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
@@ -29,7 +29,7 @@ class Counter:
         self.provenance = Provenance("counter", version, {"step": 1.0})
         self.fail_at, self.seen = fail_at, 0
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         notes = []
         for one in groups:
             if self.seen == self.fail_at:
@@ -37,7 +37,7 @@ class Counter:
             self.seen += 1
             for t in one.trajectories:
                 n = len(t.turns)
-                notes.append(Notes(boundaries("value.count", np.arange(n + 1.0)), {"length": n}))
+                notes.append(Annotations(boundaries("value.count", np.arange(n + 1.0)), {"length": n}))
         return notes
 
 
@@ -85,8 +85,8 @@ def test_a_second_annotator_leaves_the_first_ones_numbers() -> None:
         turn_names = ("judge.score",)
         trajectory_names = ()
 
-        def annotate(self, groups: Sequence[Group]) -> list[Notes]:
-            return [Notes({"judge.score": np.zeros(len(t.turns))}) for one in groups for t in one.trajectories]
+        def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
+            return [Annotations({"judge.score": np.zeros(len(t.turns))}) for one in groups for t in one.trajectories]
 
     [done] = annotate(annotate([pair()], Counter()), Other())
     assert set(done.turns[0].values) == {"value.count", "value.count.next", "judge.score"}
@@ -103,14 +103,14 @@ def test_names_that_are_there_are_kept_unless_they_may_be_written_over() -> None
 
 def returning(change: object) -> Counter:
     class Wrong(Counter):
-        def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+        def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
             return change(super().annotate(groups))  # type: ignore[operator, no-any-return]  # a lambda below
 
     return Wrong()
 
 
-def turned(notes: list[Notes], name: str, numbers: object) -> list[Notes]:
-    return [Notes({**notes[0].turns, name: numbers}, notes[0].trajectory), *notes[1:]]  # type: ignore[dict-item]  # wrong
+def turned(notes: list[Annotations], name: str, numbers: object) -> list[Annotations]:
+    return [Annotations({**notes[0].turns, name: numbers}, notes[0].trajectory), *notes[1:]]  # type: ignore[dict-item]  # wrong
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def turned(notes: list[Notes], name: str, numbers: object) -> list[Notes]:
         (lambda n: turned(n, "value.count", np.array([0.0, np.nan])), r"'value\.count' is nan at turns 1"),
         (lambda n: turned(n, "value.count", np.array([-np.inf, 0.0])), r"'value\.count' is -inf at turns 0"),
         (lambda n: turned(n, "value.cnt", np.zeros(2)), r"expected for its turns .*got .*value\.cnt"),
-        (lambda n: [Notes(n[0].turns), *n[1:]], r"expected for its trajectory \['length'\], got \[\]"),
-        (lambda n: [Notes(n[0].turns, {"length": float("nan")}), *n[1:]], "'length' is nan at trajectory 0"),
+        (lambda n: [Annotations(n[0].turns), *n[1:]], r"expected for its trajectory \['length'\], got \[\]"),
+        (lambda n: [Annotations(n[0].turns, {"length": float("nan")}), *n[1:]], "'length' is nan at trajectory 0"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_reason(change: object, message: str) -> None:

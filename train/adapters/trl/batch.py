@@ -80,7 +80,7 @@ def make_columns(
     """
     rows: dict[int, Row] = {}
     for row in make_rows(groups, credits_):
-        if row.trajectory in rows or row.only_turn >= 0:
+        if row.trajectory in rows or row.turn_index >= 0:
             raise TrajectoryError("TRL takes one row per episode: play with an append-only history and no branches")
         rows[row.trajectory] = row
     nothing = TrlColumns([filler], [filler], [0], [0.0], [0.0])

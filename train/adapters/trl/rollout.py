@@ -20,7 +20,7 @@ from creditflow.train.adapters.trl.batch import group_tasks, make_columns
 from creditflow.train.adapters.trl.support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
-from creditflow.train.run.assemble import group_maker
+from creditflow.train.run.assemble import group_env_factory
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
@@ -122,7 +122,7 @@ class CreditRollout:
         agent = self.play.prompting.agent(self._backend, self._tokenizer, sampling, name="policy")
         if size not in self._engines:
             texts = bool(self.scheme.texts or self.annotators)
-            self._engines[size] = RolloutEngine(group_maker(self.play.env, size, texts=texts), self.play.budget)
+            self._engines[size] = RolloutEngine(group_env_factory(self.play.env, size, texts=texts), self.play.budget)
         report = RolloutReport()
         groups = self._engines[size].play(
             agent,

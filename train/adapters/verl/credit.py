@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl.record import EpisodeRecord
-from creditflow.train.policy.samples import spread
+from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme
@@ -181,5 +181,5 @@ def _over_tokens(
         )
     if not len(numbers):
         return np.zeros(len(wrote)), np.zeros(len(wrote), np.bool_)
-    kept = wrote & (spread(in_loss.astype(np.float64), record.turn_offsets, wrote) > 0.0)
-    return spread(numbers, record.turn_offsets, kept), kept
+    kept = wrote & (broadcast_to_tokens(in_loss.astype(np.float64), record.turn_offsets, wrote) > 0.0)
+    return broadcast_to_tokens(numbers, record.turn_offsets, kept), kept

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         env = EnvConfig(name=given.env, options=apply_overrides({}, given.set))
-        tasks = training_tasks(env, TaskConfig(panel=given.panel, draw=given.draw), seed=given.seed)
+        tasks = training_tasks(env, TaskConfig(panel=given.panel, count=given.draw), seed=given.seed)
         write_parquet(given.out, rows_of(given.env, tasks, agent_loop=given.agent_loop))
     except CreditflowError as error:
         print(f"error: {error}", file=sys.stderr)

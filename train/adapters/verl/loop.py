@@ -43,7 +43,7 @@ from creditflow.train.adapters.verl.credit import NAME
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.support import VERL, credit_settings
 from creditflow.train.rollout.play import episode_rng
-from creditflow.train.run.assemble import group_maker
+from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import member_seed, payload
 from creditflow.wrappers.recorder import Recorder
@@ -159,7 +159,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
         replica = 0 if session is None else int(session)
         name = f"{uid}/{uuid4().hex if session is None else replica}"
-        [recorder] = group_maker(self.play.env, 1, texts=bool(self.scheme.texts))().members
+        [recorder] = group_env_factory(self.play.env, 1, texts=bool(self.scheme.texts))().members
         recorder.set_next_episode(group_id=uid, trajectory_id=name, replica=replica)
         seed, task_id = member_seed(0, uid, replica), row["extra_info"].get("task_id")
         try:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.train.annotate.base import AnnotationError, Annotator, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Annotator, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.wrappers.records.group import Group
@@ -44,7 +44,7 @@ class SuccessAnnotator:
         self.provenance = provenance
         self._model, self._encoder, self._kind, self._budget = model, encoder, kind, batch_tokens
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -65,7 +65,7 @@ class SuccessAnnotator:
                     f"{self.provenance.annotator}: group {group.group_id!r}, trajectory {member.trajectory_id!r}: the model "
                     f"says {success[wrong[0]]} at place {wrong[0]} of {len(success) - 1} turns; are its weights damaged?"
                 )
-            notes.append(Notes(boundaries(NAME, success if member.turns else np.zeros(1))))
+            notes.append(Annotations(boundaries(NAME, success if member.turns else np.zeros(1))))
         return notes
 
 

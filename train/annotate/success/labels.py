@@ -24,7 +24,7 @@ from creditflow.wrappers.records.stop_reasons import ANSWERED
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
-    "MARKS",
+    "TURN_LABELS",
     "JudgeLabeller",
     "Labeller",
     "Labels",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 FORMAT_VERSION: Final = 1
-MARKS: Final = ("+", "-", "")  # a pivot, none, a turn that is neither (a refused action)
+TURN_LABELS: Final = ("+", "-", "")  # a pivot, none, a turn that is neither (a refused action)
 _REFERENCE: Final = re.compile(r"#(\d+)")
 
 
@@ -44,7 +44,7 @@ class Labels:
 
     Attributes:
         group_id, trajectory_id: which one.
-        marks: one of ``MARKS`` a turn; the turn that answers has "+" if the answer is right.
+        marks: one of ``TURN_LABELS`` a turn; the turn that answers has "+" if the answer is right.
         success: the outcome label.
         labeller: who marked.
     """
@@ -74,7 +74,7 @@ class Labeller(Protocol):
     name: str
 
     def marks(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
-        """One of ``MARKS`` a turn.
+        """One of ``TURN_LABELS`` a turn.
 
         Args:
             trajectory: a full episode; a branch comes with the turns of its prefix.
@@ -95,7 +95,7 @@ class RuleLabeller:
     name = "rule"
 
     def marks(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
-        """One of ``MARKS`` a turn."""
+        """One of ``TURN_LABELS`` a turn."""
         known: set[int] = set()
         return tuple(
             self._tool(turn, shown, question, known) if turn.queries or turn.doc_ids else _answer_mark(turn, last)
@@ -129,7 +129,7 @@ class JudgeLabeller:
         self.judge, self.name = judge, name
 
     def marks(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
-        """One of ``MARKS`` a turn."""
+        """One of ``TURN_LABELS`` a turn."""
         known: set[int] = set()
         return tuple(
             self._tool(shown, question, known) if turn.queries or turn.doc_ids else _answer_mark(turn, last)
@@ -222,8 +222,8 @@ def _read_row(row: Mapping[str, object]) -> Labels:
     if row["format_version"] != FORMAT_VERSION:
         raise ValueError(f"format_version {row['format_version']!r}, this reader knows {FORMAT_VERSION}")
     marks, success = row["marks"], row["success"]
-    if not isinstance(marks, list) or not all(mark in MARKS for mark in marks):
-        raise ValueError(f"marks must be a list of {', '.join(map(repr, MARKS))}")
+    if not isinstance(marks, list) or not all(mark in TURN_LABELS for mark in marks):
+        raise ValueError(f"marks must be a list of {', '.join(map(repr, TURN_LABELS))}")
     if not isinstance(success, bool):
         raise TypeError("success must be true or false")
     texts = [row[name] for name in ("group_id", "trajectory_id", "labeller")]

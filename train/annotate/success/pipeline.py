@@ -17,20 +17,20 @@ from creditflow.train.annotate.success.labels import JudgeLabeller, Labeller, La
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["Labelled", "judge_labeller", "label_log", "write_audit"]
+__all__ = ["LabelReport", "judge_labeller", "label_log", "write_audit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelReport:
     """What came of a log.
 
     Attributes:
         labels: of the trajectories kept, in order.
-        left_out: reason → number of trajectories.
+        skipped: reason → number of trajectories.
     """
 
     labels: tuple[Labels, ...]
-    left_out: Mapping[str, int]
+    skipped: Mapping[str, int]
 
     @property
     def success(self) -> float:
@@ -50,7 +50,7 @@ def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
     return JudgeLabeller(ModelJudge(url, model, cache=cache), f"judge:{model}")
 
 
-def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labelled:
+def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> LabelReport:
     """Labels of every usable trajectory.
 
     Left out are episodes that ended by an error or a broken format, that hold no tool turn, and those whose labels do
@@ -65,7 +65,7 @@ def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labe
     """
     labeller = labeller or RuleLabeller()
     labels: list[Labels] = []
-    left_out: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     for group in groups:
         question = _question(group)
         for member, turns, first in zip(group.trajectories, group.episodes, group.first_turns.tolist(), strict=True):
@@ -76,12 +76,12 @@ def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labe
             if not reason and len(marks) != len(turns):
                 reason = "its labels do not match its turns"
             if reason:
-                left_out[reason] += 1
+                skipped[reason] += 1
             else:
                 labels.append(
                     Labels(group.group_id, member.trajectory_id, marks[first:], member.success, labeller.name)
                 )
-    return Labelled(tuple(labels), dict(left_out))
+    return LabelReport(tuple(labels), dict(skipped))
 
 
 def _question(group: Group) -> Question:

@@ -19,10 +19,10 @@ from creditflow.train.annotate.success.text import PLACEHOLDER
 from creditflow.train.policy.batching import plan
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["FolderRater"]
+__all__ = ["LocalRater"]
 
 
-class FolderRater:
+class LocalRater:
     """A ``Rater`` over a folder that ``creditflow train`` with kind: success_model wrote.
 
     A text is read at its placeholders. Where the tokenizer knows the placeholder as one token, as with the released

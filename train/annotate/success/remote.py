@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http.client import JsonClient
-from creditflow.train.annotate.base import AnnotationError, Notes, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.success.text import PLACEHOLDER, compact_text
 from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["PicaServerAnnotator", "RemoteSuccessAnnotator", "make", "make_success", "marked_text"]
+__all__ = ["PicaServerAnnotator", "RemoteSuccessAnnotator", "make", "make_success", "text_with_placeholders"]
 
 NAME: Final = "value.pica"
-LINK: Final[dict[str, Any]] = {"timeout": 30.0, "max_attempts": 4, "batch": 16}
-CLEAR: Final = 1e-6  # how far a served probability may lie outside [0, 1] by rounding
+CLIENT_DEFAULTS: Final[dict[str, Any]] = {"timeout": 30.0, "max_attempts": 4, "batch": 16}
+ROUNDING_TOLERANCE: Final = 1e-6  # how far a served probability may lie outside [0, 1] by rounding
 
 
 class RemoteSuccessAnnotator:
@@ -55,7 +55,7 @@ class RemoteSuccessAnnotator:
         self._model, self._parameters = str(told["model"]), told["parameters"]
         self.provenance = Provenance("success", 1, self._parameters, self._model)
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -77,7 +77,7 @@ class RemoteSuccessAnnotator:
             found = _numbers(told.get("success"), wanted)
             for (group, i), success in zip(chosen, found, strict=True):
                 own = len(group.trajectories[i].turns)
-                notes.append(Notes(boundaries(NAME, success[-own - 1 :] if own else np.zeros(1))))
+                notes.append(Annotations(boundaries(NAME, success[-own - 1 :] if own else np.zeros(1))))
         return notes
 
 
@@ -101,7 +101,7 @@ class PicaServerAnnotator:
         self._client, self._placeholder, self._batch = client, placeholder, _at_least_one(batch)
         self.provenance = Provenance("pica-server", 1, {"placeholder": placeholder}, f"served:{model}")
 
-    def annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
@@ -110,7 +110,7 @@ class PicaServerAnnotator:
         """
         members = [(group, i) for group in groups for i in range(len(group)) if group.trajectories[i].turns]
         texts = [
-            marked_text(
+            text_with_placeholders(
                 group.task.get("question"),
                 full_episode(group, i),
                 self._placeholder,
@@ -130,11 +130,11 @@ class PicaServerAnnotator:
             for member in group.trajectories:
                 own = len(member.turns)
                 survive = np.concatenate([[1.0], np.cumprod(1.0 - next(found))]) if own else np.ones(1)
-                notes.append(Notes(boundaries(NAME, survive[-own - 1 :])))
+                notes.append(Annotations(boundaries(NAME, survive[-own - 1 :])))
         return notes
 
 
-def marked_text(question: Any, turns: Sequence[Turn], placeholder: str, name: str) -> str:
+def text_with_placeholders(question: Any, turns: Sequence[Turn], placeholder: str, name: str) -> str:
     """An episode as the released service reads it: one text, a placeholder behind every turn's own words.
 
     On rollouts in the Search-R1 format without refused turns it is ``released_query`` to the letter; here the places are
@@ -187,7 +187,7 @@ def _numbers(given: Any, wanted: Sequence[int]) -> list[NDArray[np.float64]]:
             raise AnnotationError(f"the server's numbers for text {place} of the request are none: {numbers!r:.80}")
         # a whole number may be too large for any float
         array = np.array([x if isinstance(x, float) or abs(x) <= 1 else np.inf for x in numbers], np.float64)
-        if not ((array >= -CLEAR) & (array <= 1.0 + CLEAR)).all():  # NaN is neither
+        if not ((array >= -ROUNDING_TOLERANCE) & (array <= 1.0 + ROUNDING_TOLERANCE)).all():  # NaN is neither
             raise AnnotationError(f"the server's numbers for text {place} are no probabilities: {numbers!r:.80}")
         out.append(np.clip(array, 0.0, 1.0))
     return out
@@ -206,13 +206,13 @@ def _client(url: str, settings: dict[str, Any]) -> JsonClient:
 
 def make_success(argument: str, context: Context) -> RemoteSuccessAnnotator:
     """The annotator ``success:URL``."""
-    settings = settings_of("success", context, LINK)
+    settings = settings_of("success", context, CLIENT_DEFAULTS)
     return RemoteSuccessAnnotator(_client(argument, settings), batch=settings["batch"])
 
 
 def make(argument: str, context: Context) -> PicaServerAnnotator:
     """The annotator ``pica-server:URL``."""
-    settings = settings_of("pica-server", context, LINK | {"model": "unnamed", "placeholder": PLACEHOLDER})
+    settings = settings_of("pica-server", context, CLIENT_DEFAULTS | {"model": "unnamed", "placeholder": PLACEHOLDER})
     return PicaServerAnnotator(
         _client(argument, settings),
         model=settings["model"],

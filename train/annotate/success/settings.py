@@ -8,7 +8,7 @@ from typing import Literal
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.success.encoding import TextConfig
 from creditflow.train.annotate.success.loss import SuccessLossConfig
-from creditflow.train.policy.optimiser import OptimiserConfig
+from creditflow.train.policy.optimizer import OptimizerConfig
 from creditflow.train.settings.schema import CheckpointConfig, LogConfig, ModelConfig
 
 __all__ = ["KIND", "SuccessDataConfig", "SuccessTrainConfig"]
@@ -24,13 +24,13 @@ class SuccessDataConfig:
         log: a trajectory log with texts.
         labels: of that log, as ``creditflow data label`` writes them.
         valid: share of the *tasks* that are kept for validation, in [0, 1).
-        too_long: an episode that is too long for the model is an error ("refuse") or left out and counted ("skip").
+        too_long: an episode that is too long for the model is an error ("reject") or left out and counted ("skip").
     """
 
     log: str
     labels: str
     valid: float = 0.1
-    too_long: Literal["refuse", "skip"] = "refuse"
+    too_long: Literal["reject", "skip"] = "reject"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.valid < 1.0:
@@ -72,7 +72,9 @@ class SuccessTrainConfig:
     steps: int = 1000
     batch: int = 16
     batch_tokens: int = 16384
-    optimiser: OptimiserConfig = field(default_factory=lambda: OptimiserConfig(lr=5e-6, schedule="cosine", warmup=0.05))
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(lr=5e-6, schedule="cosine", warmup_fraction=0.05)
+    )
     checkpoint: CheckpointConfig = field(default_factory=lambda: CheckpointConfig(every=500))
     log: LogConfig = field(default_factory=LogConfig)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -30,13 +30,13 @@ from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.policy.batching import plan
 from creditflow.train.policy.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
 from creditflow.train.policy.device import pick_device
-from creditflow.train.policy.optimiser import learning_rate, make_optimiser, set_learning_rate
+from creditflow.train.policy.optimizer import learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.recomputation import recompute_activations
 from creditflow.train.policy.scratch import build_model, build_tokenizer
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.run.folder import begin_folder, export_whole, kept_tokenizer
-from creditflow.train.run.journal import Journal
+from creditflow.train.run.folder import export_whole, init_run_folder, load_run_tokenizer
+from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 
@@ -107,14 +107,14 @@ class SuccessTrainer:
     Args:
         settings: of the run.
         resume: go on from the newest checkpoint in ``settings.out``.
-        say: where plain lines go; default standard output.
+        stream: receives the log lines; default standard output.
 
     Raises:
         ConfigError: the folder holds a run already and ``resume`` is False.
         DataError: log and labels do not fit together.
     """
 
-    def __init__(self, settings: SuccessTrainConfig, *, resume: bool = False, say: Any = None) -> None:
+    def __init__(self, settings: SuccessTrainConfig, *, resume: bool = False, stream: TextIO | None = None) -> None:
         self.settings, self.folder = settings, Path(settings.out)
         self.checkpoints = self.folder / "checkpoints"
         if settings.threads:
@@ -127,7 +127,7 @@ class SuccessTrainer:
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
         words = self._words(groups)
-        backbone, tokenizer = self._backbone(groups, words, kept_tokenizer(self.folder) if found else None)
+        backbone, tokenizer = self._backbone(groups, words, load_run_tokenizer(self.folder) if found else None)
         self.model = SuccessModel(backbone, settings.head)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
         self.encoder = Encoder(tokenizer, settings.text, positions, words)
@@ -136,20 +136,20 @@ class SuccessTrainer:
         )
         self.train, self.valid = _split(samples, settings.data.valid, settings.seed)
         self.skipped = skipped
-        self.optimiser = make_optimiser(self.model, settings.optimiser)
+        self.optimizer = make_optimizer(self.model, settings.optimizer)
         self.progress = Progress("sft", 0)
         if found is not None:
-            self.progress = load_checkpoint(found, self.model, self.optimiser)
+            self.progress = load_checkpoint(found, self.model, self.optimizer)
         else:
-            kept = begin_folder(self.folder, settings, tokenizer)
+            kept = init_run_folder(self.folder, settings, tokenizer)
             self.encoder = Encoder(kept, settings.text, positions, words)
-        self.journal = Journal(
+        self.logger = MetricsLogger(
             self.folder,
             after=self.progress if found else None,
             records=records_at(found) if found else None,
             tensorboard=settings.log.tensorboard,
             wandb=settings.log.wandb,
-            stream=say,
+            stream=stream,
         )
 
     def run(self) -> dict[str, float]:
@@ -158,9 +158,9 @@ class SuccessTrainer:
         Raises:
             DivergedError: a loss or gradient that is not finite; the state before it is saved.
         """
-        settings, say = self.settings, self.journal.say
+        settings, log = self.settings, self.logger.print
         count = sum(p.numel() for p in self.model.parameters())
-        say(
+        log(
             f"success model of {count:,} parameters on {self.device}; {len(self.train)} episodes to train on, "
             f"{len(self.valid)} to validate, {self.skipped} too long; from step {self.progress.done}"
         )
@@ -168,33 +168,33 @@ class SuccessTrainer:
             self._train(settings)
             if settings.calibrate:
                 self.model.calibration = calibration(self.model, self.valid, settings.batch_tokens)
-                say("log odds a z + b, a and b = {:.3f}, {:.3f}".format(*self.model.calibration))
+                log("log odds a z + b, a and b = {:.3f}, {:.3f}".format(*self.model.calibration))
             result = evaluate_success(self.model, self.valid, settings.loss.kind, settings.batch_tokens)
-            self.journal.write("sft", settings.steps, "validation", result)
-            say("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in result.items()))
+            self.logger.write("sft", settings.steps, "validation", result)
+            log("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in result.items()))
             export_whole(self.folder / "model", self._export)
         except DivergedError:
-            save_checkpoint(self.folder / "diverged", self.progress, self.model, self.optimiser)
+            save_checkpoint(self.folder / "diverged", self.progress, self.model, self.optimizer)
             raise
         finally:
-            self.journal.close()
+            self.logger.close()
         return result
 
     def _train(self, settings: SuccessTrainConfig) -> None:
         self.model.train()
         for step in range(self.progress.done, settings.steps):
             chosen = [self.train[i] for i in _batch(len(self.train), settings.batch, step, settings.seed)]
-            lr = learning_rate(settings.optimiser, step, settings.steps)
-            set_learning_rate(self.optimiser, lr)
-            metrics = success_step(self.model, self.optimiser, chosen, settings)
+            lr = learning_rate(settings.optimizer, step, settings.steps)
+            set_learning_rate(self.optimizer, lr)
+            metrics = success_step(self.model, self.optimizer, chosen, settings)
             self.progress = Progress("sft", step + 1)
-            self.journal.write("sft", step + 1, "step", metrics | {"lr": lr})
+            self.logger.write("sft", step + 1, "step", metrics | {"lr": lr})
             if (step + 1) % max(1, settings.steps // 10) == 0:
-                self.journal.say(f"step {step + 1}/{settings.steps}: loss {metrics['loss']:.4f} lr {lr:.2e}")
+                self.logger.print(f"step {step + 1}/{settings.steps}: loss {metrics['loss']:.4f} lr {lr:.2e}")
             if settings.checkpoint.every and (step + 1) % settings.checkpoint.every == 0:
                 save_checkpoint(
-                    self.checkpoints, self.progress, self.model, self.optimiser, keep=settings.checkpoint.keep,
-                    extra={"records": self.journal.records},
+                    self.checkpoints, self.progress, self.model, self.optimizer, keep=settings.checkpoint.keep,
+                    extra={"records": self.logger.records},
                 )  # fmt: skip
         self.model.eval()
 
@@ -228,7 +228,7 @@ class SuccessTrainer:
 
 
 def success_step(
-    model: SuccessModel, optimiser: Any, samples: Sequence[Sample], settings: SuccessTrainConfig
+    model: SuccessModel, optimizer: Any, samples: Sequence[Sample], settings: SuccessTrainConfig
 ) -> dict[str, float]:
     """One optimiser step on some episodes, each alike.
 
@@ -236,7 +236,7 @@ def success_step(
         DivergedError: the loss or the gradient is not finite.
     """
     device = next(model.parameters()).device
-    optimiser.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     total = 0.0
     for chosen in plan([len(sample.episode) for sample in samples], settings.batch_tokens):
         members = [samples[i] for i in chosen]
@@ -246,11 +246,11 @@ def success_step(
             raise DivergedError("the loss of the success model is not finite", [])
         loss.backward()
         total += float(loss.detach())
-    limit = settings.optimiser.grad_clip or float("inf")
+    limit = settings.optimizer.grad_clip or float("inf")
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
     if not np.isfinite(norm):
         raise DivergedError("the gradient of the success model is not finite", [])
-    optimiser.step()
+    optimizer.step()
     return {"loss": total, "grad_norm": norm, "tokens": float(sum(len(sample.episode) for sample in samples))}
 
 

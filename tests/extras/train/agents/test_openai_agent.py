@@ -16,7 +16,7 @@ from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.assemble import group_maker, panel_tasks
+from creditflow.train.run.assemble import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
 
 ENV = EnvConfig(name="sokoban", options={"max_steps": 3})
@@ -76,7 +76,7 @@ def test_episodes_carry_the_servers_ids(folder: str) -> None:
     complete, ids = down(folder)
     with openai_server(complete, roomy(root=folder)) as served:
         agent = make_openai_agent(f"{served.url}#toy")
-        [group] = RolloutEngine(group_maker(ENV, 2)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
+        [group] = RolloutEngine(group_env_factory(ENV, 2)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
         first = next(body for body in served.bodies if body["n"] == 2)
     for one in group.trajectories:
         assert [turn.action for turn in one.turns] == ["down"] * 3
@@ -95,7 +95,7 @@ def test_episodes_of_a_server_without_ids_are_played_but_carry_no_tokens(folder:
 
     with openai_server(complete, roomy(root=folder)) as served:
         agent = make_openai_agent(f"{served.url}#toy")
-        [group] = RolloutEngine(group_maker(ENV, 2)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
+        [group] = RolloutEngine(group_env_factory(ENV, 2)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
     for one in group.trajectories:
         assert [turn.action for turn in one.turns] == ["down"] * 3
         assert one.tokens is None
@@ -120,7 +120,7 @@ def test_the_key_is_sent(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, "a-key")
     with openai_server(toy, roomy(root=folder)) as served:
         agent = make_openai_agent(f"{served.url}#toy")
-        RolloutEngine(group_maker(ENV, 1)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
+        RolloutEngine(group_env_factory(ENV, 1)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
     assert {headers["Authorization"] for headers in served.headers} == {"Bearer a-key"}
 
 

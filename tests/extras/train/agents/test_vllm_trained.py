@@ -263,13 +263,13 @@ def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
     rows = [json.loads(line) for line in (Path(config["out"]) / "metrics.jsonl").read_text().splitlines()]
     pushes = [row for row in rows if "push_difference" in row]
     assert len(pushes) == 2
-    assert all(row["push_difference"] < 1e-4 and row["mismatch_max"] < 1e-4 for row in pushes)
+    assert all(row["push_difference"] < 1e-4 and row["sampler_mismatch_max"] < 1e-4 for row in pushes)
 
 
 def test_a_push_that_fails_ends_the_run(
     config: dict[str, Any], trainer_of: Callable[..., Any], stand_in: list[StandIn]
 ) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "update.optimiser.lr=0.05")
+    run = trainer_of(config, "generation.backend=vllm", "update.optimizer.lr=0.05")
     stand_in[0].lose = {"load"}
     with pytest.raises(WeightPushError, match="rl-0000001"):
         run.run()

@@ -12,7 +12,7 @@ from helpers.models.toy_success import success_folder
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.registry import Context
 from creditflow.train.annotate.success.annotator import make
-from creditflow.train.annotate.success.rater import FolderRater
+from creditflow.train.annotate.success.rater import LocalRater
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 MARK = "<|vision_start|>"
@@ -27,7 +27,7 @@ def episode() -> tuple[Turn, ...]:
 @pytest.mark.parametrize("kind", ["paper", "hazard"])
 def test_an_episode_is_rated_as_the_annotator_rates_it(kind: str, tmp_path: Path) -> None:
     folder = success_folder(tmp_path / "model", kind)
-    rater = FolderRater(folder, device="cpu")
+    rater = LocalRater(folder, device="cpu")
     member = Trajectory("t", "g", "task", episode(), True, 1.0, "success", "s2")
     annotator = make(folder, Context(device="cpu"))
     [notes] = annotator.annotate([Group((member,))])
@@ -38,7 +38,7 @@ def test_an_episode_is_rated_as_the_annotator_rates_it(kind: str, tmp_path: Path
 
 
 def test_every_placeholder_has_its_hazard_which_nothing_behind_it_changes(tmp_path: Path) -> None:
-    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
+    rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     long = rater.read_text(f"find ash look elm{MARK}\n seen elm look ash{MARK}")
     short = rater.read_text(f"find ash look elm{MARK} look birch{MARK} the rest is not read")
     alone = rater.hazards([rater.read_text(f"find ash look elm{MARK}")])[0]
@@ -51,24 +51,24 @@ def test_every_placeholder_has_its_hazard_which_nothing_behind_it_changes(tmp_pa
 
 def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path) -> None:
     folder = success_folder(tmp_path / "model", "hazard")
-    known = FolderRater(folder, device="cpu", placeholder="<|end|>")
+    known = LocalRater(folder, device="cpu", placeholder="<|end|>")
     text = known.read_text("find ash<|end|> look<|end|>")
     mark = known._encoder.tokenizer.get_vocab()["<|end|>"]
     assert text.ids[text.places].tolist() == [mark, mark]
-    unknown = FolderRater(folder, device="cpu").read_text(f"find ash{MARK} look{MARK}")
+    unknown = LocalRater(folder, device="cpu").read_text(f"find ash{MARK} look{MARK}")
     assert mark not in unknown.ids
     assert len(unknown.ids) == len(text.ids) - 2
 
 
 def test_a_model_that_needs_turns_reads_no_texts(tmp_path: Path) -> None:
-    rater = FolderRater(success_folder(tmp_path / "model", "hazard", names="origins"), device="cpu")
+    rater = LocalRater(success_folder(tmp_path / "model", "hazard", names="origins"), device="cpu")
     with pytest.raises(DataError, match="ask /success"):
         rater.read_text(f"find ash{MARK}")
     assert len(rater.success([rater.read_turns(episode())])[0]) == 3
 
 
 def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
+    rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     for text, message in (
         ("find ash", "no placeholder"),
         (f"{MARK}find ash", "begins with a placeholder"),
@@ -79,7 +79,7 @@ def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_turn_in_which_nothing_was_said_is_rated_and_a_log_without_texts_refused(tmp_path: Path) -> None:
-    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
+    rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     first, last = episode()
     assert len(rater.success([rater.read_turns([replace(first, action="", parsed=False), last])])[0]) == 3
     with pytest.raises(DataError, match="turn 0 has no action"):
@@ -87,7 +87,7 @@ def test_a_turn_in_which_nothing_was_said_is_rated_and_a_log_without_texts_refus
 
 
 def test_a_lone_surrogate_which_json_can_carry_is_read_as_a_question_mark(tmp_path: Path) -> None:
-    rater = FolderRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
+    rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     np.testing.assert_array_equal(rater.read_text(f"find \ud800{MARK}").ids, rater.read_text(f"find ?{MARK}").ids)
     first, last = episode()
     odd, plain = (rater.read_turns([replace(first, action=f"look {one}"), last]) for one in ("\udfff", "?"))

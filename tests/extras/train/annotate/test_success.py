@@ -81,7 +81,7 @@ def data(tmp_path: Path) -> dict[str, Any]:
         "data": {"log": str(tmp_path / "log.jsonl"), "labels": str(tmp_path / "labels.jsonl"), "valid": 0.25},
         "model": {"scratch": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128,
                               "vocabulary": 280, "positions": 128, "init": 0.1}},
-        "steps": 4, "batch": 4, "optimiser": {"lr": 3e-3}, "checkpoint": {"every": 2, "keep": 0},
+        "steps": 4, "batch": 4, "optimizer": {"lr": 3e-3}, "checkpoint": {"every": 2, "keep": 0},
     }  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def data(tmp_path: Path) -> dict[str, Any]:
 def trainer_of() -> Callable[..., SuccessTrainer]:
     def make(data: dict[str, Any], *overrides: str, resume: bool = False) -> SuccessTrainer:
         settings = read_dataclass(SuccessTrainConfig, apply_overrides(data, overrides))
-        return SuccessTrainer(settings, resume=resume, say=io.StringIO())
+        return SuccessTrainer(settings, resume=resume, stream=io.StringIO())
 
     return make
 
@@ -165,7 +165,7 @@ def test_negative_weights_are_refused() -> None:
 def test_a_model_learns_which_look_is_the_pivot(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    overrides = ("steps=300", "batch=12", "optimiser.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
+    overrides = ("steps=300", "batch=12", "optimizer.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
     trainer = trainer_of(data, *overrides)
     trainer.run()
     result = evaluate_success(trainer.model, trainer.train, "paper", 4096)

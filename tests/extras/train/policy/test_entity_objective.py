@@ -11,7 +11,7 @@ import torch
 from helpers.shared_data import shared_file
 
 from creditflow import credit
-from creditflow.train.policy.losses import LossConfig, surrogate
+from creditflow.train.policy.losses import LossConfig, clipped_surrogate
 from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn
@@ -54,6 +54,6 @@ def test_the_trainer_averages_token_losses_as_published(
     loss = 0.0
     for row, weights in zip(rows, token_weights(rows, stated.aggregation), strict=True):
         log_ratio = -torch.tensor(row.sampler_logprob, dtype=torch.float64)  # the policy's own log-probability is 0
-        losses, _ = surrogate(log_ratio, torch.tensor(row.advantage), config)
+        losses, _ = clipped_surrogate(log_ratio, torch.tensor(row.advantage), config)
         loss += float((losses * torch.tensor(weights)).sum())
     assert -loss == pytest.approx(expected, abs=tolerance)

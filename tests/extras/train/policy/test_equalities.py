@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from creditflow.train.policy.batching import batches_of, plan
-from creditflow.train.policy.logprobs import token_scores
+from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import LossConfig
-from creditflow.train.policy.optimiser import make_optimiser
+from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
+from creditflow.train.policy.optimizer import make_optimizer
 from creditflow.train.policy.recomputation import recompute_activations
 from creditflow.train.policy.samples import Row, token_weights
-from creditflow.train.policy.scored import Scored, score_rows
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
@@ -54,11 +54,11 @@ def rows() -> list[Row]:
 def gradient(model: Any, rows: list[Row], **settings: Any) -> tuple[dict[str, float], torch.Tensor]:
     """Statistics and gradient of one update on ``rows``."""
     config = UpdateConfig(iterations=1, **settings)
-    optimiser = make_optimiser(model, config.optimiser)
+    optimizer = make_optimizer(model, config.optimizer)
     captured: list[torch.Tensor] = []
-    optimiser.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    optimizer.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     stats = update_policy(
-        model, optimiser, rows, Scored(None), config, aggregation="trajectory_mean", temperature=1.0, lr=1e-3,
+        model, optimizer, rows, OldLogprobs(None), config, aggregation="trajectory_mean", temperature=1.0, lr=1e-3,
         rng=np.random.default_rng(0),
     )  # fmt: skip
     return stats, captured[0]
@@ -71,7 +71,7 @@ def gradient(model: Any, rows: list[Row], **settings: Any) -> tuple[dict[str, fl
         {"batch_tokens": 64},
         {"packing": "packed", "batch_tokens": 4096},
         {"packing": "packed", "batch_tokens": 40},
-        {"chunk": 3},
+        {"logits_chunk": 3},
     ],
     ids=str,
 )
@@ -146,7 +146,7 @@ def test_chunked_logprobs_are_those_of_whole_logits(model: Any, rows: list[Row])
         logits = model(input_ids=torch.from_numpy(row.ids.astype(np.int64))[None]).logits[0].float() / 0.7
         whole = torch.log_softmax(logits, -1)
         [batch] = batches_of([row], 1000, torch.device("cpu"))
-        scores = token_scores(model, batch, temperature=0.7, chunk=2)
+        scores = token_logprobs(model, batch, temperature=0.7, logits_chunk=2)
         at = torch.from_numpy(row.target)
         expected = whole[at - 1, torch.from_numpy(row.ids[row.target].astype(np.int64))]
         torch.testing.assert_close(scores.logprob, expected, rtol=1e-5, atol=1e-6)
@@ -156,16 +156,16 @@ def test_chunked_logprobs_are_those_of_whole_logits(model: Any, rows: list[Row])
 @pytest.mark.parametrize("minibatches", [1, 3])
 def test_the_first_ratio_is_exactly_one(model: Any, rows: list[Row], minibatches: int) -> None:
     config = UpdateConfig(iterations=1, epochs=2, minibatches=minibatches, batch_tokens=40)
-    old = score_rows(model, rows, config, temperature=1.0)
+    old = compute_logprobs(model, rows, config, temperature=1.0)
     stats = update_policy(
-        model, make_optimiser(model, config.optimiser), rows, Scored(old), config, aggregation="token_mean",
+        model, make_optimizer(model, config.optimizer), rows, OldLogprobs(old), config, aggregation="token_mean",
         temperature=1.0, lr=1e-3, rng=np.random.default_rng(0),
     )  # fmt: skip
     assert stats["steps"] == 2 * minibatches
     if minibatches == 1:
-        assert stats["ratio_first"] == 0.0
+        assert stats["first_step_ratio_deviation"] == 0.0
     else:  # other neighbours in the micro-batches: equal up to rounding
-        assert stats["ratio_first"] < 1e-5
+        assert stats["first_step_ratio_deviation"] < 1e-5
 
 
 def test_budgets_hold_and_every_row_is_in_one_batch(rows: list[Row]) -> None:

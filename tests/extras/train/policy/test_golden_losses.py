@@ -9,7 +9,7 @@ import pytest
 import torch
 from helpers.shared_data import shared_file
 
-from creditflow.train.policy.losses import KLKind, LossConfig, kl_estimate, surrogate
+from creditflow.train.policy.losses import KLKind, LossConfig, clipped_surrogate, kl_estimate
 
 DATA = json.loads(shared_file("conformance/search_credit/advantages.json").read_text())
 ATOL = DATA["tolerance"]
@@ -30,7 +30,7 @@ def tensors(case: dict[str, Any], *names: str) -> list[torch.Tensor]:
 def test_the_clipped_surrogate_matches_the_released_code(case: dict[str, Any]) -> None:
     old, logprob, advantages, mask = tensors(case, "old_logp", "logp", "advantages", "mask")
     config = LossConfig(clip_low=case["input"]["clip_low"], clip_high=case["input"]["clip_high"], dual_clip=0.0)
-    loss, clipped = surrogate(logprob - old, advantages, config)
+    loss, clipped = clipped_surrogate(logprob - old, advantages, config)
 
     def mean(x: torch.Tensor) -> float:
         return float((x * mask).sum() / mask.sum())

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.losses import LossConfig, kl_estimate, surrogate, token_losses
+from creditflow.train.policy.losses import LossConfig, clipped_surrogate, kl_estimate, token_losses
 
 
 def t(*values: float) -> torch.Tensor:
@@ -18,20 +18,20 @@ def t(*values: float) -> torch.Tensor:
 def test_surrogate_is_clipped_on_its_own_side_only() -> None:
     config = LossConfig(clip_low=0.2, clip_high=0.3, dual_clip=0.0)
     ratio = t(0.5, 0.5, 1.1, 2.0, 2.0)
-    loss, clipped = surrogate(ratio.log(), t(1.0, -1.0, 1.0, 1.0, -1.0), config)
+    loss, clipped = clipped_surrogate(ratio.log(), t(1.0, -1.0, 1.0, 1.0, -1.0), config)
     assert loss.tolist() == pytest.approx([-0.5, 0.8, -1.1, -1.3, 2.0])
     assert clipped.tolist() == [False, True, False, True, False]
 
 
 def test_dual_clip_bounds_negative_advantages_only() -> None:
     config = LossConfig(dual_clip=3.0)
-    loss, _ = surrogate(t(10.0, 10.0).log(), t(-2.0, 2.0), config)
+    loss, _ = clipped_surrogate(t(10.0, 10.0).log(), t(-2.0, 2.0), config)
     assert loss.tolist() == pytest.approx([6.0, -2.4])
 
 
 def test_gradient_at_ratio_one_is_the_policy_gradient() -> None:
     logprob = t(-1.0, -2.0).requires_grad_()
-    loss, _ = surrogate(logprob - logprob.detach(), t(0.7, -0.3), LossConfig())
+    loss, _ = clipped_surrogate(logprob - logprob.detach(), t(0.7, -0.3), LossConfig())
     loss.sum().backward()
     assert logprob.grad is not None
     assert logprob.grad.tolist() == pytest.approx([-0.7, 0.3])

@@ -1,4 +1,4 @@
-"""From turns to tokens: spread, rows, weights."""
+"""From turns to tokens: broadcast_to_tokens, rows, weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.policy.samples import Row, make_rows, spread, token_weights
+from creditflow.train.policy.samples import Row, broadcast_to_tokens, make_rows, token_weights
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
@@ -47,14 +47,14 @@ def test_spread_puts_each_turns_number_on_its_model_tokens_and_nowhere_else(span
     tokens = trajectory("x", spans).tokens
     assert tokens is not None
     values = np.arange(1.0, len(spans) + 1)
-    out = spread(values, tokens.turn_offsets, tokens.mask)
+    out = broadcast_to_tokens(values, tokens.turn_offsets, tokens.mask)
     expected = [v for (prompt, answer), v in zip(spans, values, strict=True) for v in [0.0] * prompt + [v] * answer]
     assert out.tolist() == expected
 
 
 def test_spread_refuses_offsets_that_do_not_fit() -> None:
     with pytest.raises(TrajectoryError, match="do not fit together"):
-        spread(np.zeros(2), np.array([0, 3], np.int32), np.zeros(3, np.bool_))
+        broadcast_to_tokens(np.zeros(2), np.array([0, 3], np.int32), np.zeros(3, np.bool_))
 
 
 def test_a_trajectory_row_holds_every_token_once() -> None:
@@ -70,7 +70,7 @@ def test_a_trajectory_row_holds_every_token_once() -> None:
 def test_turn_rows_hold_the_same_targets_as_the_trajectory_row() -> None:
     group, credit = scored(trajectory("x", [(3, 2), (2, 1)]), steps=[0.5, -1.0])
     [whole] = make_rows([group], [credit])
-    parts = make_rows([group], [credit], layout="turn")
+    parts = make_rows([group], [credit], row_layout="turn")
     assert [part.ids[part.target].tolist() for part in parts] == [[103, 104], [107]]
     assert np.concatenate([part.advantage for part in parts]).tolist() == whole.advantage.tolist()
     assert parts[1].ids.tolist() == whole.ids.tolist()

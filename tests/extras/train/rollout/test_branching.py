@@ -18,7 +18,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.group_env import GroupEnv
@@ -191,7 +191,7 @@ def test_the_loss_covers_every_generated_token_exactly_once() -> None:
     )
     scored = credit.make("grpo").assign(group)
     for layout in ("trajectory", "turn"):
-        rows = make_rows([group], [scored], layout=layout)
+        rows = make_rows([group], [scored], row_layout=layout)
         # an answer's second token names it: drawn once, learned from once
         learned = [int(token) for row in rows for token in row.ids[row.target]]
         assert len(learned) == report.completion_tokens == 3 * len(group.turns)
@@ -300,14 +300,14 @@ BRANCHED = (
 
 
 def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, config: dict[str, Any]) -> None:
-    from creditflow.train.run.assemble import make_agent_of
+    from creditflow.train.run.assemble import make_policy_agent
 
     for history in ("append", "window"):
         run = trainer_of(
             config, *BRANCHED, f"prompting.history={history}", f"out={config['out']}-{history}", "update.iterations=0"
         )
         run.run()
-        agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0, entropies=2)
+        agent = make_policy_agent(run.settings, run.backend, run.tokenizer, temperature=1.0, entropies=2)
         groups = run.rollout_engine.play(agent, run.tasks[:2], seed=3)
         found = [(group, b) for group in groups for b in branches(group)]
         assert found
@@ -332,7 +332,7 @@ def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, 
     [
         (),
         ("prompting.history=window",),
-        ("update.layout=turn",),
+        ("update.row_layout=turn",),
         ("update.epochs=2", "update.minibatches=2"),
         ("rollout.branching.shared_prefix_advantage=own",),
         ("credit.scheme=ppo_gae", "critic.kind=separate"),
@@ -346,9 +346,9 @@ def test_a_branching_run_trains_on_what_was_sampled(
 ) -> None:
     run = trainer_of(config, *BRANCHED, *more)
     run.run()
-    records = [r for r in read_metrics(run.journal.path) if r["kind"] == "iteration"]
+    records = [r for r in read_metrics(run.logger.path) if r["kind"] == "iteration"]
     assert all(r["branches"] > 0 for r in records)
-    assert all(r["mismatch_max"] < 1e-4 for r in records)
+    assert all(r["sampler_mismatch_max"] < 1e-4 for r in records)
 
 
 def test_a_branching_run_resumes_bit_equal(trainer_of: Any, config: dict[str, Any], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers.models.toy_success import success_folder
 
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.wrappers.records.group import Group
 
 SEARCH: dict[str, Any] = {
@@ -27,7 +27,7 @@ SEARCH: dict[str, Any] = {
     "prompting": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
     "rollout": {"tasks": 2, "group_size": 3, "max_new_tokens": 24},
 }  # fmt: skip
-SFT = {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimiser": {"lr": 4e-3}}
+SFT = {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimizer": {"lr": 4e-3}}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_scheme_over_annotations_trains_by_its_name(
         "igpo": lambda: [f"likelihood:{policy}"],
     }
     settings = config | SEARCH | {"model": {"path": str(policy)}, "sft": {"episodes": 0}}
-    settings["update"] = {"iterations": 2, "optimiser": {"lr": 1e-3}}
+    settings["update"] = {"iterations": 2, "optimizer": {"lr": 1e-3}}
     settings["credit"] = {"scheme": scheme, "annotators": writers.get(scheme, list)()}
     critic = ["critic.kind=shared"] if scheme in ("tips", "mt_ppo", "ppo_gae") else []
     run = trainer_of(settings, *critic)
@@ -87,7 +87,7 @@ def test_a_scheme_over_annotations_trains_by_its_name(
 
     monkeypatch.setattr(type(run.scheme), "assign_batch", assign_batch)
     run.run()
-    assert [r["kind"] for r in read_metrics(run.journal.path)].count("iteration") == 2
+    assert [r["kind"] for r in read_metrics(run.logger.path)].count("iteration") == 2
     assert len(seen) == 4
     for group in seen:
         assert not run.scheme.undefined_on(group)

@@ -50,7 +50,7 @@ def test_train_then_resume_with_more_iterations_then_eval(
                 "--set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
     summary = json.loads(capsys.readouterr().out)
     assert summary["tasks"] == 2
-    assert {"greedy_low", "sampled_high", "pass@2", "invalid_share", "score_low"} <= summary.keys()
+    assert {"greedy_low", "sampled_high", "pass@2", "invalid_fraction", "score_low"} <= summary.keys()
     log = tmp_path / "log.jsonl"
     for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
                             ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip

@@ -16,7 +16,7 @@ from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.train.policy.checkpoint import latest_checkpoint, load_checkpoint
 from creditflow.train.policy.critic import Critic, open_critic, save_critic
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.reading import apply_overrides, load_mapping
 from creditflow.train.settings.schema import CriticConfig
 from creditflow.train.trainer import Trainer
@@ -28,7 +28,7 @@ seed: 3
 env: {name: sokoban, options: {levels: l.txt, max_steps: 5}}
 update:
   iterations: 3
-  optimiser: {lr: 1e-3, betas: [0.9, 0.99]}
+  optimizer: {lr: 1e-3, betas: [0.9, 0.99]}
 """
 
 
@@ -63,16 +63,16 @@ def test_worse_models_and_checkpoints_are_opened_or_refused_by_name(
     assert worse_folders(folder / "model", lambda path: open_pretrained(str(path), device="cpu"), 60, seed=1)
 
     model, _ = open_pretrained(str(folder / "model"), device="cpu")
-    optimiser = torch.optim.AdamW(model.parameters())
+    optimizer = torch.optim.AdamW(model.parameters())
     last = latest_checkpoint(folder / "checkpoints")
     assert last is not None
-    assert worse_folders(last, lambda path: load_checkpoint(path, model, optimiser), 60, seed=2)
+    assert worse_folders(last, lambda path: load_checkpoint(path, model, optimizer), 60, seed=2)
 
     save_critic(Critic(CriticConfig(kind="separate"), model.get_decoder()), tmp_path / "critic")
     assert worse_folders(tmp_path / "critic", lambda path: open_critic(path, torch.device("cpu")), 30, seed=3)
 
     metrics = tmp_path / "metrics.jsonl"
-    shutil.copy(trainer.journal.path, metrics)
+    shutil.copy(trainer.logger.path, metrics)
     assert refusals(metrics, metrics.read_bytes(), lambda: read_metrics(metrics), 200, seed=4)
 
 

@@ -1,4 +1,4 @@
-"""What the trainer's journal hands to TensorBoard and Weights & Biases, read back as they store it."""
+"""What the trainer's logger hands to TensorBoard and Weights & Biases, read back as they store it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from creditflow.train.policy.checkpoint import Progress
-from creditflow.train.run.journal import Journal, read_metrics
+from creditflow.train.run.metrics_log import MetricsLogger, read_metrics
 from creditflow.train.trainer import Trainer
 
 VALUES = {"loss": 0.25, "success": 1, "scheme": "gigpo", "broken": float("nan")}
@@ -50,11 +50,11 @@ def test_tensorboard_shows_every_record_of_a_resumed_run_once(tmp_path: Path) ->
     pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'creditflow[train-log]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    first = Journal(tmp_path, tensorboard=True)
+    first = MetricsLogger(tmp_path, tensorboard=True)
     for step in range(5):
         first.write("rl", step, "iteration", VALUES | {"loss": step / 4})
     first.close()
-    second = Journal(tmp_path, after=Progress("rl", 2), records=3, tensorboard=True)
+    second = MetricsLogger(tmp_path, after=Progress("rl", 2), records=3, tensorboard=True)
     second.write("rl", 3, "iteration", VALUES | {"loss": 9.0})
     second.close()
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
@@ -102,10 +102,10 @@ def test_weights_and_biases_keeps_every_number_offline(tmp_path: Path, monkeypat
     monkeypatch.setenv("WANDB_SILENT", "true")
     for name in ("CACHE", "CONFIG", "DATA"):
         monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / name.lower()))
-    journal = Journal(tmp_path / "run", wandb="toy")
+    logger = MetricsLogger(tmp_path / "run", wandb="toy")
     for step in range(300):
-        journal.write("rl", step, "iteration", {**VALUES, "loss": step / 4})
-    journal.close()
+        logger.write("rl", step, "iteration", {**VALUES, "loss": step / 4})
+    logger.close()
     (path,) = (tmp_path / "run").glob("wandb/offline-run-*/*.wandb")
     wanted = [{"rl/iteration/loss": step / 4, "rl/iteration/success": 1} for step in range(300)]
     # a process of wandb's own writes the file and may still be at it when finish() returns

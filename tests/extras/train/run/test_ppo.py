@@ -19,7 +19,7 @@ from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.policy.critic import Critic, explained_variance, open_critic, save_critic
 from creditflow.train.policy.losses import value_losses
 from creditflow.train.policy.samples import make_rows
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import CriticConfig
 from creditflow.train.trainer import Trainer
 from creditflow.wrappers import credit
@@ -31,7 +31,7 @@ TURNS = ("credit.scheme=mt_ppo", "critic.kind=shared", "critic.lr=3e-2")
 
 
 def iterations(run: Trainer) -> list[dict[str, Any]]:
-    return [r for r in read_metrics(run.journal.path) if r["kind"] == "iteration"]
+    return [r for r in read_metrics(run.logger.path) if r["kind"] == "iteration"]
 
 
 def weights(run: Trainer) -> dict[str, torch.Tensor]:
@@ -44,9 +44,9 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 def played(run: Trainer) -> list[Group]:
     """Rollouts of the run's policy, with its critic's values."""
-    from creditflow.train.run.assemble import make_agent_of
+    from creditflow.train.run.assemble import make_policy_agent
 
-    agent = make_agent_of(run.settings, run.backend, run.tokenizer, temperature=1.0)
+    agent = make_policy_agent(run.settings, run.backend, run.tokenizer, temperature=1.0)
     groups = run.rollout_engine.play(agent, run.tasks[:2], seed=5)
     for annotator in run.annotators:
         groups = annotate(groups, annotator)
@@ -65,7 +65,7 @@ def kind(request: pytest.FixtureRequest) -> tuple[str, ...]:
         (),
         ("update.epochs=2", "update.minibatches=2"),
         ("prompting.history=window", "prompting.window=1"),
-        ("update.layout=turn", "update.packing=packed"),
+        ("update.row_layout=turn", "update.packing=packed"),
         ("critic.detach=true", "critic.clip=0"),
         ("model.autocast=bfloat16",),
     ],
@@ -181,15 +181,15 @@ def test_one_pass_of_a_shared_critic_has_the_gradient_of_two(trainer_of: Make, c
         (0.5 * run.critic.loss(batch, rows, count)["loss"]).backward()
     expected = torch.cat([p.grad.flatten() for p in run.model.parameters()])
     captured: list[torch.Tensor] = []
-    run.optimiser.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in run.model.parameters()]))
-    from creditflow.train.policy.scored import Scored
+    run.optimizer.step = lambda: captured.append(torch.cat([p.grad.flatten() for p in run.model.parameters()]))
+    from creditflow.train.policy.old_logprobs import OldLogprobs
     from creditflow.train.policy.update import update_policy
 
     config_ = replace(
-        run.settings.update, optimiser=replace(run.settings.update.optimiser, grad_clip=0.0), batch_tokens=90
+        run.settings.update, optimizer=replace(run.settings.update.optimizer, grad_clip=0.0), batch_tokens=90
     )
     update_policy(
-        run.model, run.optimiser, rows, Scored(None), config_, aggregation="token_mean", temperature=1.0, lr=1e-3,
+        run.model, run.optimizer, rows, OldLogprobs(None), config_, aggregation="token_mean", temperature=1.0, lr=1e-3,
         rng=np.random.default_rng(0), critic=run.critic,
     )  # fmt: skip
     torch.testing.assert_close(captured[0], expected, rtol=1e-3, atol=1e-6)
@@ -288,13 +288,13 @@ def test_a_critic_learns_the_returns_of_fixed_rollouts(trainer_of: Make, config:
     groups = annotate(played(run), _annotator(critic), overwrite=True)
     rows = make_rows(groups, run.scheme.assign_batch(groups))
     assert explained_variance(rows) == pytest.approx(0.0, abs=1e-6)
-    optimiser = torch.optim.AdamW(critic.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(critic.parameters(), lr=1e-3)
     count = sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
     [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         critic.loss(batch, rows, count)["loss"].backward()
-        optimiser.step()
+        optimizer.step()
     again = annotate(groups, _annotator(critic), overwrite=True)
     assert explained_variance(make_rows(again, run.scheme.assign_batch(again))) > 0.8
 
@@ -317,7 +317,7 @@ def test_a_run_may_have_its_rollouts_annotated_by_others(
     }  # fmt: skip
     run = trainer_of(config, "rollout.branching.max_trajectories=6", "rollout.branching.base=1.0")
     run.run()
-    assert any(r["step_credit_share"] > 0.0 for r in iterations(run))
+    assert any(r["step_credit_fraction"] > 0.0 for r in iterations(run))
     # the answer's likelihood under the policy that the run began with, behind the rollouts' own tokens
     model = run.folder / "model"
     config |= {"out": str(tmp_path / "igpo"), "model": {"path": str(model)}, "sft": {}}

@@ -14,9 +14,9 @@ import pytest
 from helpers.run_content import run_content
 
 from creditflow.train.cli import main
-from creditflow.train.run.folder import begin_folder, require_same_run
+from creditflow.train.run.folder import init_run_folder, require_same_run
 from creditflow.train.run.identity import OtherRunError, read_run_file, write_run_file
-from creditflow.train.settings.reading import load_mapping, plain, write_yaml
+from creditflow.train.settings.reading import load_mapping, to_plain_data, write_yaml
 from creditflow.train.settings.schema import TrainConfig
 
 SCRIPT = Path(__file__).with_name("killed_training.py")
@@ -102,8 +102,8 @@ class Saved:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that was just begun, under defaults."""
-    monkeypatch.setattr("creditflow.train.run.folder.kept_tokenizer", lambda folder: folder)
-    begin_folder(tmp_path / "run", TrainConfig(out=str(tmp_path / "run")), Saved())
+    monkeypatch.setattr("creditflow.train.run.folder.load_run_tokenizer", lambda folder: folder)
+    init_run_folder(tmp_path / "run", TrainConfig(out=str(tmp_path / "run")), Saved())
     return tmp_path / "run"
 
 
@@ -112,7 +112,7 @@ def test_every_single_setting_is_compared_but_for_where_the_run_lies(folder: Pat
     require_same_run(folder, settings)
     stored = read_run_file(folder)
     assert stored is not None
-    every = leaves(plain(settings))
+    every = leaves(to_plain_data(settings))
     assert len(every) > 60
     for name, value in every.items():
         if name == "out":
@@ -181,9 +181,9 @@ def test_the_command_refuses_other_settings_and_touches_nothing(
 def test_a_changed_file_is_another_run(
     config: dict[str, Any], settings_of: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creditflow.train.run.folder.kept_tokenizer", lambda folder: folder)
+    monkeypatch.setattr("creditflow.train.run.folder.load_run_tokenizer", lambda folder: folder)
     settings = settings_of(config)
-    begin_folder(tmp_path / "run", settings, Saved())
+    init_run_folder(tmp_path / "run", settings, Saved())
     levels = Path(config["env"]["options"]["levels"])
     levels.write_text(levels.read_text() + "\n#####\n#@$.#\n#####\n")
     with pytest.raises(OtherRunError, match=f"files.{levels}: stored"):
@@ -199,7 +199,7 @@ def test_more_iterations_are_the_run_that_would_have_been_begun_so(folder: Path)
     assert load_mapping(folder / "config.yaml")["update"]["iterations"] == 7
     with pytest.raises(OtherRunError, match=r"iterations: stored 7, asked now 0"):
         require_same_run(folder, settings)
-    shaped = replace(longer.update, iterations=9, optimiser=replace(longer.update.optimiser, schedule="cosine"))
-    begin_folder(folder, replace(longer, update=replace(shaped, iterations=7)), Saved())
+    shaped = replace(longer.update, iterations=9, optimizer=replace(longer.update.optimizer, schedule="cosine"))
+    init_run_folder(folder, replace(longer, update=replace(shaped, iterations=7)), Saved())
     with pytest.raises(OtherRunError, match=r"iterations: stored 7, asked now 9"):
         require_same_run(folder, replace(longer, update=shaped))

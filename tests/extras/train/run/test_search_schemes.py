@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.wrappers.records.group import Group
 
 SEARCH: dict[str, Any] = {
@@ -19,9 +19,9 @@ SEARCH: dict[str, Any] = {
         },
     },
     "prompting": {"prompt": "terse-v1", "dialect": "bare", "history": "append"},
-    "sft": {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimiser": {"lr": 4e-3}},
+    "sft": {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimizer": {"lr": 4e-3}},
     "rollout": {"tasks": 2, "group_size": 3, "max_new_tokens": 24},
-    "update": {"iterations": 1, "optimiser": {"lr": 1e-3}},
+    "update": {"iterations": 1, "optimizer": {"lr": 1e-3}},
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_a_scheme_that_reads_texts_scores_the_models_own_rollouts(
 
     monkeypatch.setattr(type(run.scheme), "assign", assign)
     run.run()
-    assert [r["kind"] for r in read_metrics(run.journal.path)].count("iteration") == 1
+    assert [r["kind"] for r in read_metrics(run.logger.path)].count("iteration") == 1
     assert len(seen) == 2
     assert all(not run.scheme.undefined_on(group) for group in seen)
     if run.scheme.texts:

@@ -22,7 +22,7 @@ from creditflow.train.policy import checkpoint as checkpoint_module
 from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.policy.update import update_policy
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.run.journal import read_metrics
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.trainer import Trainer
 
 Make = Callable[..., Trainer]
@@ -39,14 +39,14 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 def metrics(run: Trainer) -> list[dict[str, Any]]:
     """Records without what the clock says."""
-    return [{k: v for k, v in r.items() if not k.startswith(TIMES)} for r in read_metrics(run.journal.path)]
+    return [{k: v for k, v in r.items() if not k.startswith(TIMES)} for r in read_metrics(run.logger.path)]
 
 
 @pytest.fixture
 def finished(trainer_of: Make, config: dict[str, Any]) -> Trainer:
     run = trainer_of(config)
     run.run()
-    iterations = [r for r in read_metrics(run.journal.path) if r["kind"] == "iteration"]
+    iterations = [r for r in read_metrics(run.logger.path) if r["kind"] == "iteration"]
     # what is compared below must have learned something
     assert all(0.0 < r["success"] < 1.0 and r["grad_norm"] > 0.0 for r in iterations), iterations
     return run
@@ -64,16 +64,16 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(
 
 
 def test_every_iteration_logs_what_is_promised(finished: Trainer) -> None:
-    records = [r for r in read_metrics(finished.journal.path) if r["kind"] == "iteration"]
+    records = [r for r in read_metrics(finished.logger.path) if r["kind"] == "iteration"]
     assert [r["step"] for r in records] == [1, 2, 3]
     promised = {
         "seconds_rollout", "seconds_logprobs", "seconds_graph", "seconds_credit", "seconds_update", "prompt_tokens",
-        "completion_tokens", "invalid_share", "entropy", "graph_nodes", "graph_edges", "unique_states",
-        "groups_with_success", "step_credit_share", "mismatch_max", "success", "groups_discarded", "env_errors",
+        "completion_tokens", "invalid_fraction", "entropy", "graph_nodes", "graph_edges", "unique_states",
+        "groups_with_success", "step_credit_fraction", "sampler_mismatch_max", "success", "groups_discarded", "env_errors",
     }  # fmt: skip
     assert all(promised <= r.keys() for r in records)
-    assert all(r["mismatch_max"] < 1e-4 for r in records)
-    assert all(r["ratio_first"] == 0.0 for r in records)
+    assert all(r["sampler_mismatch_max"] < 1e-4 for r in records)
+    assert all(r["first_step_ratio_deviation"] == 0.0 for r in records)
 
 
 def test_gigpo_without_its_step_part_is_grpo(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
     "settings",
     [
         ("prompting.history=window", "prompting.window=1"),
-        ("update.layout=turn",),
+        ("update.row_layout=turn",),
         ("update.packing=packed",),
         ("update.epochs=2", "update.minibatches=2"),
         ("update.epochs=2", "update.minibatches=2", "prompting.history=window"),
@@ -278,7 +278,7 @@ def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
             "model.scratch.positions=4096",
         ),
         ("prompting.chat=plain",),
-        ("sft.observation_weight=0.1", "sft.keep=success", "sft.learn_noise=false"),
+        ("sft.observation_weight=0.1", "sft.keep=success", "sft.imitate_noise=false"),
         ("update.loss.aggregation=turn_mean", "update.loss.entropy_weight=0.01"),
         ("env.invalid_actions=terminate",),
         ("sft.episodes=0",),
@@ -290,7 +290,7 @@ def test_every_setting_runs(trainer_of: Make, config: dict[str, Any], settings: 
     run.run()
     [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
     assert record["episodes"] == 8
-    assert record["mismatch_max"] < (0.1 if "bfloat16" in "".join(settings) else 1e-4)
+    assert record["sampler_mismatch_max"] < (0.1 if "bfloat16" in "".join(settings) else 1e-4)
 
 
 def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make, config: dict[str, Any]) -> None:
@@ -303,14 +303,14 @@ def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     from creditflow.agents.language_model.pretrained import make_hf_agent
     from creditflow.train.rollout.engine import RolloutEngine
-    from creditflow.train.run.assemble import group_maker
+    from creditflow.train.run.assemble import group_env_factory
 
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
     for token in finished.tokenizer.get_vocab():
         text = finished.tokenizer.convert_tokens_to_string([token])
         assert agent.conversations.chat.close(text)[:-1].tolist() == finished.tokenizer.encode(text)
     assert agent.sampling == finished.settings.sampling
-    engine = RolloutEngine(group_maker(finished.settings.env, 2))
+    engine = RolloutEngine(group_env_factory(finished.settings.env, 2))
     [group] = engine.play(agent, finished.tasks[:1], seed=0)
     assert group.trajectories[0].tokens is not None
 
@@ -327,4 +327,4 @@ def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, A
 
 def test_a_warm_up_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="nothing is left to imitate"):
-        trainer_of(config, "sft.noise=1.0", "sft.learn_noise=false").run()
+        trainer_of(config, "sft.noise=1.0", "sft.imitate_noise=false").run()

@@ -13,5 +13,5 @@ from helpers.trainer_page import run_blocks
 def test_the_plain_loop_runs(config: dict[str, Any], settings_of: Callable[..., Any], tmp_path: Path) -> None:
     from creditflow.train.trainer import Trainer
 
-    Trainer(settings_of(config, "update.iterations=0"), say=io.StringIO()).run()
+    Trainer(settings_of(config, "update.iterations=0"), stream=io.StringIO()).run()
     assert run_blocks("train", tmp_path, MODEL=f"{config['out']}/model") == 1

@@ -10,7 +10,7 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
-from creditflow.train.settings.reading import apply_overrides, load_mapping, plain, read_dataclass, write_yaml
+from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass, to_plain_data, write_yaml
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 
@@ -21,19 +21,19 @@ def write(tmp_path: Path, name: str, text: str) -> Path:
 
 
 def test_yaml_and_toml_say_the_same(tmp_path: Path) -> None:
-    yaml = write(tmp_path, "a.yaml", "out: x\nupdate:\n  optimiser: {lr: 1e-6, betas: [0.9, 0.95]}\n")
-    toml = write(tmp_path, "a.toml", 'out = "x"\n[update.optimiser]\nlr = 1e-6\nbetas = [0.9, 0.95]\n')
+    yaml = write(tmp_path, "a.yaml", "out: x\nupdate:\n  optimizer: {lr: 1e-6, betas: [0.9, 0.95]}\n")
+    toml = write(tmp_path, "a.toml", 'out = "x"\n[update.optimizer]\nlr = 1e-6\nbetas = [0.9, 0.95]\n')
     assert load_settings(yaml) == load_settings(toml)
-    assert load_settings(yaml).update.optimiser.lr == 1e-6
+    assert load_settings(yaml).update.optimizer.lr == 1e-6
 
 
 def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
     path = write(tmp_path, "a.yaml", "out: x\nseed: 1\n")
     settings = load_settings(
-        path, ("seed=5", "update.optimiser.lr=3e-7", "rollout.dynamic_sampling=true", "tasks.exclude=[a:b, c:d]",
+        path, ("seed=5", "update.optimizer.lr=3e-7", "rollout.dynamic_sampling=true", "tasks.exclude=[a:b, c:d]",
                "credit.parameters.step_weight=0.5", "model.path=")
     )  # fmt: skip
-    assert (settings.seed, settings.update.optimiser.lr, settings.rollout.dynamic_sampling) == (5, 3e-7, True)
+    assert (settings.seed, settings.update.optimizer.lr, settings.rollout.dynamic_sampling) == (5, 3e-7, True)
     assert settings.tasks.exclude == ("a:b", "c:d")
     assert settings.credit.parameters == {"step_weight": 0.5}
     assert settings.model.path == ""
@@ -47,8 +47,8 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("update.loss.clip_hi=0.3", "did you mean 'clip_high'"),
         ("rollout.tasks=many", "rollout.tasks must be a whole number, got 'many'"),
         ("rollout.tasks=1.5", "rollout.tasks must be a whole number"),
-        ("update.optimiser.lr=fast", "update.optimiser.lr must be a finite number, got 'fast'"),
-        ("update.optimiser.lr=nan", "must be a finite number"),
+        ("update.optimizer.lr=fast", "update.optimizer.lr must be a finite number, got 'fast'"),
+        ("update.optimizer.lr=nan", "must be a finite number"),
         ("update.packing=pakced", "did you mean 'packed'"),
         ("rollout=3", "rollout must be a section"),
         ("seed.x=3", "seed is a value, not a section"),
@@ -86,10 +86,10 @@ def test_unreadable_files_are_named(tmp_path: Path, name: str, text: str, messag
 def test_the_resolved_copy_reads_back_the_same(
     tmp_path: Path, config: dict[str, Any], settings_of: Callable[..., TrainConfig]
 ) -> None:
-    settings = settings_of(config, "update.optimiser.lr=1e-6", "tasks.exclude=[a:b]")
-    write_yaml(tmp_path / "c.yaml", plain(settings))
+    settings = settings_of(config, "update.optimizer.lr=1e-6", "tasks.exclude=[a:b]")
+    write_yaml(tmp_path / "c.yaml", to_plain_data(settings))
     assert load_settings(tmp_path / "c.yaml") == settings
-    assert read_dataclass(TrainConfig, apply_overrides(plain(settings), [])) == settings
+    assert read_dataclass(TrainConfig, apply_overrides(to_plain_data(settings), [])) == settings
 
 
 def test_the_shipped_configs_read(tmp_path: Path) -> None:

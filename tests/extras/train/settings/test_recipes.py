@@ -13,7 +13,7 @@ import pytest
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands import train
-from creditflow.train.run.assemble import keeps_texts
+from creditflow.train.run.assemble import needs_texts
 from creditflow.train.run.dry_run import describe
 from creditflow.train.settings.reading import load_mapping
 from creditflow.wrappers import credit
@@ -93,4 +93,4 @@ def test_a_dry_run_finds_what_only_a_rollout_would_trip_over(
 def test_rollouts_keep_their_texts_where_prompts_or_the_scheme_read_them(
     config: dict[str, Any], settings_of: Callable[..., Any], scheme: str, history: str, kept: bool
 ) -> None:
-    assert keeps_texts(settings_of(config, f"prompting.history={history}"), credit.make(scheme)) is kept
+    assert needs_texts(settings_of(config, f"prompting.history={history}"), credit.make(scheme)) is kept

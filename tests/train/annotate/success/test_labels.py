@@ -140,7 +140,7 @@ def test_unusable_episodes_are_left_out_and_counted():
     )
     result = label_log([group])
     assert [one.trajectory_id for one in result.labels] == ["t"]
-    assert result.left_out == {"no tool was used": 1, "the episode ended by env_error": 1}
+    assert result.skipped == {"no tool was used": 1, "the episode ended by env_error": 1}
     assert result.success == 0.0
 
 
@@ -156,7 +156,7 @@ def test_a_branch_is_labelled_with_what_its_prefix_found():
     branch = branch_of(parent, [shared, search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()], 1)
     result = label_log([Group((parent, branch), QUESTION.to_json())])
     assert [one.marks for one in result.labels] == [("+", "-"), ("-", "+", "+")]
-    assert result.left_out == {}
+    assert result.skipped == {}
     result.labels[1].check(branch)
 
 
@@ -172,7 +172,7 @@ def test_a_branch_is_labelled_like_the_full_episode_that_it_continues():
 def test_a_branch_that_takes_no_turn_is_left_out():
     parent = episode(search("Elm Hall", "p0"), answer("x"), end="failed", name="parent")
     branch = branch_of(parent, [search("Elm Hall", "p0")], 1, "env_limit")
-    assert label_log([Group((parent, branch), QUESTION.to_json())]).left_out == {"the branch ended where it began": 1}
+    assert label_log([Group((parent, branch), QUESTION.to_json())]).skipped == {"the branch ended where it began": 1}
 
 
 def test_the_audit_numbers_the_turns_of_a_branch_from_the_start_of_its_episode(tmp_path):
@@ -191,7 +191,7 @@ def test_labels_of_a_wrong_count_are_left_out():
             return ("+",)
 
     result = label_log([Group((episode(search("Elm Hall", "p0"), answer()),), QUESTION.to_json())], Short())
-    assert result.left_out == {"its labels do not match its turns": 1}
+    assert result.skipped == {"its labels do not match its turns": 1}
 
 
 def test_a_log_without_golden_steps_is_refused():

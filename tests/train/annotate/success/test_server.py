@@ -24,7 +24,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http import BadRequestError
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
-from creditflow.train.annotate.success.remote import PicaServerAnnotator, marked_text
+from creditflow.train.annotate.success.remote import PicaServerAnnotator, text_with_placeholders
 from creditflow.train.annotate.success.server import RewardLimits, create_reward_app, episodes_of, texts_of
 from creditflow.train.annotate.success.text import PLACEHOLDER, released_query
 from creditflow.train.cli import main
@@ -240,15 +240,15 @@ def test_a_search_rollout_is_sent_as_the_released_client_does(searches: int) -> 
         made.append(Turn(f"s{t}", "a", f"s{t + 1}", observation=shown, response=said))
         response += said + result
         shown = result
-    assert marked_text("Who was it?\n", made, PLACEHOLDER, "t") == released_query("Who was it?\n", response)
+    assert text_with_placeholders("Who was it?\n", made, PLACEHOLDER, "t") == released_query("Who was it?\n", response)
 
 
 def test_texts_that_would_shift_the_places_are_refused() -> None:
     hostile = replace(searched().turns[0], action=f"look {PLACEHOLDER}")
     with pytest.raises(AnnotationError, match="placeholder"):
-        marked_text("Who?", [hostile], PLACEHOLDER, "t")
+        text_with_placeholders("Who?", [hostile], PLACEHOLDER, "t")
     with pytest.raises(AnnotationError, match="without texts"):
-        marked_text("Who?", [replace(hostile, action="", response="")], PLACEHOLDER, "t")
+        text_with_placeholders("Who?", [replace(hostile, action="", response="")], PLACEHOLDER, "t")
 
 
 class Fake:

@@ -21,7 +21,7 @@ from creditflow.envs.reading.limits import MAX_ROWS_FILE
 from creditflow.envs.reading.streams import read_text
 from creditflow.train.policy.checkpoint import PHASES, Progress
 
-__all__ = ["Journal", "read_metrics"]
+__all__ = ["MetricsLogger", "read_metrics"]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ def _record(data: Any) -> dict[str, Any]:
     return data
 
 
-class Journal:
+class MetricsLogger:
     """Writes metrics.
 
     Args:
@@ -101,8 +101,8 @@ class Journal:
             for name, value in _numbers(record).items():
                 self._writer.add_scalar(f"{record['phase']}/{record['kind']}/{name}", value, record["step"])
 
-    def say(self, text: str) -> None:
-        """A plain line."""
+    def print(self, text: str) -> None:
+        """Print a line."""
         print(text, file=self._stream or sys.stdout, flush=True)
 
     def close(self) -> None:

@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.train.policy.batching import batches_of
-from creditflow.train.policy.logprobs import token_scores
+from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row
 from creditflow.train.settings.schema import UpdateConfig
 
-__all__ = ["Scored", "aligned", "mismatch", "score_rows"]
+__all__ = ["OldLogprobs", "compute_logprobs", "sampler_mismatch", "select_loss_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class OldLogprobs:
     """Log-probabilities of every row's target tokens before the update: float32 (n,) arrays, one per row.
 
     Attributes:
@@ -33,7 +33,7 @@ class Scored:
     reference: list[NDArray[np.float32]] | None = None
 
 
-def score_rows(
+def compute_logprobs(
     model: Any, rows: Sequence[Row], config: UpdateConfig, *, temperature: float, precision: str = "none"
 ) -> list[NDArray[np.float32]]:
     """Log-probabilities of all target tokens under a model, without gradient; in the micro-batches of an update."""
@@ -43,7 +43,11 @@ def score_rows(
     model.train()  # the very same code path as the update: the first ratio is then exactly 1
     with torch.no_grad(), autocast(precision, device):
         for batch in batches_of(rows, config.batch_tokens, device, config.packing):
-            flat = token_scores(model, batch, temperature=temperature, chunk=config.chunk).logprob.cpu().numpy()
+            flat = (
+                token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk)
+                .logprob.cpu()
+                .numpy()
+            )
             sizes = [len(rows[i].target) for i in batch.rows]
             for i, part in zip(batch.rows, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
                 out[i] = part
@@ -51,31 +55,31 @@ def score_rows(
     return out
 
 
-def aligned(scored: Scored, before: Sequence[Row], after: Sequence[Row]) -> Scored:
+def select_loss_tokens(scored: OldLogprobs, before: Sequence[Row], after: Sequence[Row]) -> OldLogprobs:
     """Scores of all model tokens, cut down to those that the scheme left in the loss."""
     if not before or (scored.old is None and scored.reference is None):
         return scored
-    place = {(row.trajectory, row.only_turn): i for i, row in enumerate(before)}
+    place = {(row.trajectory, row.turn_index): i for i, row in enumerate(before)}
 
     def cut(parts: list[NDArray[np.float32]] | None) -> list[NDArray[np.float32]] | None:
         if parts is None:
             return None
         out = []
         for row in after:
-            i = place[row.trajectory, row.only_turn]
+            i = place[row.trajectory, row.turn_index]
             out.append(parts[i][np.searchsorted(before[i].target, row.target)])
         return out
 
-    return Scored(cut(scored.old), cut(scored.reference))
+    return OldLogprobs(cut(scored.old), cut(scored.reference))
 
 
-def mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
+def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
     """How far the sampler's log-probabilities are from the trainer's: largest and mean |difference|, and k3."""
     mine = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
     theirs = np.concatenate(list(trainer)).astype(np.float64)
     gap = theirs - mine
     return {
-        "mismatch_max": float(np.abs(gap).max()),
-        "mismatch_mean": float(np.abs(gap).mean()),
-        "mismatch_kl": float((np.exp(gap) - gap - 1.0).mean()),
+        "sampler_mismatch_max": float(np.abs(gap).max()),
+        "sampler_mismatch_mean": float(np.abs(gap).mean()),
+        "sampler_mismatch_kl": float((np.exp(gap) - gap - 1.0).mean()),
     }
