@@ -24,7 +24,7 @@ from creditflow.envs.webshop.rules import PAGE_SIZE, SUB_PAGES, Shop
 __all__ = ["EXACT_LIMIT", "GoalPlan", "click_costs", "find_product", "steps_by_search"]
 
 EXACT_LIMIT: Final = 20_000  # larger catalogues are not searched through for other products that fit
-LEAST_STEPS: Final = 3  # search, open, buy
+MIN_STEPS: Final = 3  # search, open, buy
 _NOT_OPTIONS: Final = {"buy now", "back to search", "next >", "< prev", "search", *SUB_PAGES}
 
 
@@ -210,11 +210,11 @@ class GoalPlan:
         bound = (self._met(rows) + len(self.goal.options) + cheap) / self._total
         best: dict[int, float] = {}
         for place in np.argsort(-bound, kind="stable"):
-            if bound[place] <= best.get(LEAST_STEPS, 0.0):
+            if bound[place] <= best.get(MIN_STEPS, 0.0):
                 break
             product = self.catalogue.product(store.asin(rows[place]))
             scores = [(clicks, self.score(product, met)) for met, clicks in self.costs(product, {}).items()]
-            if all(score <= _within(best, LEAST_STEPS + clicks) for clicks, score in scores):
+            if all(score <= _within(best, MIN_STEPS + clicks) for clicks, score in scores):
                 continue  # no better even on a first results page
             begin = steps_by_search(self.catalogue, product.asin)
             for clicks, score in scores:

@@ -18,7 +18,7 @@ from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
 
 __all__ = ["RewardParts", "attributes_met", "option_met", "score_purchase", "type_factor"]
 
-ALIKE = 85  # per cent that two phrases must exceed to count as the same
+SIMILARITY_THRESHOLD = 85  # per cent that two phrases must exceed to count as the same
 
 
 class RewardParts(NamedTuple):
@@ -76,7 +76,8 @@ def attributes_met(product: Product, goal: Goal) -> int:
     """How many wanted attributes the product has: alike to one of its attributes, or found in its texts."""
     texts = (product.title.lower(), " ".join(product.bullets).lower(), product.description.lower())
     return sum(
-        any(token_set_ratio(own, wanted) > ALIKE for own in product.attributes) or any(wanted in text for text in texts)
+        any(token_set_ratio(own, wanted) > SIMILARITY_THRESHOLD for own in product.attributes)
+        or any(wanted in text for text in texts)
         for wanted in goal.attributes
     )
 
@@ -85,7 +86,7 @@ def option_met(wanted: str | tuple[str, str], chosen: Iterable[str]) -> bool:
     """Whether one of the chosen values counts as the wanted option; a pair is compared as Python prints it."""
     reduced = reduce_colour(wanted)
     text = reduced if isinstance(reduced, str) else str(reduced)
-    return any(token_set_ratio(str(reduce_colour(value)), text) > ALIKE for value in chosen)
+    return any(token_set_ratio(str(reduce_colour(value)), text) > SIMILARITY_THRESHOLD for value in chosen)
 
 
 def score_purchase(product: Product, price: float, chosen: Iterable[str], goal: Goal, tagger: Tagger) -> RewardParts:

@@ -9,7 +9,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engin
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.build import build_wiki
-from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, encyclopedia
+from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, load_encyclopedia
 
 __all__ = [
     "Encyclopedia",
@@ -24,8 +24,8 @@ __all__ = [
     "SubQuestion",
     "WikiSearchEnv",
     "build_wiki",
-    "encyclopedia",
     "index_passages",
+    "load_encyclopedia",
     "open_corpus",
     "open_engine",
     "open_store",

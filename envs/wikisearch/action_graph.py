@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import OracleLimitError
-from creditflow.envs.wikisearch.evidence import Reader, goal_bits, goals
-from creditflow.envs.wikisearch.neutral import searchable
+from creditflow.envs.wikisearch.escaping import searchable
+from creditflow.envs.wikisearch.evidence import Reader, evidence_bits, num_evidence
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 
-__all__ = ["FAR", "ActionGraph", "Plan"]
+__all__ = ["UNREACHABLE", "ActionGraph", "Plan"]
 
-FAR: Final = 100  # no plan; two of them still fit into a byte
-ROUNDS: Final = 24  # plans deeper than this count as none
-MOST_NODES: Final = 60_000
-MOST_GOALS: Final = 8
+UNREACHABLE: Final = 100  # no plan; two of them still fit into a byte
+MAX_DEPTH: Final = 24  # plans deeper than this count as none
+MAX_NODES: Final = 60_000
+MAX_EVIDENCE: Final = 8
 ANSWER_DEPTH: Final = 50  # passages looked at for the answer of a question without golden passages
 
 
@@ -47,9 +47,9 @@ class ActionGraph:
         forms = list(dict.fromkeys(form for names in self._mentions for form in names))
         pages = list(dict.fromkeys(corpus.passage(row).page for row in range(len(corpus))))
         pages = [page for page in pages if retriever.listed_title(page)]
-        if len(forms) + len(pages) > MOST_NODES:
+        if len(forms) + len(pages) > MAX_NODES:
             raise OracleLimitError(
-                f"the exact oracle holds {MOST_NODES} names and pages, this corpus has {len(forms) + len(pages)}: use a "
+                f"the exact oracle holds {MAX_NODES} names and pages, this corpus has {len(forms) + len(pages)}: use a "
                 "smaller corpus, or oracle='proxy'"
             )
         self.forms = {form: i for i, form in enumerate(forms)}
@@ -99,7 +99,7 @@ class ActionGraph:
             rows |= {row for name in question.supporting for row in corpus.page_rows(corpus.find_page(name) or "")}
         else:
             rows = {row for answer in question.answers for row in self.retriever.rows(answer, ANSWER_DEPTH)}
-        bits = {row: goal_bits(question, corpus.passage(row)) for row in sorted(rows)}
+        bits = {row: evidence_bits(question, corpus.passage(row)) for row in sorted(rows)}
         return {row: bit for row, bit in bits.items() if bit}
 
 
@@ -107,7 +107,7 @@ class Plan:
     r"""Fewest calls to collect any part of one question's evidence, from any node: a directed Steiner tree by subsets.
 
     ``first[m, v]``: fewest calls that collect the pieces m beginning with the call v. ``after[m, v]``: the same after v
-    has been done, not counting it, ignoring what v itself found. Both uint8, FAR where impossible.
+    has been done, not counting it, ignoring what v itself found. Both uint8, UNREACHABLE where impossible.
 
         first[m, v] = 1 + after[m \ found(v), v]
         after[m, v] = min( min over w in leads(v): first[m, w];  min over ∅ ≠ p ⊂ m: after[p, v] + after[m \ p, v] )
@@ -121,9 +121,9 @@ class Plan:
     """
 
     def __init__(self, graph: ActionGraph, question: Question) -> None:
-        n = goals(question)
-        if n > MOST_GOALS:
-            raise OracleLimitError(f"the exact oracle plans for {MOST_GOALS} golden passages, question has {n}")
+        n = num_evidence(question)
+        if n > MAX_EVIDENCE:
+            raise OracleLimitError(f"the exact oracle plans for {MAX_EVIDENCE} golden passages, question has {n}")
         self.graph, self.full = graph, (1 << n) - 1
         self._row_bits = graph.cover(question)
         found = np.zeros(len(graph) + 1, np.int64)
@@ -131,8 +131,8 @@ class Plan:
             found[graph.finders.get(row, [])] |= bits
         size = len(graph) + 1
         self.found = found
-        self.first = np.full((1 << n, size), FAR, np.uint8)
-        self.after = np.full((1 << n, size), FAR, np.uint8)
+        self.first = np.full((1 << n, size), UNREACHABLE, np.uint8)
+        self.after = np.full((1 << n, size), UNREACHABLE, np.uint8)
         self.first[0] = self.after[0] = 0
         reachable = 0
         for bits in set(found.tolist()):
@@ -156,7 +156,7 @@ class Plan:
         first[helps] = _plus_one(self.after[mask & ~self.found[helps], helps])
         idle = (self.found & mask) == 0
         idle[-1] = False
-        for _ in range(ROUNDS):
+        for _ in range(MAX_DEPTH):
             best = np.minimum.reduceat(first[targets], starts[:-1])
             after[:-1] = np.minimum(after[:-1], best)
             improved = np.where(idle, np.minimum(first, _plus_one(after)), first)
@@ -181,5 +181,5 @@ class Plan:
 
 
 def _plus_one(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    more: NDArray[np.uint8] = np.minimum(values + np.uint8(1), FAR)
+    more: NDArray[np.uint8] = np.minimum(values + np.uint8(1), UNREACHABLE)
     return more

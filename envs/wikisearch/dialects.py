@@ -1,7 +1,7 @@
 """The languages in which agents and tools talk: plain lines, Search-R1's tags (and PiCA's warnings), JSON tool calls.
 
 A dialect reads a call, writes one, and frames what a tool returned. Texts from the corpus are made harmless before
-they are framed, so that no passage can close a block or open another (see ``neutral``).
+they are framed, so that no passage can close a block or open another (see ``escape_protocol_tags``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from creditflow.envs.errors import check_name
 from creditflow.envs.wikisearch.actions import Call, Parse, parse_plain, parse_tags, parse_tool_call
-from creditflow.envs.wikisearch.neutral import neutral, one_line
+from creditflow.envs.wikisearch.escaping import escape_protocol_tags, one_line
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["DIALECTS", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines", "quoted_query"]
@@ -95,7 +95,7 @@ def doc_lines(passages: Sequence[tuple[str, str]]) -> str:
 
 
 def _harmless(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    return [(one_line(neutral(p.title)), neutral(p.text)) for p in passages]
+    return [(one_line(escape_protocol_tags(p.title)), escape_protocol_tags(p.text)) for p in passages]
 
 
 class Plain:
@@ -114,19 +114,19 @@ class Plain:
 
     def question(self, text: str) -> str:
         """The question after a label."""
-        return f"Question: {neutral(text)}"
+        return f"Question: {escape_protocol_tags(text)}"
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """A heading a query, a numbered paragraph a passage."""
         return "\n\n".join(
-            self._listed(f"Results for: {one_line(neutral(query))}", passages)
+            self._listed(f"Results for: {one_line(escape_protocol_tags(query))}", passages)
             for query, passages in zip(queries, found, strict=True)
         )
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """A heading a page, a numbered paragraph a passage."""
         return "\n\n".join(
-            self._listed(f"Page: {one_line(neutral(name))}", passages)
+            self._listed(f"Page: {one_line(escape_protocol_tags(name))}", passages)
             for name, passages in zip(names, found, strict=True)
         )
 
@@ -167,7 +167,7 @@ class SearchR1:
 
     def question(self, text: str) -> str:
         """The question after a label."""
-        return f"Question: {neutral(text)}\n"
+        return f"Question: {escape_protocol_tags(text)}\n"
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:  # noqa: ARG002 - not echoed
         """An information block of all passages."""
@@ -212,19 +212,19 @@ class ToolCalls:
 
     def question(self, text: str) -> str:
         """The question itself."""
-        return neutral(text)
+        return escape_protocol_tags(text)
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """Lists headed by their query, between rules."""
         return self._framed(
-            f"{len(passages)} passages for '{one_line(neutral(query))}'" + self._listed(passages)
+            f"{len(passages)} passages for '{one_line(escape_protocol_tags(query))}'" + self._listed(passages)
             for query, passages in zip(queries, found, strict=True)
         )
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """Lists headed by their page, between rules."""
         return self._framed(
-            f"Passages of the page '{one_line(neutral(name))}'" + self._listed(passages)
+            f"Passages of the page '{one_line(escape_protocol_tags(name))}'" + self._listed(passages)
             for name, passages in zip(names, found, strict=True)
         )
 
@@ -236,7 +236,7 @@ class ToolCalls:
 
     def invalid(self, reason: str) -> str:
         """An error as the tool's response."""
-        return f"<tool_response>\nerror: {neutral(reason)}\n</tool_response>"
+        return f"<tool_response>\nerror: {escape_protocol_tags(reason)}\n</tool_response>"
 
     def limit(self, reason: str) -> str:
         """A line after the response."""

@@ -13,13 +13,13 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.dialects import dialect as named_dialect
-from creditflow.envs.wikisearch.evidence import UNKNOWN, Reader, goal_bits, goals, grounded_calls
+from creditflow.envs.wikisearch.escaping import one_line
+from creditflow.envs.wikisearch.evidence import UNKNOWN, Reader, evidence_bits, listed_calls, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grade, Grader, Judge
-from creditflow.envs.wikisearch.neutral import one_line
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.snapshot import Shown, State, read_state, write_state
+from creditflow.envs.wikisearch.snapshot import LastResult, State, read_state, write_state
 from creditflow.envs.wikisearch.tasks import Library, open_library
 
 __all__ = ["WikiSearchEnv"]
@@ -39,7 +39,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         corpus: with ``questions``: the path of a passage file or index folder; a folder brings its engine.
         retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``remote``); or
             ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}``, an engine here (see ``opening``).
-        form: with ``questions``: the file's format, or "auto".
+        file_format: with ``questions``: the file's format, or "auto".
         answers: with ``questions``: what to do where the answer is no graph node: "none", "virtual" or "skip".
         dialect: "plain", "search_r1", "pica" or "tool_call" (see ``dialects``).
         top_k: passages a search returns for each query.
@@ -80,7 +80,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         world: Mapping[str, int] | None = None,
         corpus: str | None = None,
         retriever: Mapping[str, Any] | None = None,
-        form: str = "auto",
+        file_format: str = "auto",
         answers: str = "none",
         dialect: str = "plain",
         top_k: int = 3,
@@ -102,7 +102,13 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         if render_mode not in (None, "ansi") or oracle not in ("exact", "proxy"):
             raise ConfigError(f"render_mode is None or 'ansi', oracle 'exact' or 'proxy': {render_mode!r}, {oracle!r}")
         library = open_library(
-            panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, form=form, answers=answers
+            panel=panel,
+            questions=questions,
+            world=world,
+            corpus=corpus,
+            server=retriever,
+            file_format=file_format,
+            answers=answers,
         )
         super().__init__(tasks=library.tasks, max_steps=max_steps)
         self.action_space, self.observation_space = TextSpace((f"answer: {UNKNOWN}",)), TextSpace()
@@ -122,7 +128,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self._names: set[str] = set()
         self._pages: dict[str, None] = {}
         self._bits = self._calls = self._tokens = 0
-        self._shown, self._content = Shown(), ""
+        self._shown, self._content = LastResult(), ""
         self._answer: str | None = None
         self._grade = Grade()
         self._list: tuple[str, ...] = ()
@@ -203,7 +209,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         before = len(self._evidence)
         self._calls += 1
         self._take(groups)
-        self._shown = Shown(action.tool, action.items, tuple(tuple(p.id for p in group) for group in groups))
+        self._shown = LastResult(action.tool, action.items, tuple(tuple(p.id for p in group) for group in groups))
         self._show(groups)
         self._tokens += -(-len(self._content.encode("utf-8", "replace")) // 4)
         self._fresh = tuple({p.id: p for group in groups for p in group}.values())
@@ -218,7 +224,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
                 if passage.id not in self._evidence:
                     self._evidence[passage.id] = passage
                     self._names.update(self._reader.names(passage))
-                    self._bits |= goal_bits(question, passage)
+                    self._bits |= evidence_bits(question, passage)
                     if title := self.library.listed_title(passage):
                         self._pages[title] = None
         self._list = ()
@@ -270,8 +276,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def _admissible(self) -> tuple[str, ...]:
         if not self._list:
             question = self._asked()
-            complete = self._bits == (1 << goals(question)) - 1
-            calls = grounded_calls(question, self._names, tuple(self._pages), complete, self._tools_left())
+            complete = self._bits == (1 << num_evidence(question)) - 1
+            calls = listed_calls(question, self._names, tuple(self._pages), complete, self._tools_left())
             self._list = tuple(sorted({self.dialect.write(call) for call in calls}))
         return self._list
 
@@ -292,7 +298,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             "answer_f1": self._grade.f1,
             "answer_sub_em": self._grade.sub_em,
             "evidence": self._bits.bit_count(),
-            "evidence_total": goals(question),
+            "evidence_total": num_evidence(question),
             "tool_calls": self._calls,
             "tool_tokens": self._tokens,
             "stop_reason": self._stop_reason(),
@@ -377,7 +383,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         """Pieces of evidence among a state's passages, as bits."""
         bits = 0
         for passage in self._passages(state).values():
-            bits |= goal_bits(state.question, passage)
+            bits |= evidence_bits(state.question, passage)
         return bits
 
     def calls_left(self, state: State) -> float:

@@ -11,16 +11,16 @@ from typing import Final
 
 from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.neutral import one_line, searchable
+from creditflow.envs.wikisearch.escaping import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = [
     "UNKNOWN",
     "Reader",
-    "goal_bits",
-    "goals",
-    "grounded_calls",
+    "evidence_bits",
+    "listed_calls",
+    "num_evidence",
     "question_lexicon",
     "title_lexicon",
 ]
@@ -29,12 +29,12 @@ UNKNOWN: Final = "unknown"  # the answer of a player who gives up
 WRONG_CHOICES: Final = 3
 
 
-def goals(question: Question) -> int:
+def num_evidence(question: Question) -> int:
     """How many pieces of evidence a question has: its golden passages; or one, any passage with the answer."""
     return max(1, len(question.supporting))
 
 
-def goal_bits(question: Question, passage: Passage) -> int:
+def evidence_bits(question: Question, passage: Passage) -> int:
     """Bit j is set if the passage is the j-th piece of evidence. Golden passages are named by id, page or title."""
     if not question.supporting:
         return int(any(normalised_phrase(answer, passage.text) for answer in question.answers))
@@ -86,7 +86,7 @@ def question_lexicon(question: Question) -> Lexicon:
     return Lexicon(forms | {name: name for name in question.supporting})
 
 
-def grounded_calls(
+def listed_calls(
     question: Question, known: Iterable[str], pages: Sequence[str], complete: bool, tools: bool
 ) -> list[Call]:
     """The listed calls.

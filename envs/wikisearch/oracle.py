@@ -14,12 +14,12 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.wikisearch.action_graph import FAR, ActionGraph, Plan
+from creditflow.envs.wikisearch.action_graph import UNREACHABLE, ActionGraph, Plan
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.dialects import Dialect
-from creditflow.envs.wikisearch.evidence import Reader, goals
+from creditflow.envs.wikisearch.escaping import searchable
+from creditflow.envs.wikisearch.evidence import Reader, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grade
-from creditflow.envs.wikisearch.neutral import searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.snapshot import State, read_state
 
@@ -94,7 +94,7 @@ class HopOracle(_Oracle):
 
     def _calls(self, state: State) -> tuple[float, list[Call]]:
         question, seen = state.question, self._limits.seen_bits(state)
-        missing = [j for j in range(goals(question)) if not seen >> j & 1]
+        missing = [j for j in range(num_evidence(question)) if not seen >> j & 1]
         if not missing:
             return 0.0, []
         # the search that comes next: the subject of the missing step, else the question
@@ -175,7 +175,7 @@ class _Planned:
         masks = np.arange(plan.full + 1)
         for _, bits, leads in extras:  # calls that the question alone allows can also come later
             then = plan.joined(self._least(leads)[:, None])[masks & ~bits, 0]
-            begin[1:] = np.minimum(begin, np.minimum(then + np.uint8(1), FAR))[1:]
+            begin[1:] = np.minimum(begin, np.minimum(then + np.uint8(1), UNREACHABLE))[1:]
         # what remains after each possible call, for all parts of the evidence at once
         calls = [*self._named(nodes), *(call for call, _, _ in extras)]
         gains = [*plan.found[nodes].tolist(), *(bits for _, bits, _ in extras)]
@@ -185,13 +185,15 @@ class _Planned:
         columns = plan.joined(np.minimum(np.stack(after, axis=1), begin[:, None]))
         costs = [int(columns[missing & ~gain, i]) for i, gain in enumerate(gains)]
         least = min(costs)
-        if least >= FAR - 1:
+        if least >= UNREACHABLE - 1:
             return math.inf, []
         return least + 1.0, [call for call, cost in zip(calls, costs, strict=True) if cost == least]
 
     def _least(self, nodes: NDArray[np.int64]) -> NDArray[np.uint8]:
         first = self.plan.first
-        least: NDArray[np.uint8] = first[:, nodes].min(axis=1) if len(nodes) else np.full(len(first), FAR, np.uint8)
+        least: NDArray[np.uint8] = (
+            first[:, nodes].min(axis=1) if len(nodes) else np.full(len(first), UNREACHABLE, np.uint8)
+        )
         least[0] = 0
         return least
 

@@ -28,12 +28,12 @@ Row = Mapping[str, Any]
 Triples = Sequence[tuple[str, str, str]]
 
 
-def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none") -> list[Question]:
+def read_questions(path: str | Path, *, file_format: str = "auto", answers: str = "none") -> list[Question]:
     """All questions of a file.
 
     Args:
         path: JSON lines or a JSON list, ``.gz`` or plain.
-        form: a format, or "auto".
+        file_format: a format, or "auto".
         answers: what to do with a question whose answer is no node of its graph: "none" leaves it without an answer
             node, "virtual" adds one (see ``with_virtual_answer``), "skip" leaves the question out.
 
@@ -41,14 +41,14 @@ def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none
         ConfigError: an unknown format or rule.
         DataError: the file or a row is malformed; names the row.
     """
-    if form not in ("auto", *FORMATS):
-        raise unknown_name_error("question format", form, ["auto", *FORMATS])
+    if file_format not in ("auto", *FORMATS):
+        raise unknown_name_error("question format", file_format, ["auto", *FORMATS])
     if answers not in ANSWER_RULES:
         raise unknown_name_error("rule for answers", answers, ANSWER_RULES)
     found = []
     for number, (where, row) in enumerate(read_json_rows(path), 1):
         try:
-            question = read_question(row, form, fallback_id=str(number))
+            question = read_question(row, file_format, fallback_id=str(number))
         except (DataError, ConfigError) as error:
             raise DataError(f"{where}: {error}") from error
         if answers == "virtual":
@@ -60,7 +60,7 @@ def read_questions(path: str | Path, *, form: str = "auto", answers: str = "none
     return found
 
 
-def read_question(row: Any, form: str = "auto", *, fallback_id: str = "") -> Question:
+def read_question(row: Any, file_format: str = "auto", *, fallback_id: str = "") -> Question:
     """One question from a row of a file.
 
     Raises:
@@ -69,16 +69,16 @@ def read_question(row: Any, form: str = "auto", *, fallback_id: str = "") -> Que
     if not isinstance(row, Mapping):
         raise DataError(f"a question is a JSON object, got {str(row)[:60]!r}")
     try:
-        return FORMATS[_form_of(row) if form == "auto" else form](row, fallback_id)
+        return FORMATS[_format_of(row) if file_format == "auto" else file_format](row, fallback_id)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"not a question of the format {form!r}: {error!r}; keys: {sorted(map(str, row))[:12]}"
+            f"not a question of the format {file_format!r}: {error!r}; keys: {sorted(map(str, row))[:12]}"
         ) from error
 
 
-def _form_of(row: Row) -> str:
+def _format_of(row: Row) -> str:
     if "version" in row and "steps" in row:
         return "native"
     if "formalization" in row:

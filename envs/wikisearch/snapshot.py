@@ -15,16 +15,16 @@ from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
 
-__all__ = ["Shown", "State", "read_state", "write_state"]
+__all__ = ["LastResult", "State", "read_state", "write_state"]
 
 FORMAT: Final = "wikisearch/1"
 MAX_CHARS: Final = 50_000_000
 CACHED_CHARS: Final = 100_000  # longer snapshots, of search servers, are read anew, so that the cache stays small
-MOST: Final = 100_000
+MAX_LIST_ITEMS: Final = 100_000
 _KEYS: Final = {"format", "question", "steps", "calls", "tokens", "evidence", "shown", "answer", "documents"}
 
 
-class Shown(NamedTuple):
+class LastResult(NamedTuple):
     """What the last tool call returned: the tool, its items, and for each item the ids of its passages."""
 
     tool: str = ""
@@ -50,7 +50,7 @@ class State(NamedTuple):
     calls: int
     tokens: int
     evidence: tuple[str, ...]
-    shown: Shown
+    shown: LastResult
     answer: str | None
     documents: tuple[Passage, ...] = ()
 
@@ -116,14 +116,14 @@ def _read(text: str) -> State:
         calls=_count(data["calls"], "calls"),
         tokens=_count(data["tokens"], "tokens"),
         evidence=evidence,
-        shown=Shown(shown["tool"], items, found),
+        shown=LastResult(shown["tool"], items, found),
         answer=answer,
         documents=tuple(read_document(row) for row in _list(data["documents"], "documents")),
     )
 
 
 def _list(value: Any, name: str) -> Sequence[Any]:
-    if not isinstance(value, list) or len(value) > MOST:
+    if not isinstance(value, list) or len(value) > MAX_LIST_ITEMS:
         raise DataError(f"WikiSearch snapshot: {name} must be a list")
     return value
 

@@ -20,15 +20,20 @@ from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.world.ask import build_question
-from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, Encyclopedia, encyclopedia
+from creditflow.envs.wikisearch.world.encyclopedia import (
+    DEFAULT_ARTICLES,
+    DEFAULT_SEED,
+    Encyclopedia,
+    load_encyclopedia,
+)
 from creditflow.envs.wikisearch.world.selection import select_questions
 
 __all__ = ["DEFAULT_PANEL", "Library", "open_library", "world_rows"]
 
 DEFAULT_PANEL: Final = "standard-v1:train"
 DEFAULT_QUESTIONS: Final = 1_000
-MOST_SEEDS: Final = 2**64
-MOST_NAMES: Final = 100_000  # larger corpora are not read through for their titles
+SEED_LIMIT: Final = 2**64
+MAX_TITLED_PASSAGES: Final = 100_000  # larger corpora are not read through for their titles
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,28 +84,28 @@ def _graph(local: LocalRetriever, reader: Reader, k: int) -> ActionGraph:
 
 @lru_cache(maxsize=4)
 def _title_reader(local: LocalRetriever) -> Reader | None:
-    if not isinstance(local.corpus, MemoryCorpus) or len(local.corpus) > MOST_NAMES:
+    if not isinstance(local.corpus, MemoryCorpus) or len(local.corpus) > MAX_TITLED_PASSAGES:
         return None
     return Reader(title_lexicon(local.corpus.passages))
 
 
 @lru_cache(maxsize=2)
-def _world_reader(books: Encyclopedia) -> Reader:
-    return Reader(books.lexicon)
+def _world_reader(encyclopedia: Encyclopedia) -> Reader:
+    return Reader(encyclopedia.lexicon)
 
 
-def _builder(digest: str, books: Encyclopedia | None = None) -> Callable[[Any], Task]:
-    """Builds tasks over one corpus, from question contents or, with ``books``, from panel locators.
+def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[[Any], Task]:
+    """Builds tasks over one corpus, from question contents or, with ``encyclopedia``, from panel locators.
 
     A locator is ``{"world": [seed, articles], …recipe}``.
     """
 
     def build(content: Any) -> Task:
-        if books is not None and isinstance(content, Mapping) and "world" in content:
-            here = [books.world.seed, books.world.articles]
+        if encyclopedia is not None and isinstance(content, Mapping) and "world" in content:
+            here = [encyclopedia.world.seed, encyclopedia.world.articles]
             if content["world"] != here:
                 raise DataError(f"the locator is about the world {content['world']!r:.60}, this source about {here}")
-            return question_task(build_question(books, content))
+            return question_task(build_question(encyclopedia, content))
         question = Question.from_json(content)
         if digest and question.corpus not in ("", digest):
             raise DataError(f"the question is about the corpus {question.corpus[:40]!r}, this source has {digest!r}")
@@ -113,7 +118,7 @@ def _builder(digest: str, books: Encyclopedia | None = None) -> Callable[[Any], 
 def world_rows(seed: int, articles: int, questions: int) -> tuple[PanelRow, ...]:
     """Panel rows of a world's questions, in order: built by recipe, so each is small."""
     rows = []
-    for chosen in select_questions(encyclopedia(seed, articles), questions):
+    for chosen in select_questions(load_encyclopedia(seed, articles), questions):
         task = question_task(chosen.question)
         strata = {"kind": chosen.question.kind, "hops": chosen.hops}
         rows.append(PanelRow(task.task_id, chosen.split, {"world": [seed, articles], **chosen.recipe}, strata))
@@ -127,7 +132,7 @@ def open_library(
     world: Mapping[str, int] | None = None,
     corpus: str | None = None,
     server: Mapping[str, Any] | None = None,
-    form: str = "auto",
+    file_format: str = "auto",
     answers: str = "none",
 ) -> Library:
     """The one source that is named; default: the panel "standard-v1:train".
@@ -143,14 +148,14 @@ def open_library(
         if (corpus is None) == (server is None):
             raise ConfigError("questions from a file need a corpus or a retriever, and only one of them")
         engine: Retriever = open_corpus(corpus) if corpus is not None else _engine(dict(server or {}))
-        return _from_files(read_questions(questions, form=form, answers=answers), engine)
+        return _from_files(read_questions(questions, file_format=file_format, answers=answers), engine)
     if corpus is not None or server is not None:
         raise ConfigError("corpus and retriever go with questions; the embedded worlds bring their own encyclopedia")
     if world is not None:
         return _from_world(world)
     rows = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
     seed, articles = rows[0].locator["world"]
-    return _embedded(rows, encyclopedia(seed, articles))
+    return _embedded(rows, load_encyclopedia(seed, articles))
 
 
 def _engine(options: dict[str, Any]) -> Retriever:
@@ -172,17 +177,22 @@ def _from_world(options: Mapping[str, int]) -> Library:
     if unknown := set(options) - set(known):
         raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(map(str, unknown)))}")
     chosen = {**known, **options}
-    if not all(type(value) is int and 0 <= value < MOST_SEEDS for value in chosen.values()) or not chosen["questions"]:
+    if not all(type(value) is int and 0 <= value < SEED_LIMIT for value in chosen.values()) or not chosen["questions"]:
         raise ConfigError(
             f"the options of a world are positive integers below 2**64, got {short_repr(dict(options), 100)}"
         )
     rows = world_rows(chosen["seed"], chosen["articles"], chosen["questions"])
-    return _embedded(rows, encyclopedia(chosen["seed"], chosen["articles"]))
+    return _embedded(rows, load_encyclopedia(chosen["seed"], chosen["articles"]))
 
 
-def _embedded(rows: Sequence[PanelRow], books: Encyclopedia) -> Library:
-    digest = books.retriever.digest
-    return Library(RowTasks("wikisearch", rows, _builder(digest, books)), books.retriever, digest, _world_reader(books))
+def _embedded(rows: Sequence[PanelRow], encyclopedia: Encyclopedia) -> Library:
+    digest = encyclopedia.retriever.digest
+    return Library(
+        RowTasks("wikisearch", rows, _builder(digest, encyclopedia)),
+        encyclopedia.retriever,
+        digest,
+        _world_reader(encyclopedia),
+    )
 
 
 def _from_files(found: Sequence[Question], engine: Retriever) -> Library:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from creditflow.envs.wikisearch.actions import Call, parse_tags
 from creditflow.envs.wikisearch.dialects import DIALECTS
 
-__all__ = ["Exchange", "Shown", "read_passages", "read_transcript"]
+__all__ = ["Exchange", "QuotedPassage", "read_passages", "read_transcript"]
 
 _BLOCK: Final = re.compile(r"<(search|answer|access)>.*?</\1>", re.DOTALL)
 _OPENED: Final = re.compile(r"\s*<information>")
@@ -46,7 +46,7 @@ class Exchange(NamedTuple):
     information: str | None = None
 
 
-class Shown(NamedTuple):
+class QuotedPassage(NamedTuple):
     """A passage as a transcript shows it; its text may be cut."""
 
     title: str
@@ -128,13 +128,13 @@ def _information(text: str, start: int) -> tuple[str, int]:
     return text[start:end].strip(), end
 
 
-def read_passages(information: str) -> list[Shown]:
+def read_passages(information: str) -> list[QuotedPassage]:
     r"""The passages of an information block, written as ``Doc 1(Title: …) …``, in order.
 
     A number out of order, as in a passage that quotes such a line, begins no passage.
 
     >>> read_passages('Doc 1(Title: "Nile (river)") It is long.\nDoc 2(Title: Mercury (planet)) It is hot.')
-    [Shown(title='Nile (river)', text='It is long.'), Shown(title='Mercury (planet)', text='It is hot.')]
+    [QuotedPassage(title='Nile (river)', text='It is long.'), QuotedPassage(title='Mercury (planet)', text='It is hot.')]
     """
     starts: list[re.Match[str]] = []
     for head in _DOCUMENT.finditer(information):
@@ -144,13 +144,13 @@ def read_passages(information: str) -> list[Shown]:
     return [_shown(information[head.end() : end].strip()) for head, end in zip(starts, ends, strict=True)]
 
 
-def _shown(text: str) -> Shown:
+def _shown(text: str) -> QuotedPassage:
     if text.startswith('"') and '")' in text:
         title, _, rest = text[1:].partition('")')
-        return Shown(title, rest.strip())
+        return QuotedPassage(title, rest.strip())
     depth = 0
     for i, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if depth < 0:
-            return Shown(text[:i], text[i + 1 :].strip())
-    return Shown("", text)
+            return QuotedPassage(text[:i], text[i + 1 :].strip())
+    return QuotedPassage("", text)

@@ -203,10 +203,10 @@ def main() -> None:
         documents = [passage.contents for passage in read_passages(args.passages)]
         queries = [question.text for path in args.questions for question in read_questions(path)]
     else:
-        from creditflow.envs.wikisearch.world.encyclopedia import encyclopedia
+        from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
 
         documents = [passage.contents for passage in passages(make_world(DEFAULT_SEED, DEFAULT_ARTICLES))]
-        queries = [chosen.question.text for chosen in select_questions(encyclopedia(), 200)]
+        queries = [chosen.question.text for chosen in select_questions(load_encyclopedia(), 200)]
     bench_bm25(documents, queries, args.seconds)
     bench_environment(args.seconds)
     bench_server(args.passages, queries, args.seconds, args.clients)

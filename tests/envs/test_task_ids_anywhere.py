@@ -145,7 +145,7 @@ SIMPLE = {
                  "max_steps", "backend", "oracle_nodes", "render_mode"],
     "webshop": ["panel", "data", "goals", "split", "seed", "num_products", "preset", "obs_mode", "reward", "max_steps", "ads",
                 "ad_chance", "tagger", "render_mode"],
-    "wikisearch": ["panel", "questions", "world", "corpus", "retriever", "form", "answers", "dialect", "top_k", "metric",
+    "wikisearch": ["panel", "questions", "world", "corpus", "retriever", "file_format", "answers", "dialect", "top_k", "metric",
                    "max_steps", "max_calls", "max_tokens", "max_passage_chars", "oracle", "render_mode"],
 }  # fmt: skip
 

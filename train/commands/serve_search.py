@@ -27,7 +27,7 @@ from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
-from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, encyclopedia
+from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 
 __all__ = ["add_arguments", "run"]
@@ -106,7 +106,7 @@ def _engine(args: argparse.Namespace) -> LocalRetriever:
             raise ConfigError(
                 "the fictional encyclopedia is searched with bm25; other engines need --corpus or --index"
             )
-        return encyclopedia(args.seed, args.articles).retriever
+        return load_encyclopedia(args.seed, args.articles).retriever
     corpus, memory = args.corpus or "", args.memory
     if args.index and args.corpus and not Path(args.index).exists():
         _build(args)

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.dialects import quoted_query
-from creditflow.envs.wikisearch.neutral import neutral, one_line
+from creditflow.envs.wikisearch.escaping import escape_protocol_tags, one_line
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -65,7 +65,7 @@ def strip_query_echo(text: str, queries: Iterable[str]) -> str:
         queries: of the turn. Lines go that a tool writes above the results of one of them (``quoted_query``); a passage
             that contains a query stays, however short.
     """
-    repeated = {one_line(neutral(query)) for query in queries} - {""}
+    repeated = {one_line(escape_protocol_tags(query)) for query in queries} - {""}
     if not any(query in text for query in repeated):
         return text
     return "\n".join(line for line in text.split("\n") if quoted_query(line) not in repeated)

@@ -19,7 +19,7 @@ from creditflow.envs.webshop.catalogue.products import Product
 
 __all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngine"]
 
-TOP = 50  # results of a free-text search
+MAX_RESULTS = 50  # results of a free-text search
 CACHED_QUERIES = 4096
 CACHED_LENGTH = 4000  # characters: longer queries are searched anew, so that the cache stays small
 
@@ -189,7 +189,7 @@ class Catalogue:
         elif first == "<a>":
             rows = ()
         else:
-            rows = self.engine.search(query, TOP)[0].tolist()
+            rows = self.engine.search(query, MAX_RESULTS)[0].tolist()
         asins = tuple(self.store.asin(row) for row in rows)
         return Results(
             asins, hashlib.blake2b("\n".join(asins).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
@@ -200,7 +200,7 @@ class Catalogue:
             (hashlib.blake2b(f"{self._random_seed}:{row}".encode(), digest_size=8).digest(), row)
             for row in range(min(len(self.store), 10_000))
         )
-        return [row for _, row in sorted(keyed)[:TOP]]
+        return [row for _, row in sorted(keyed)[:MAX_RESULTS]]
 
 
 def _index(store: ProductStore) -> SearchEngine:

@@ -21,7 +21,7 @@ from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
 from creditflow.envs.webshop.goals.phrasing import phrase
 
-__all__ = ["GENERATION", "SEED", "Draws", "embedded_stock", "make_products"]
+__all__ = ["GENERATION", "SEED", "RandomSource", "embedded_stock", "make_products"]
 
 T = TypeVar("T")
 OptionPool = dict[str, list[str]]
@@ -37,8 +37,8 @@ REWORDED: Final = 60  # per cent of the others that say sizes in other words tha
 TYPE_VALUES: Final = 20  # option values that the products of a type share, per group
 
 
-class Draws:
-    """Draws made of raw 64-bit integers, which NumPy keeps the same for ever."""
+class RandomSource:
+    """RandomSource made of raw 64-bit integers, which NumPy keeps the same for ever."""
 
     def __init__(self, *seed: int) -> None:
         self._rng = np.random.Generator(np.random.PCG64(list(seed)))
@@ -47,16 +47,16 @@ class Draws:
         """A uniform integer in 0..n-1."""
         return sample_index(self._rng, n)
 
-    def one(self, items: Sequence[T]) -> T:
+    def choice(self, items: Sequence[T]) -> T:
         """One item."""
         return items[self.below(len(items))]
 
-    def some(self, items: Sequence[T], k: int) -> list[T]:
+    def sample(self, items: Sequence[T], k: int) -> list[T]:
         """``k`` different items in random order."""
         pool = list(items)
         return [pool.pop(self.below(len(pool))) for _ in range(min(k, len(pool)))]
 
-    def chance(self, percent: int) -> bool:
+    def bernoulli(self, percent: int) -> bool:
         """True in so many of a hundred cases."""
         return self.below(100) < percent
 
@@ -75,32 +75,32 @@ def _capital(text: str) -> str:
 
 
 def _product(
-    number: int, department: Department, place: int, pool: Sequence[str], values: OptionPool, draws: Draws
+    number: int, department: Department, place: int, pool: Sequence[str], values: OptionPool, rng: RandomSource
 ) -> Product:
     plural, singular = (part.strip() for part in department.types[place].split("|"))
-    attributes = draws.some(pool, (2, 2, 3, 3, 3, 4, 5, 6)[draws.below(8)])
-    brand = draws.one(NAME_STARTS) + draws.one(NAME_ENDS)
-    strays = draws.some([a for a in pool if a not in attributes], STRAYS)
-    told = draws.some([*attributes, *strays], 7)  # what title and texts speak of
-    shown = told[: 1 + draws.below(2)]
+    attributes = rng.sample(pool, (2, 2, 3, 3, 3, 4, 5, 6)[rng.below(8)])
+    brand = rng.choice(NAME_STARTS) + rng.choice(NAME_ENDS)
+    strays = rng.sample([a for a in pool if a not in attributes], STRAYS)
+    told = rng.sample([*attributes, *strays], 7)  # what title and texts speak of
+    shown = told[: 1 + rng.below(2)]
     lead = _capital(shown[0])
-    title = f"{brand} {lead} {_capital(singular)} {_capital(draws.one(department.uses))}"
+    title = f"{brand} {lead} {_capital(singular)} {_capital(rng.choice(department.uses))}"
     if len(shown) > 1:
         title += f", {_capital(shown[1])}"
-    if draws.chance(60):
-        title += f", {_capital(draws.one(FILLERS[:8]))}"
-    title += f", Model {draws.one('ABCDEFGHKLMNPRST')}{10 + draws.below(90)}"
-    sentences = [f"This {singular} {draws.one(department.uses)} comes from {brand}"]
+    if rng.bernoulli(60):
+        title += f", {_capital(rng.choice(FILLERS[:8]))}"
+    title += f", Model {rng.choice('ABCDEFGHKLMNPRST')}{10 + rng.below(90)}"
+    sentences = [f"This {singular} {rng.choice(department.uses)} comes from {brand}"]
     sentences += [f"Buyers praise it: {attribute}" for attribute in told[2:4]]
-    sentences += draws.some(FILLERS, 3 + draws.below(8))
-    description = "" if draws.chance(30) else ". ".join(sentences) + "."
-    bullets = [f"{_capital(a)}: {draws.one(FILLERS).lower()}" for a in told[4:7]]
-    bullets += draws.some(FILLERS, 2)
+    sentences += rng.sample(FILLERS, 3 + rng.below(8))
+    description = "" if rng.bernoulli(30) else ". ".join(sentences) + "."
+    bullets = [f"{_capital(a)}: {rng.choice(FILLERS).lower()}" for a in told[4:7]]
+    bullets += rng.sample(FILLERS, 2)
     low, high = department.prices
-    whole = low + draws.below(high - low) * (1 + draws.below(4)) // 4
-    prices: tuple[float, ...] = (round(whole + (0.99, 0.49, 0.0, 0.95)[draws.below(4)], 2),)
-    if draws.chance(9):
-        prices = (prices[0], round(prices[0] + 1 + draws.below(12), 2))
+    whole = low + rng.below(high - low) * (1 + rng.below(4)) // 4
+    prices: tuple[float, ...] = (round(whole + (0.99, 0.49, 0.0, 0.95)[rng.below(4)], 2),)
+    if rng.bernoulli(9):
+        prices = (prices[0], round(prices[0] + 1 + rng.below(12), 2))
     tag = " to ".join(f"${price}" for price in prices)
     path = f"{department.title} › {department.shelves[place % len(department.shelves)]} › {_capital(plural)}"
     return Product(
@@ -110,7 +110,7 @@ def _product(
         bullets=tuple(bullets),
         prices=prices,
         price_tag=tag,
-        options=_options(values, place, draws),
+        options=_options(values, place, rng),
         attributes=tuple(attributes),
         category=department.name,
         query=plural,
@@ -118,14 +118,12 @@ def _product(
     )
 
 
-def _options(pools: OptionPool, place: int, draws: Draws) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _options(pools: OptionPool, place: int, rng: RandomSource) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """None for over half of the products, else one or two groups of the department, rarely three."""
     groups = list(pools.items())
-    count = (
-        (0, 0, 0, 0, 0, 1, 1, 2, 2, 2)[draws.below(10)] if place else (0, 1, 1, 2, 2, 2, 2, 2, 2, 3)[draws.below(10)]
-    )
-    chosen = groups[:2] if count == 2 else draws.some(groups, count)
-    return tuple((name, tuple(draws.some(values, 3 + draws.below(6)))) for name, values in chosen)
+    count = (0, 0, 0, 0, 0, 1, 1, 2, 2, 2)[rng.below(10)] if place else (0, 1, 1, 2, 2, 2, 2, 2, 2, 3)[rng.below(10)]
+    chosen = groups[:2] if count == 2 else rng.sample(groups, count)
+    return tuple((name, tuple(rng.sample(values, 3 + rng.below(6)))) for name, values in chosen)
 
 
 def make_products(seed: int = SEED) -> list[Product]:
@@ -133,26 +131,26 @@ def make_products(seed: int = SEED) -> list[Product]:
     made: list[Product] = []
     for d, department in enumerate(DEPARTMENTS):
         for place, size in enumerate(TYPE_SIZES):
-            draws = Draws(seed, GENERATION, d, place)
-            pool = draws.some(department.attributes, TYPE_ATTRIBUTES)
-            values = {name: draws.some(options, TYPE_VALUES) for name, options in department.options.items()}
-            made += [_product(len(made) + k, department, place, pool, values, draws) for k in range(size)]
-    return Draws(seed, GENERATION, 99).some(made, len(made))
+            rng = RandomSource(seed, GENERATION, d, place)
+            pool = rng.sample(department.attributes, TYPE_ATTRIBUTES)
+            values = {name: rng.sample(options, TYPE_VALUES) for name, options in department.options.items()}
+            made += [_product(len(made) + k, department, place, pool, values, rng) for k in range(size)]
+    return RandomSource(seed, GENERATION, 99).sample(made, len(made))
 
 
 def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int = SEED) -> list[Goal]:
     """Up to three goals for every product that has options, and one for a few that have none."""
     goals: list[Goal] = []
     for row, (product, price) in enumerate(zip(products, prices, strict=True)):
-        draws = Draws(seed, GENERATION, 100, row)
-        if not product.options and not draws.chance(3):
+        rng = RandomSource(seed, GENERATION, 100, row)
+        if not product.options and not rng.bernoulli(3):
             continue
         for _ in range(3 if len(product.options) > 1 else 1):
-            options = tuple((name, draws.one(values)) for name, values in sorted(product.options))
-            attributes = tuple(draws.some(product.attributes, 1 + draws.below(len(product.attributes))))
-            cap = (int(price) // 10 + 1 + draws.below(3)) * 10.0
-            named = draws.chance(NAMED)
-            text = phrase(product, attributes, options, cap, draws, not named and draws.chance(REWORDED))
+            options = tuple((name, rng.choice(values)) for name, values in sorted(product.options))
+            attributes = tuple(rng.sample(product.attributes, 1 + rng.below(len(product.attributes))))
+            cap = (int(price) // 10 + 1 + rng.below(3)) * 10.0
+            named = rng.bernoulli(NAMED)
+            text = phrase(product, attributes, options, cap, rng, not named and rng.bernoulli(REWORDED))
             wanted = options if named else tuple(value for _, value in options)
             goals.append(
                 Goal(
@@ -175,7 +173,7 @@ def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int =
 def embedded_stock() -> Stock:
     """The embedded shop, made once a process (about half a second)."""
     products = make_products()
-    draws = Draws(SEED, GENERATION, 98)
-    prices = [p.prices[0] if len(p.prices) == 1 else round(p.prices[0] + draws.below(100) / 100, 2) for p in products]
+    rng = RandomSource(SEED, GENERATION, 98)
+    prices = [p.prices[0] if len(p.prices) == 1 else round(p.prices[0] + rng.below(100) / 100, 2) for p in products]
     catalogue = Catalogue(MemoryProducts(products, prices))
     return Stock(catalogue, make_goals(products, prices))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
-from creditflow.envs.webshop.reward import ALIKE
+from creditflow.envs.webshop.reward import SIMILARITY_THRESHOLD
 
 __all__ = ["AttributeMatcher"]
 
@@ -41,6 +41,6 @@ class AttributeMatcher:
         """bool (rows,): whether each product counts as having ``wanted``. Treat as read-only."""
         found = np.fromiter((any(wanted in text for text in texts) for texts in self._texts), bool, len(self._texts))
         for attribute, places in self._carriers.items():
-            if not found[places].all() and token_set_ratio(attribute, wanted) > ALIKE:
+            if not found[places].all() and token_set_ratio(attribute, wanted) > SIMILARITY_THRESHOLD:
                 found[places] = True
         return found

@@ -20,7 +20,7 @@ from creditflow.envs.reading.streams import open_text
 __all__ = ["stream_items", "stream_records"]
 
 CHUNK = 1 << 20
-LONGEST_TOKEN = 32  # characters of a literal, number or escape that may be cut
+MAX_TOKEN = 32  # characters of a literal, number or escape that may be cut
 _SPACE = " \t\n\r"
 
 
@@ -81,14 +81,14 @@ class _Reader:
                 raise DataError(f"{self._path}: {where}: {error}") from error
             except json.JSONDecodeError as error:
                 # an element that the window cuts fails inside a string, or at its very end
-                cut = error.msg.startswith("Unterminated string") or len(self._buffer) - error.pos < LONGEST_TOKEN
+                cut = error.msg.startswith("Unterminated string") or len(self._buffer) - error.pos < MAX_TOKEN
                 if not cut or len(self._buffer) - self._at > MAX_RECORD:
                     size = f" within {MAX_RECORD:,} characters" if cut else ""
                     raise DataError(f"{self._path}: {where} is not JSON{size}: {error.msg}") from error
                 if not self._fill():
                     raise self.cut_short() from error
                 continue
-            if type(value) in (int, float) and len(self._buffer) - end < LONGEST_TOKEN and not self._ended:
+            if type(value) in (int, float) and len(self._buffer) - end < MAX_TOKEN and not self._ended:
                 self._fill()  # the number may go on
                 continue
             self._at = end

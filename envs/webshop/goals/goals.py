@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 NO_CAP = 1000000.0
-CAPS = range(10, 1000, 10)
+PRICE_CAPS = range(10, 1000, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:
 
 def price_cap(price: float, rng: Mersenne) -> float:
     """A cap above ``price``, or ``NO_CAP`` if the price leaves no room for one."""
-    above = [cap for cap in CAPS if cap > price][:4]
+    above = [cap for cap in PRICE_CAPS if cap > price][:4]
     return float(max(rng.sample(above, 2))) if len(above) >= 2 else NO_CAP
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from creditflow.envs.webshop.catalogue.products import Product
 
 if TYPE_CHECKING:
-    from creditflow.envs.webshop.catalogue.embedded import Draws
+    from creditflow.envs.webshop.catalogue.embedded import RandomSource
 
 __all__ = ["phrase"]
 
@@ -72,7 +72,7 @@ def phrase(
     attributes: Sequence[str],
     options: Sequence[tuple[str, str]],
     cap: float,
-    draws: Draws,
+    rng: RandomSource,
     reworded: bool,
 ) -> str:
     """The instruction: what, with which attributes, which options, at what price.
@@ -82,22 +82,22 @@ def phrase(
         attributes: wanted attributes, at least one.
         options: wanted (group, value) pairs.
         cap: highest price in dollars.
-        draws: picks the wording.
+        rng: picks the wording.
         reworded: say sizes and counts in other words than the shop does.
     """
     if reworded:
         options = [(name, _reword(value)) for name, value in options]
-    split = draws.below(len(attributes) + 1)
+    split = rng.below(len(attributes) + 1)
     before, after = attributes[:split], attributes[split:]
     things = f"{_list(before)} {product.query}" if before else product.query
-    text = draws.one(_OPENINGS).format(things=things)
+    text = rng.choice(_OPENINGS).format(things=things)
     if after:
-        text += draws.one(_WISHES).format(a=_list(after))
+        text += rng.choice(_WISHES).format(a=_list(after))
     if options:
-        if draws.chance(50):
+        if rng.bernoulli(50):
             text += ". Choose " + _list([f"{name}: {value}" for name, value in options])
         else:
             text += ". I want it in " + _list(
                 [f"{value} {name}" if name != "size" else f"size {value}" for name, value in options]
             )
-    return f"{text}. {draws.one(_PRICES).format(cap=cap)}."
+    return f"{text}. {rng.choice(_PRICES).format(cap=cap)}."

@@ -10,9 +10,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.wikisearch.grading.scoring import normalise_answer
+from creditflow.envs.wikisearch.grading.scoring import normalize_answer
 
-__all__ = ["FORMS", "FormatCheck", "Transcript", "final_answer", "last_answer", "retrieved_answer", "second_answer"]
+__all__ = [
+    "FORMAT_RULES",
+    "FormatCheck",
+    "Transcript",
+    "final_answer",
+    "last_answer",
+    "retrieved_answer",
+    "second_answer",
+]
 
 _ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _INFORMATION: Final = re.compile(r"<information>(.*?)</information>", re.DOTALL)
@@ -74,8 +82,8 @@ def final_answer(transcript: Transcript) -> str | None:
 
 def retrieved_answer(transcript: Transcript) -> bool:
     """Whether an information block holds a golden answer."""
-    blocks = [normalise_answer(block) for block in _INFORMATION.findall(transcript.prompt + transcript.response)]
-    wanted = [normalise_answer(answer) for answer in transcript.golden]
+    blocks = [normalize_answer(block) for block in _INFORMATION.findall(transcript.prompt + transcript.response)]
+    wanted = [normalize_answer(answer) for answer in transcript.golden]
     return any(answer in block for block in blocks for answer in wanted)
 
 
@@ -156,7 +164,7 @@ def _answer_last(transcript: Transcript) -> FormatCheck:
     return FormatCheck(True, "The response ends with an answer")
 
 
-FORMS: Final[Mapping[str, Callable[[Transcript], FormatCheck]]] = {
+FORMAT_RULES: Final[Mapping[str, Callable[[Transcript], FormatCheck]]] = {
     "search_r1": _search_r1,
     "egrpo": _calls,  # (think tool_call tool_response)* think answer, the call a JSON object of name and arguments
     "answer_last": _answer_last,

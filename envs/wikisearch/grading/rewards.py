@@ -8,7 +8,7 @@ ones by name; others are made of the same parts:
 (1.0, 0.2)
 >>> REWARDS["search_r1_format"](transcript._replace(prompt="Such as <answer>Rome</answer>. "))
 1.0
->>> mild = Reward(metric="f1", form="search_r1", right_malformed=0.9, wrong_formed=0.05)
+>>> mild = Reward(metric="f1", format_rule="search_r1", correct_bad_format=0.9, incorrect_good_format=0.05)
 >>> mild(transcript._replace(response="I say <answer>Nile</answer>"))
 0.9
 """
@@ -21,7 +21,7 @@ from typing import Final, Literal, get_args
 
 from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.envs.wikisearch.grading.formats import (
-    FORMS,
+    FORMAT_RULES,
     Transcript,
     final_answer,
     last_answer,
@@ -55,10 +55,10 @@ class Reward:
         answer: which block is the answer: the "last" of the response, the "second" or later of prompt and response
             (Search-R1, whose prompt shows one), or the "final" one, with nothing after it.
         judge: grades instead of the metric: (question, golden answers, answer) → score in [0, 1].
-        form: name of a form in ``FORMS``; "" for none.
-        right_malformed: share of its grade that an answer better than 0 keeps when the form is wrong.
-        wrong_formed, wrong_malformed: paid for an answer worth 0; without a form the latter holds.
-        unanswered_formed, unanswered_malformed: paid without an answer; likewise.
+        format_rule: name of a rule in ``FORMAT_RULES``; "" for none.
+        correct_bad_format: share of its grade that an answer better than 0 keeps when the form is wrong.
+        incorrect_good_format, incorrect_bad_format: paid for an answer worth 0; without a form the latter holds.
+        unanswered_good_format, unanswered_bad_format: paid without an answer; likewise.
         retrieved: more for a well-formed transcript without a right answer that retrieved a golden one.
 
     Raises:
@@ -68,19 +68,19 @@ class Reward:
     metric: str = "em"
     answer: AnswerRule = "last"
     judge: Judge | None = None
-    form: str = ""
-    right_malformed: float = 1.0
-    wrong_formed: float = 0.0
-    wrong_malformed: float = 0.0
-    unanswered_formed: float = 0.0
-    unanswered_malformed: float = 0.0
+    format_rule: str = ""
+    correct_bad_format: float = 1.0
+    incorrect_good_format: float = 0.0
+    incorrect_bad_format: float = 0.0
+    unanswered_good_format: float = 0.0
+    unanswered_bad_format: float = 0.0
     retrieved: float = 0.0
 
     def __post_init__(self) -> None:
         for kind, name, known in (
             ("answer metric", self.metric, list(_SCORES)),
             ("rule for answers", self.answer, get_args(AnswerRule)),
-            ("format", self.form, ["", *FORMS]),
+            ("format", self.format_rule, ["", *FORMAT_RULES]),
         ):
             if name not in known:
                 raise unknown_name_error(kind, name, known)
@@ -103,17 +103,17 @@ class Reward:
 
     def well_formed(self, transcript: Transcript) -> bool:
         """Whether the transcript has the form; False if no form is asked for."""
-        return bool(self.form) and FORMS[self.form](transcript).valid
+        return bool(self.format_rule) and FORMAT_RULES[self.format_rule](transcript).valid
 
     def __call__(self, transcript: Transcript) -> float:
         """The reward."""
         grade, formed = self.grade(transcript), self.well_formed(transcript)
         if grade:
-            return grade if formed or not self.form else grade * self.right_malformed
+            return grade if formed or not self.format_rule else grade * self.correct_bad_format
         if formed:
-            base = self.unanswered_formed if grade is None else self.wrong_formed
+            base = self.unanswered_good_format if grade is None else self.incorrect_good_format
             return base + (self.retrieved if self.retrieved and retrieved_answer(transcript) else 0.0)
-        return self.unanswered_malformed if grade is None else self.wrong_malformed
+        return self.unanswered_bad_format if grade is None else self.incorrect_bad_format
 
 
 def search_r1_format(
@@ -122,11 +122,11 @@ def search_r1_format(
     """Search-R1's exact match with a share of the reward for form and for having retrieved the answer."""
     return Reward(
         answer="second",
-        form="search_r1",
-        right_malformed=1.0 - structure_format_score,
-        wrong_formed=structure_format_score,
-        unanswered_formed=structure_format_score,
-        wrong_malformed=final_format_score,
+        format_rule="search_r1",
+        correct_bad_format=1.0 - structure_format_score,
+        incorrect_good_format=structure_format_score,
+        unanswered_good_format=structure_format_score,
+        incorrect_bad_format=final_format_score,
         retrieved=retrieval_score,
     )
 
@@ -138,9 +138,9 @@ REWARDS: Final[Mapping[str, Reward]] = {
     "search_r1": Reward(answer="second"),
     "search_r1_sub_em": Reward(metric="sub_em", answer="second"),
     "search_r1_format": search_r1_format(),
-    "pica": Reward(metric="set_f1", answer="final", unanswered_malformed=-1.0),
-    "stepsearch": Reward(metric="rounded_f1", answer="final", unanswered_malformed=-1.0),
-    "egrpo": Reward(form="egrpo", right_malformed=0.0),
+    "pica": Reward(metric="set_f1", answer="final", unanswered_bad_format=-1.0),
+    "stepsearch": Reward(metric="rounded_f1", answer="final", unanswered_bad_format=-1.0),
+    "egrpo": Reward(format_rule="egrpo", correct_bad_format=0.0),
 }
 
 

@@ -14,16 +14,16 @@ from typing import Final
 
 from creditflow.envs.errors import check_name
 
-__all__ = ["METRICS", "exact_match", "metric", "normalise_answer", "set_f1", "sub_match", "token_f1"]
+__all__ = ["METRICS", "exact_match", "metric", "normalize_answer", "set_f1", "sub_match", "token_f1"]
 
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 
 
-def normalise_answer(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """The form in which answers are compared.
 
-    >>> normalise_answer("The  U.S.A.'s end")
+    >>> normalize_answer("The  U.S.A.'s end")
     'usas end'
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
@@ -31,14 +31,14 @@ def normalise_answer(text: str) -> str:
 
 def exact_match(prediction: str, golden: Iterable[str]) -> float:
     """1.0 if the prediction equals a golden answer once both are normalised, else 0.0."""
-    found = normalise_answer(prediction)
-    return float(any(found == normalise_answer(answer) for answer in golden))
+    found = normalize_answer(prediction)
+    return float(any(found == normalize_answer(answer) for answer in golden))
 
 
 def sub_match(prediction: str, golden: Iterable[str]) -> float:
     """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs everywhere."""
-    found = normalise_answer(prediction)
-    return float(any(normalise_answer(answer) in found for answer in golden))
+    found = normalize_answer(prediction)
+    return float(any(normalize_answer(answer) in found for answer in golden))
 
 
 def token_f1(prediction: str, golden: Iterable[str]) -> float:
@@ -51,7 +51,7 @@ def token_f1(prediction: str, golden: Iterable[str]) -> float:
 
 
 def _multiset_f1(prediction: str, answer: str) -> float:
-    found, wanted = normalise_answer(prediction).split(), normalise_answer(answer).split()
+    found, wanted = normalize_answer(prediction).split(), normalize_answer(answer).split()
     common = (Counter(found) & Counter(wanted)).total()
     return 2.0 * common / (len(found) + len(wanted)) if common else 0.0
 
@@ -66,7 +66,7 @@ def set_f1(prediction: str, golden: Iterable[str]) -> float:
     """
     best = 0.0
     for answer in golden:
-        found, wanted = normalise_answer(prediction).split(), normalise_answer(answer).split()
+        found, wanted = normalize_answer(prediction).split(), normalize_answer(answer).split()
         common = len(set(found) & set(wanted))
         if common:
             precision, recall = common / len(found), common / len(wanted)

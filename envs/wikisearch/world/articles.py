@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.world.draws import draw, key_of
+from creditflow.envs.wikisearch.world.counter_rng import random_int, stream_key
 from creditflow.envs.wikisearch.world.graph import GENRES, World
 
 __all__ = ["Article", "Fact", "article", "fact_objects", "passages"]
@@ -146,7 +146,7 @@ class _Writer:
 
     def __init__(self, world: World, kind: str, i: int) -> None:
         self.world, self.kind, self.i = world, kind, i
-        self.key = key_of(world.seed, "article") ^ ((world.offsets[kind] + i) * 0x9E3779B1)
+        self.key = stream_key(world.seed, "article") ^ ((world.offsets[kind] + i) * 0x9E3779B1)
         self.count = 0
         self.name = world.name(kind, i)
         short = {"person": self.name.rpartition(" ")[2], "work": "the " + _genre(world, i) if kind == "work" else ""}
@@ -155,7 +155,7 @@ class _Writer:
 
     def below(self, n: int) -> int:
         self.count += 1
-        return draw(self.key, self.count, n)
+        return random_int(self.key, self.count, n)
 
     def mention(self, kind: str, j: int) -> str:
         """How this article writes another entity: a person of a shared name always with the profession."""

@@ -20,12 +20,12 @@ from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
 from creditflow.envs.wikisearch.world.graph import GENRES, KINDS, World
 from creditflow.envs.wikisearch.world.wording import ASK, DESCRIBED, INJECT, NOUN, phrase
 
-__all__ = ["NotAskableError", "build_question", "description"]
+__all__ = ["InvalidRecipeError", "build_question", "description"]
 
 Node = tuple[str, int]
 
 
-class NotAskableError(DataError):
+class InvalidRecipeError(DataError):
     """A recipe that gives no question with one answer."""
 
 
@@ -35,40 +35,40 @@ class _Edge(NamedTuple):
     object: Node | str
 
 
-def build_question(books: Encyclopedia, recipe: Mapping[str, Any]) -> Question:
+def build_question(encyclopedia: Encyclopedia, recipe: Mapping[str, Any]) -> Question:
     """The question of a recipe.
 
     Args:
-        books: the encyclopedia it is about.
+        encyclopedia: the encyclopedia it is about.
         recipe: ``kind`` and what its kind needs; see the functions below.
 
     Raises:
-        NotAskableError: the recipe has no unique answer in this world, or is malformed.
+        InvalidRecipeError: the recipe has no unique answer in this world, or is malformed.
     """
     makers = {"bridge": _bridge, "comparison": _comparison, "intersection": _intersection, "temporal": _temporal}
     maker = makers.get(recipe.get("kind", ""))
     if maker is None:
-        raise NotAskableError(f"a recipe's kind is one of {', '.join(makers)}, got {str(recipe)[:80]}")
+        raise InvalidRecipeError(f"a recipe's kind is one of {', '.join(makers)}, got {str(recipe)[:80]}")
     try:
-        text, edges = maker(books.world, recipe)
+        text, edges = maker(encyclopedia.world, recipe)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        if isinstance(error, NotAskableError):
+        if isinstance(error, InvalidRecipeError):
             raise
-        raise NotAskableError(f"malformed recipe {str(recipe)[:120]}: {error!r}") from error
-    return _question(books, str(recipe["kind"]), text[:1].upper() + text[1:], edges)
+        raise InvalidRecipeError(f"malformed recipe {str(recipe)[:120]}: {error!r}") from error
+    return _question(encyclopedia, str(recipe["kind"]), text[:1].upper() + text[1:], edges)
 
 
 def _node(world: World, value: Any) -> Node:
     kind, i = value
     if kind not in KINDS or type(i) is not int or not 0 <= i < world.counts[kind]:
-        raise NotAskableError(f"no such entity: {value!r:.60}")
+        raise InvalidRecipeError(f"no such entity: {value!r:.60}")
     return kind, i
 
 
 def _follow(world: World, node: Node, relation: str) -> _Edge:
     target = fact_objects(world, *node).get(relation)
     if target is None:
-        raise NotAskableError(f"{node} has no {relation}")
+        raise InvalidRecipeError(f"{node} has no {relation}")
     return _Edge(node, relation, target)
 
 
@@ -100,7 +100,7 @@ def _bridge(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]]:
 
 def _entity(edge: _Edge) -> Node:
     if isinstance(edge.object, str):
-        raise NotAskableError(f"{edge.relation} leads to no entity")
+        raise InvalidRecipeError(f"{edge.relation} leads to no entity")
     return edge.object
 
 
@@ -108,7 +108,7 @@ def description(world: World, node: Node, relation: str) -> tuple[str, list[_Edg
     """A phrase that fits one entity only, by what ``relation`` says of it, and a decade where that is needed.
 
     Raises:
-        NotAskableError: several entities fit.
+        InvalidRecipeError: several entities fit.
     """
     kind, i = node
     edge = _follow(world, node, relation)
@@ -129,7 +129,7 @@ def description(world: World, node: Node, relation: str) -> tuple[str, list[_Edg
         when = wording.replace("{decade}", str(int(decade[i]) * 10))
         edges.append(_follow(world, node, attribute))
     if np.count_nonzero(same) != 1:
-        raise NotAskableError(f"the description of {node} by {relation} fits several")
+        raise InvalidRecipeError(f"the description of {node} by {relation} fits several")
     text = INJECT[kind, relation].replace("{d}", word).replace("{when}", when).replace("{z}", phrase(world, *z))
     return text, edges
 
@@ -143,7 +143,7 @@ def _comparison(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edg
         found.append((_noun(world, edge, phrase(world, *edge.subject)), edge, person, _follow(world, person, "born")))
     (first, edge_a, a, born_a), (second, edge_b, b, born_b) = found
     if recipe["pick"] not in ("earlier", "later") or born_a.object == born_b.object:
-        raise NotAskableError("a comparison needs different years, and 'earlier' or 'later'")
+        raise InvalidRecipeError("a comparison needs different years, and 'earlier' or 'later'")
     early = a if int(str(born_a.object)) < int(str(born_b.object)) else b
     chosen = early if recipe["pick"] == "earlier" else (b if early == a else a)
     inner = f"whoever was born {recipe['pick']}, {first} or {second}"
@@ -160,7 +160,7 @@ def _intersection(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_E
     names = {world.name("person", j) for j in guests} & {world.name("person", j) for j in members}
     both = sorted(set(guests) & set(members))
     if len(both) != 1 or len(names) != 1 or guests.count(both[0]) + members.count(both[0]) != 2:
-        raise NotAskableError("the two lists must share one person")
+        raise InvalidRecipeError("the two lists must share one person")
     person = ("person", both[0])
     inner = f"the competitor in {phrase(world, *event)} who was a founding member of {phrase(world, *body)}"
     text, last = _asked(world, person, recipe["ask"], inner)
@@ -173,16 +173,16 @@ def _temporal(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]
     heads = world.lists["organisation", "heads"][body[1]].tolist()
     start, end = world.lists["organisation", "terms"][body[1]].tolist()[recipe["head"] : recipe["head"] + 2]
     if not start < int(world.number["work", "year"][work[1]]) < end or heads.count(heads[recipe["head"]]) != 1:
-        raise NotAskableError("the work's year must lie inside one term of one head")
+        raise InvalidRecipeError("the work's year must lie inside one term of one head")
     person = ("person", heads[recipe["head"]])
     inner = f"the head of {phrase(world, *body)} in the year from which {phrase(world, *work)} dates"
     text, last = _asked(world, person, recipe["ask"], inner)
     return text, [_follow(world, work, "year"), _Edge(body, "head", person), last]
 
 
-def _question(books: Encyclopedia, kind: str, text: str, edges: list[_Edge]) -> Question:
+def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edge]) -> Question:
     """Golden passages, entities and steps for the edges; the last edge's object is the answer."""
-    world = books.world
+    world = encyclopedia.world
     nodes: dict[str, Node | str] = {}
     forms: dict[str, dict[str, None]] = {}
     triples, golden, steps = [], [], []
@@ -190,16 +190,16 @@ def _question(books: Encyclopedia, kind: str, text: str, edges: list[_Edge]) -> 
     def known(node: Node | str) -> str:
         name = node if isinstance(node, str) else world.name(*node)
         if nodes.setdefault(name, node) != node:
-            raise NotAskableError(f"two things in one question are called {name!r}")
+            raise InvalidRecipeError(f"two things in one question are called {name!r}")
         alias = "" if isinstance(node, str) else world.alias(*node)
         forms.setdefault(name, {}).update({alias: None} if alias else {})
         return name
 
     for edge in edges:
         subject, obj = known(edge.subject), known(edge.object)
-        stated = books.stated(*edge.subject, edge.relation, obj)
+        stated = encyclopedia.stated(*edge.subject, edge.relation, obj)
         if stated is None:
-            raise NotAskableError(f"no article states {(subject, edge.relation, obj)}")
+            raise InvalidRecipeError(f"no article states {(subject, edge.relation, obj)}")
         passage, fact = stated
         triples.append((subject, edge.relation, obj))
         golden.append(passage)
@@ -217,7 +217,7 @@ def _question(books: Encyclopedia, kind: str, text: str, edges: list[_Edge]) -> 
         answer_node=answer,
         steps=tuple(steps),
         supporting=tuple(dict.fromkeys(golden)),
-        corpus=books.retriever.digest,
+        corpus=encyclopedia.retriever.digest,
     )
 
 

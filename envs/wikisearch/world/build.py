@@ -24,7 +24,7 @@ def _silent(done: int) -> None:
     del done
 
 
-MOST_WITH_QUESTIONS = 200_000
+MAX_ARTICLES_WITH_QUESTIONS = 200_000
 
 
 def build_wiki(
@@ -59,8 +59,8 @@ def build_wiki(
     out = Path(out)
     if out.exists() and not replace:
         raise DataError(f"{out} exists: name a new folder")
-    if questions and articles > MOST_WITH_QUESTIONS:
-        raise DataError(f"questions are made for at most {MOST_WITH_QUESTIONS} articles, got {articles}")
+    if questions and articles > MAX_ARTICLES_WITH_QUESTIONS:
+        raise DataError(f"questions are made for at most {MAX_ARTICLES_WITH_QUESTIONS} articles, got {articles}")
     world = make_world(seed, articles)
     with new_folder(out, replace=replace) as folder:
         _write(folder, world, questions, index, progress)

@@ -10,7 +10,7 @@ from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_pas
 from creditflow.envs.wikisearch.world.articles import Article, Fact, article
 from creditflow.envs.wikisearch.world.graph import KINDS, World, make_world
 
-__all__ = ["DEFAULT_ARTICLES", "DEFAULT_SEED", "Encyclopedia", "encyclopedia"]
+__all__ = ["DEFAULT_ARTICLES", "DEFAULT_SEED", "Encyclopedia", "load_encyclopedia"]
 
 DEFAULT_SEED = 20_261_121
 DEFAULT_ARTICLES = 5_000
@@ -63,6 +63,6 @@ class Encyclopedia:
 
 
 @lru_cache(maxsize=2)
-def encyclopedia(seed: int = DEFAULT_SEED, articles: int = DEFAULT_ARTICLES) -> Encyclopedia:
+def load_encyclopedia(seed: int = DEFAULT_SEED, articles: int = DEFAULT_ARTICLES) -> Encyclopedia:
     """The encyclopedia of a seed, kept for the next caller in this process."""
     return Encyclopedia(make_world(seed, articles))

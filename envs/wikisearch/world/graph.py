@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.world import names
-from creditflow.envs.wikisearch.world.draws import draws, key_of, permuted
+from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_ints, stream_key
 
 __all__ = ["GENRES", "KINDS", "PROFESSIONS", "RELATIONS", "World", "make_world"]
 
@@ -89,16 +89,16 @@ class World:
             i = i - 1 if self.twin(i) < i else i
             families = max(40, self.counts["person"] // 4)
             space = len(names.GIVEN) * families
-            return names.person_name(permuted(i, space, key_of(self.seed, "person")))
+            return names.person_name(permuted_index(i, space, stream_key(self.seed, "person")))
         if kind == "place":
-            return names.place_name(permuted(i, max(16_000, self.counts[kind]), key_of(self.seed, "place")))
+            return names.place_name(permuted_index(i, max(16_000, self.counts[kind]), stream_key(self.seed, "place")))
         if kind == "work":
-            return names.work_name(permuted(i, max(2_816, self.counts[kind]), key_of(self.seed, "work")))
+            return names.work_name(permuted_index(i, max(2_816, self.counts[kind]), stream_key(self.seed, "work")))
         if kind == "organisation":
             return names.organisation_name(
-                permuted(i, max(8_000, self.counts[kind]), key_of(self.seed, "organisation"))
+                permuted_index(i, max(8_000, self.counts[kind]), stream_key(self.seed, "organisation"))
             )
-        number = permuted(i, max(12_000, self.counts[kind]), key_of(self.seed, "event"))
+        number = permuted_index(i, max(12_000, self.counts[kind]), stream_key(self.seed, "event"))
         return names.event_name(number, int(self.number["event", "year"][i]))
 
     def twin(self, i: int) -> int:
@@ -118,7 +118,7 @@ class World:
 
     def river(self, i: int) -> str:
         """The river a town lies on, without "the"; every town has its own."""
-        return names.river_name(permuted(i, max(10_000, self.counts["place"]), key_of(self.seed, "river")))
+        return names.river_name(permuted_index(i, max(10_000, self.counts["place"]), stream_key(self.seed, "river")))
 
     def alias(self, kind: str, i: int) -> str:
         """Another form of the name, or ""."""
@@ -163,15 +163,17 @@ class _Maker:
         self.number: dict[tuple[str, str], NDArray[np.int64]] = {}
         self.lists: dict[tuple[str, str], NDArray[np.int64]] = {}
 
-    def drawn(self, kind: str, label: str, n: int) -> NDArray[np.int64]:
+    def sampled(self, kind: str, label: str, n: int) -> NDArray[np.int64]:
         """int64 (count,) below ``n``."""
-        return draws(key_of(self.seed, f"{kind}.{label}"), self.counts[kind], n)
+        return random_ints(stream_key(self.seed, f"{kind}.{label}"), self.counts[kind], n)
 
     def someone(self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
         """A person born in [least, most] for each entity; where nobody was, −1."""
         first = np.searchsorted(self.births, least, "left")
         last = np.searchsorted(self.births, most, "right")
-        pick = first + draws(key_of(self.seed, f"{kind}.{label}"), self.counts[kind], np.maximum(last - first, 1))
+        pick = first + random_ints(
+            stream_key(self.seed, f"{kind}.{label}"), self.counts[kind], np.maximum(last - first, 1)
+        )
         return np.where(last > first, self.by_birth[np.minimum(pick, len(self.by_birth) - 1)], -1)
 
     def anyone(self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -182,59 +184,59 @@ class _Maker:
 
     def people(self) -> None:
         n = self.counts["person"]
-        born = 1560 + self.drawn("person", "born", 330)
-        profession = self.drawn("person", "profession", len(PROFESSIONS))
+        born = 1560 + self.sampled("person", "born", 330)
+        profession = self.sampled("person", "profession", len(PROFESSIONS))
         second = np.arange(n) % TWIN_EVERY == TWIN_EVERY - 1
         profession[second] = (np.roll(profession, 1)[second] + 7) % len(PROFESSIONS)
         self.number |= {
             ("person", "born"): born,
-            ("person", "day"): 1 + self.drawn("person", "day", 28),
-            ("person", "month"): self.drawn("person", "month", 12),
-            ("person", "died"): born + 44 + self.drawn("person", "age", 46),
+            ("person", "day"): 1 + self.sampled("person", "day", 28),
+            ("person", "month"): self.sampled("person", "month", 12),
+            ("person", "died"): born + 44 + self.sampled("person", "age", 46),
             ("person", "profession"): profession,
         }
         self.by_birth = np.argsort(born, kind="stable")
         self.births = born[self.by_birth]
         self.to |= {
-            ("person", "birth_place"): self.drawn("person", "birth_place", self.counts["place"]),
+            ("person", "birth_place"): self.sampled("person", "birth_place", self.counts["place"]),
             ("person", "teacher"): self.someone("person", "teacher", born - 55, born - 14),
-            ("person", "employer"): self.drawn("person", "employer", self.counts["organisation"]),
+            ("person", "employer"): self.sampled("person", "employer", self.counts["organisation"]),
         }
 
     def places(self) -> None:
         n = self.counts["place"]
-        charter = 900 + self.drawn("place", "charter", 600)
-        twin = self.drawn("place", "twin", n)
+        charter = 900 + self.sampled("place", "charter", 600)
+        twin = self.sampled("place", "twin", n)
         twin = np.where(twin == np.arange(n), (twin + 1) % n, twin)
         self.number |= {
             ("place", "charter"): charter,
-            ("place", "population"): 900 + self.drawn("place", "population", 88_000),
+            ("place", "population"): 900 + self.sampled("place", "population", 88_000),
         }
         self.to |= {
-            ("place", "architect"): self.drawn("place", "architect", self.counts["person"]),
+            ("place", "architect"): self.sampled("place", "architect", self.counts["person"]),
             ("place", "twin"): twin,
         }
 
     def works(self) -> None:
-        creator = self.drawn("work", "creator", self.counts["person"])
-        year = self.number["person", "born"][creator] + 22 + self.drawn("work", "age", 21)
-        dedicatee = self.drawn("work", "dedicatee", self.counts["person"])
+        creator = self.sampled("work", "creator", self.counts["person"])
+        year = self.number["person", "born"][creator] + 22 + self.sampled("work", "age", 21)
+        dedicatee = self.sampled("work", "dedicatee", self.counts["person"])
         dedicatee = np.where(dedicatee == creator, (dedicatee + 1) % self.counts["person"], dedicatee)
-        self.number |= {("work", "year"): year, ("work", "genre"): self.drawn("work", "genre", len(GENRES))}
+        self.number |= {("work", "year"): year, ("work", "genre"): self.sampled("work", "genre", len(GENRES))}
         self.to |= {
             ("work", "creator"): creator,
-            ("work", "publisher"): self.drawn("work", "publisher", self.counts["organisation"]),
-            ("work", "setting"): self.drawn("work", "setting", self.counts["place"]),
+            ("work", "publisher"): self.sampled("work", "publisher", self.counts["organisation"]),
+            ("work", "setting"): self.sampled("work", "setting", self.counts["place"]),
             ("work", "dedicatee"): dedicatee,
         }
 
     def organisations(self) -> None:
         early = np.full(self.counts["organisation"], 1560)
         founder = self.anyone("organisation", "founder", early, early + 230)  # heads and prize winners come after
-        founded = self.number["person", "born"][founder] + 25 + self.drawn("organisation", "age", 18)
+        founded = self.number["person", "born"][founder] + 25 + self.sampled("organisation", "age", 18)
         terms = [founded]
         for k in range(HEADS):
-            terms.append(terms[-1] + 6 + self.drawn("organisation", f"term.{k}", 14))
+            terms.append(terms[-1] + 6 + self.sampled("organisation", f"term.{k}", 14))
         heads = [
             self.anyone("organisation", f"head.{k}", terms[k] - 60, terms[k + 1] - 24) for k in range(HEADS)
         ]  # fmt: skip
@@ -244,7 +246,7 @@ class _Maker:
         self.number["organisation", "founded"] = founded
         self.to |= {
             ("organisation", "founder"): founder,
-            ("organisation", "seat"): self.drawn("organisation", "seat", self.counts["place"]),
+            ("organisation", "seat"): self.sampled("organisation", "seat", self.counts["place"]),
         }
         self.lists |= {
             ("organisation", "heads"): np.stack(heads, axis=1),
@@ -253,18 +255,18 @@ class _Maker:
         }
 
     def events(self) -> None:
-        organiser = self.drawn("event", "organiser", self.counts["organisation"])
-        year = self.number["organisation", "founded"][organiser] + 1 + self.drawn("event", "year", 14)
+        organiser = self.sampled("event", "organiser", self.counts["organisation"])
+        year = self.number["organisation", "founded"][organiser] + 1 + self.sampled("event", "year", 14)
         # one guest is a first member of some organisation of that time: this is what intersections are made of
-        guest_of = self.drawn("event", "guest_of", self.counts["organisation"])
-        place = self.drawn("event", "guest", MEMBERS)
+        guest_of = self.sampled("event", "guest_of", self.counts["organisation"])
+        place = self.sampled("event", "guest", MEMBERS)
         guests = [self.lists["organisation", "members"][guest_of, place]]
         guests += [self.anyone("event", f"guest.{k}", year - 60, year - 18) for k in range(1, PARTICIPANTS)]
         self.number |= {("event", "year"): year}
         self.to |= {
             ("event", "winner"): self.anyone("event", "winner", year - 55, year - 18),
             ("event", "organiser"): organiser,
-            ("event", "host"): self.drawn("event", "host", self.counts["place"]),
+            ("event", "host"): self.sampled("event", "host", self.counts["place"]),
             ("event", "guest_of"): guest_of,
         }
         self.lists["event", "participants"] = np.stack(guests, axis=1)

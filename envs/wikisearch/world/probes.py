@@ -20,19 +20,19 @@ __all__ = ["calls_needed", "closed_book", "copied_queries", "facts_in", "read", 
 _CLAUSES: Final = re.compile(r',|\bof\b|\bwho\b|\bfrom which\b|\bin which\b|\bto whom\b|\bor\b|\bby\b|\bin\b|"|\?')
 
 
-def calls_needed(books: Encyclopedia, question: Question, k: int, most: int) -> int | None:
+def calls_needed(encyclopedia: Encyclopedia, question: Question, k: int, most: int) -> int | None:
     """Tool calls in which a player who only searches for names it has read collects all golden passages.
 
     It searches for what the question names, then for whatever the golden passages found so far name, opens pages, and
     keeps the calls that found a golden passage. An upper bound of the fewest; None if ``most`` do not suffice.
     """
-    corpus, lexicon = books.retriever.corpus, books.lexicon
+    corpus, lexicon = encyclopedia.retriever.corpus, encyclopedia.lexicon
     missing = {row for row in map(corpus.row, question.supporting) if row is not None}
     golden, calls = set(missing), 0
     asked: set[str] = set()
     known = [question.text, *lexicon.mentions(question.text)]
     while missing:
-        gains = {query: missing & set(books.rows(query, k)) for query in known if query not in asked}
+        gains = {query: missing & set(encyclopedia.rows(query, k)) for query in known if query not in asked}
         query = max(gains, key=lambda name: len(gains[name]), default="")
         if not query or not gains[query]:
             pages = {corpus.passage(row).page for row in golden - missing}
@@ -50,13 +50,13 @@ def calls_needed(books: Encyclopedia, question: Question, k: int, most: int) -> 
     return calls
 
 
-def facts_in(books: Encyclopedia, passage_ids: Iterable[str]) -> list[Fact]:
+def facts_in(encyclopedia: Encyclopedia, passage_ids: Iterable[str]) -> list[Fact]:
     """Everything that passages state, in their order."""
     found: list[Fact] = []
     for name in passage_ids:
         page, _, part = name.rpartition("-")
         kind, _, i = page.rpartition("-")
-        found += books.article(kind, int(i)).facts[int(part)]
+        found += encyclopedia.article(kind, int(i)).facts[int(part)]
     return found
 
 
@@ -86,8 +86,8 @@ def closed_book(questions: Iterable[Question]) -> dict[str, str]:
     return {relation: counter.most_common(1)[0][0] for relation, counter in counts.items()}
 
 
-def copied_queries(books: Encyclopedia, question: Question) -> list[str]:
+def copied_queries(encyclopedia: Encyclopedia, question: Question) -> list[str]:
     """What an agent can search for that only copies from the question: all of it, its names, its clauses."""
     clauses = [clause.strip() for clause in _CLAUSES.split(question.text)]
-    names = books.lexicon.mentions(question.text)
+    names = encyclopedia.lexicon.mentions(question.text)
     return list(dict.fromkeys([question.text, *names, *(clause for clause in clauses if len(clause.split()) > 1)]))

@@ -14,8 +14,8 @@ import numpy as np
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import normalised_phrase
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question
-from creditflow.envs.wikisearch.world.draws import draw, key_of
+from creditflow.envs.wikisearch.world.ask import InvalidRecipeError, build_question
+from creditflow.envs.wikisearch.world.counter_rng import random_int, stream_key
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
 from creditflow.envs.wikisearch.world.graph import HEADS, KINDS, RELATIONS
 from creditflow.envs.wikisearch.world.probes import calls_needed, copied_queries, facts_in, read
@@ -30,9 +30,9 @@ STRATA: Final = (
 )  # fmt: skip
 SPLITS: Final = ("train",) * 7 + ("valid",) + ("test",) * 2
 TOP_K: Final = 3  # the smallest list a searcher may be given
-MOST_CALLS: Final = 8
+MAX_CALLS: Final = 8
 HIDDEN_FROM: Final = 10  # the question itself must not find the last passage among so many
-TRIES: Final = 4_000  # candidates for one question before giving up
+MAX_ATTEMPTS: Final = 4_000  # candidates for one question before giving up
 LISTS: Final = ("head", "member", "participant")
 ASKED: Final = {
     kind: tuple(relation for (owner, relation) in ASK if owner == kind and relation not in LISTS) for kind in KINDS
@@ -54,43 +54,43 @@ class Selected(NamedTuple):
     hops: int
 
 
-class _Draws:
+class _RandomStream:
     """A stream of integers."""
 
     def __init__(self, seed: int, label: str) -> None:
-        self.key, self.count = key_of(seed, label), 0
+        self.key, self.count = stream_key(seed, label), 0
 
     def below(self, n: int) -> int:
         self.count += 1
-        return draw(self.key, self.count, n)
+        return random_int(self.key, self.count, n)
 
-    def of(self, options: tuple[str, ...]) -> str:
+    def choice(self, options: tuple[str, ...]) -> str:
         return options[self.below(len(options))]
 
 
-def select_questions(books: Encyclopedia, count: int, seed: int = 0) -> Iterator[Selected]:
+def select_questions(encyclopedia: Encyclopedia, count: int, seed: int = 0) -> Iterator[Selected]:
     """Questions in order; a longer list begins with the shorter one.
 
     Args:
-        books: what they are about.
+        encyclopedia: what they are about.
         count: how many.
         seed: of the walks.
 
     Raises:
         ConfigError: the world is too small for so many.
     """
-    draws = _Draws(books.world.seed, f"questions/{seed}")
+    rng = _RandomStream(encyclopedia.world.seed, f"questions/{seed}")
     owner: dict[tuple[str, str, str], str] = {}  # fact -> split
     texts: set[str] = set()
     for number in range(count):
         kind, hops = STRATA[number % len(STRATA)]
         split = SPLITS[number // len(STRATA) % len(SPLITS)]
-        for _ in range(TRIES):
-            recipe = _RECIPES[kind](books, draws, hops)
-            question = _made(books, recipe)
+        for _ in range(MAX_ATTEMPTS):
+            recipe = _RECIPES[kind](encyclopedia, rng, hops)
+            question = _made(encyclopedia, recipe)
             if recipe is None or question is None or question.text in texts:
                 continue
-            if any(owner.get(edge, split) != split for edge in question.edges) or not _worth(books, question):
+            if any(owner.get(edge, split) != split for edge in question.edges) or not _worth(encyclopedia, question):
                 continue
             owner.update(dict.fromkeys(question.edges, split))
             texts.add(question.text)
@@ -98,81 +98,83 @@ def select_questions(books: Encyclopedia, count: int, seed: int = 0) -> Iterator
             break
         else:
             raise ConfigError(
-                f"a world of {books.world.articles} articles does not hold {count} questions: {number} were found"
+                f"a world of {encyclopedia.world.articles} articles does not hold {count} questions: {number} were found"
             )
 
 
-def _made(books: Encyclopedia, recipe: dict[str, Any] | None) -> Question | None:
+def _made(encyclopedia: Encyclopedia, recipe: dict[str, Any] | None) -> Question | None:
     try:
-        return None if recipe is None else build_question(books, recipe)
-    except NotAskableError:
+        return None if recipe is None else build_question(encyclopedia, recipe)
+    except InvalidRecipeError:
         return None
 
 
-def _worth(books: Encyclopedia, question: Question) -> bool:
+def _worth(encyclopedia: Encyclopedia, question: Question) -> bool:
     """Long enough, reachable, and closed to shortcuts."""
     if any(normalised_phrase(answer, question.text) for answer in question.answers):
         return False
-    corpus = books.retriever.corpus
+    corpus = encyclopedia.retriever.corpus
     last = question.steps[-1].passage_id
-    found = [corpus.passage(row) for row in books.rows(question.text, HIDDEN_FROM)]
+    found = [corpus.passage(row) for row in encyclopedia.rows(question.text, HIDDEN_FROM)]
     if last in (passage.id for passage in found) or len(question.supporting) < 2:
         return False
     copied = dict.fromkeys(
-        corpus.passage(row).id for query in copied_queries(books, question) for row in books.rows(query, TOP_K)
+        corpus.passage(row).id
+        for query in copied_queries(encyclopedia, question)
+        for row in encyclopedia.rows(query, TOP_K)
     )
-    if last in copied or read(question, facts_in(books, copied)) in question.answers:
+    if last in copied or read(question, facts_in(encyclopedia, copied)) in question.answers:
         return False
-    return calls_needed(books, question, TOP_K, MOST_CALLS) is not None
+    return calls_needed(encyclopedia, question, TOP_K, MAX_CALLS) is not None
 
 
-def _start(books: Encyclopedia, draws: _Draws, kinds: tuple[str, ...]) -> tuple[str, int]:
-    kind = draws.of(kinds)
-    return kind, draws.below(books.world.counts[kind])
+def _start(encyclopedia: Encyclopedia, rng: _RandomStream, kinds: tuple[str, ...]) -> tuple[str, int]:
+    kind = rng.choice(kinds)
+    return kind, rng.below(encyclopedia.world.counts[kind])
 
 
-def _bridge(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any] | None:
-    kind, i = _start(books, draws, KINDS)
+def _bridge(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any] | None:
+    kind, i = _start(encyclopedia, rng, KINDS)
     start = [kind, i]
-    inject = draws.of(tuple(relation for owner, relation in INJECT if owner == kind)) if draws.below(5) < 2 else ""
+    inject = rng.choice(tuple(relation for owner, relation in INJECT if owner == kind)) if rng.below(5) < 2 else ""
     via: list[str] = []
     for _ in range(hops - 1):
-        relation = draws.of(tuple(RELATIONS[kind]))
+        relation = rng.choice(tuple(RELATIONS[kind]))
         if relation in via or (not via and relation == inject):
             return None
         via.append(relation)
         kind = RELATIONS[kind][relation]
-    ask = draws.of(tuple(relation for relation in ASKED[kind] if (kind, relation) != ("event", "year")))
+    ask = rng.choice(tuple(relation for relation in ASKED[kind] if (kind, relation) != ("event", "year")))
     if ask in via:
         return None
     return {"kind": "bridge", "start": start, "via": via, "ask": ask, **({"inject": inject} if inject else {})}
 
 
-def _comparison(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
+def _comparison(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
     sides = []
     for _ in range(2):
-        kind, i = _start(books, draws, tuple(PEOPLE))
-        sides.append([[kind, i], draws.of(PEOPLE[kind])])
-    ask = draws.of(("birth_place", "employer", "teacher", "died"))
-    return {"kind": "comparison", "a": sides[0], "b": sides[1], "pick": draws.of(("earlier", "later")), "ask": ask}
+        kind, i = _start(encyclopedia, rng, tuple(PEOPLE))
+        sides.append([[kind, i], rng.choice(PEOPLE[kind])])
+    ask = rng.choice(("birth_place", "employer", "teacher", "died"))
+    return {"kind": "comparison", "a": sides[0], "b": sides[1], "pick": rng.choice(("earlier", "later")), "ask": ask}
 
 
-def _intersection(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
-    event = draws.below(books.world.counts["event"])
-    body = int(books.world.to["event", "guest_of"][event])
-    return {"kind": "intersection", "event": event, "organisation": body, "ask": draws.of(ASKED["person"])}
+def _intersection(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
+    event = rng.below(encyclopedia.world.counts["event"])
+    body = int(encyclopedia.world.to["event", "guest_of"][event])
+    return {"kind": "intersection", "event": event, "organisation": body, "ask": rng.choice(ASKED["person"])}
 
 
-def _temporal(books: Encyclopedia, draws: _Draws, hops: int) -> dict[str, Any] | None:  # noqa: ARG001 - always the same
-    world = books.world
-    body, head = draws.below(world.counts["organisation"]), draws.below(HEADS)
+def _temporal(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any] | None:  # noqa: ARG001 - always the same
+    world = encyclopedia.world
+    body, head = rng.below(world.counts["organisation"]), rng.below(HEADS)
     start, end = world.lists["organisation", "terms"][body][head : head + 2].tolist()
     years = world.number["work", "year"]
     works = np.flatnonzero((years > start) & (years < end))
     if not len(works):
         return None
-    work = int(works[draws.below(len(works))])
-    ask = draws.of(ASKED["person"])
+    work = int(works[rng.below(len(works))])
+    ask = rng.choice(ASKED["person"])
     return {"kind": "temporal", "organisation": body, "head": head, "work": work, "ask": ask}
 
 

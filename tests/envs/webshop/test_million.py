@@ -21,19 +21,19 @@ LIMIT = 2 * 2**30  # bytes
 
 WRITE = """
 import json, sys
-from creditflow.envs.webshop.catalogue.embedded import Draws, make_products
+from creditflow.envs.webshop.catalogue.embedded import RandomSource, make_products
 from pathlib import Path
 folder, total = Path(sys.argv[1]), int(sys.argv[2])
 with (folder / "items_shuffle.json").open("w") as items, (folder / "items_ins_v2.json").open("w") as entries:
     items.write("["), entries.write("{")
     for block in range(total // 1000):
-        products, draws = make_products(block), Draws(block, 7)
+        products, rng = make_products(block), RandomSource(block, 7)
         for i, product in enumerate(products):
-            number, other = block * 1000 + i, products[draws.below(1000)]
+            number, other = block * 1000 + i, products[rng.below(1000)]
             comma = "," if number else ""
             asin = f"S{number:09d}"
             record = {
-                "asin": asin, "name": f"{product.title} {draws.below(40_000)}",
+                "asin": asin, "name": f"{product.title} {rng.below(40_000)}",
                 "full_description": f"{product.description} {other.description}",
                 "small_description": [*product.bullets, *other.bullets[:1]],
                 "pricing": " - ".join(f"${price}" for price in product.prices), "images": [],
@@ -41,7 +41,7 @@ with (folder / "items_shuffle.json").open("w") as items, (folder / "items_ins_v2
                 "category": product.category, "query": product.query, "product_category": product.product_category,
             }
             entry = {"attributes": list(product.attributes)}
-            if draws.chance(41):
+            if rng.bernoulli(41):
                 entry |= {"instruction": f"Find me {product.query}", "instruction_attributes": entry["attributes"][:2]}
             items.write(comma + json.dumps(record)), entries.write(comma + json.dumps(asin) + ":" + json.dumps(entry))
     items.write("]"), entries.write("}")

@@ -9,9 +9,15 @@ from helpers.shared_data import shared_files
 
 from creditflow.envs.wikisearch.actions import first_block, project_rewardflow, truncate_turn
 from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
-from creditflow.envs.wikisearch.grading.formats import FORMS, Transcript, final_answer, retrieved_answer, second_answer
+from creditflow.envs.wikisearch.grading.formats import (
+    FORMAT_RULES,
+    Transcript,
+    final_answer,
+    retrieved_answer,
+    second_answer,
+)
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, search_r1_format
-from creditflow.envs.wikisearch.grading.scoring import exact_match, normalise_answer, set_f1, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, set_f1, sub_match, token_f1
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 
 
@@ -37,8 +43,8 @@ SCORES = {
     "subem": lambda i: sub_match(i["prediction"], i["golden"]),
     "f1_pica_setoverlap": lambda i: set_f1(i["prediction"], i["golden"]),
     "f1_multiset": lambda i: token_f1(i["prediction"], i["golden"]),
-    "searchr1_em_reward": lambda i: replace(REWARDS["search_r1"], wrong_malformed=i["format_score"])(sequence(i)),
-    "searchr1_subem_reward": lambda i: replace(REWARDS["search_r1_sub_em"], wrong_malformed=i["format_score"])(
+    "searchr1_em_reward": lambda i: replace(REWARDS["search_r1"], incorrect_bad_format=i["format_score"])(sequence(i)),
+    "searchr1_subem_reward": lambda i: replace(REWARDS["search_r1_sub_em"], incorrect_bad_format=i["format_score"])(
         sequence(i)
     ),
     "searchr1_em_format_reward": lambda i: search_r1_format(
@@ -48,9 +54,9 @@ SCORES = {
     )(sequence(i)),
 }
 EXACT = {
-    "normalize": lambda i: normalise_answer(i["text"]),
+    "normalize": lambda i: normalize_answer(i["text"]),
     "searchr1_extract": lambda i: second_answer(sequence(i)),
-    "searchr1_format_valid": lambda i: FORMS["search_r1"](sequence(i))._asdict(),
+    "searchr1_format_valid": lambda i: FORMAT_RULES["search_r1"](sequence(i))._asdict(),
     "searchr1_retrieval_correct": lambda i: retrieved_answer(sequence(i)),
     "pica_answer_last": lambda i: final_answer(Transcript(i["response"], ())) is not None,
 }

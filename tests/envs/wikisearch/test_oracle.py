@@ -7,9 +7,9 @@ import creditflow
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.evidence import Reader, grounded_calls
+from creditflow.envs.wikisearch.evidence import Reader, listed_calls
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, encyclopedia
+from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, load_encyclopedia
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -19,23 +19,23 @@ WORLD = {"articles": 300, "questions": 24, "seed": 3}
 class Exhaustive:
     """Plans by trying every listed sequence of calls."""
 
-    def __init__(self, books: Encyclopedia, question: Question, k: int) -> None:
-        self.books, self.question, self.k = books, question, k
-        self.reader = Reader(books.lexicon)
-        self.golden = {books.retriever.corpus.row(name) for name in question.supporting}
+    def __init__(self, encyclopedia: Encyclopedia, question: Question, k: int) -> None:
+        self.encyclopedia, self.question, self.k = encyclopedia, question, k
+        self.reader = Reader(encyclopedia.lexicon)
+        self.golden = {encyclopedia.retriever.corpus.row(name) for name in question.supporting}
 
     def calls(self, rows: frozenset[int]) -> list[Call]:
-        corpus = self.books.retriever.corpus
+        corpus = self.encyclopedia.retriever.corpus
         known = {
             *self.reader.asked(self.question),
             *(n for row in rows for n in self.reader.names(corpus.passage(row))),
         }
         seen = dict.fromkeys(corpus.passage(row).page for row in sorted(rows))
         pages = [corpus.passage(corpus.page_rows(page)[0]).title for page in seen if len(corpus.page_rows(page)) > 1]
-        return [c for c in grounded_calls(self.question, known, pages, False, True) if c.tool != "answer"]
+        return [c for c in listed_calls(self.question, known, pages, False, True) if c.tool != "answer"]
 
     def after(self, rows: frozenset[int], call: Call) -> frozenset[int]:
-        engine = self.books.retriever
+        engine = self.encyclopedia.retriever
         if call.tool == "search":
             return rows | set(engine.rows(call.items[0], self.k))
         return rows | set(engine.page_rows(engine.corpus.find_page(call.items[0]) or ""))
@@ -55,7 +55,7 @@ def made(**options: object) -> WikiSearchEnv:
 
 
 def test_distances_and_optimal_actions_are_those_of_exhaustive_search() -> None:
-    env, books = made(), encyclopedia(3, 300)
+    env, encyclopedia = made(), load_encyclopedia(3, 300)
     checked = 0
     for task in env.tasks.task_ids():
         env.reset(options={"task_id": task})
@@ -64,7 +64,7 @@ def test_distances_and_optimal_actions_are_those_of_exhaustive_search() -> None:
         if calls > 3:
             continue
         checked += 1
-        search = Exhaustive(books, Question.from_json(env.task.content), env.top_k)
+        search = Exhaustive(encyclopedia, Question.from_json(env.task.content), env.top_k)
         nothing: frozenset[int] = frozenset()
         assert search.reachable(nothing, calls)
         assert not search.reachable(nothing, calls - 1)

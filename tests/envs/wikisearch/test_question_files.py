@@ -172,6 +172,6 @@ def test_files_without_questions_are_data_errors(tmp_path: Path, text: str) -> N
 
 def test_unknown_formats_and_rules_are_errors_with_the_near_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'hotpotqa'"):
-        read_questions(tmp_path / "q", form="hotpot_qa")
+        read_questions(tmp_path / "q", file_format="hotpot_qa")
     with pytest.raises(ConfigError, match="did you mean 'virtual'"):
         read_questions(tmp_path / "q", answers="virtuel")

@@ -52,14 +52,14 @@ def test_two_builds_answer_alike(folder: Path, tmp_path: Path) -> None:
 
 def test_equal_scores_are_in_the_order_of_passages_over_segments(tmp_path: Path) -> None:
     from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import (
-        LEAST_HEAP,
+        MIN_HEAP,
         TantivyBuilder,
         TantivyIndex,
         _tantivy,
     )
 
     count, engine = 250_000, _tantivy()
-    builder = TantivyBuilder(tmp_path, LEAST_HEAP)  # a small heap makes several segments
+    builder = TantivyBuilder(tmp_path, MIN_HEAP)  # a small heap makes several segments
     for row in range(count):
         builder.add(Passage(str(row), "", f"same words {'twice twice' if row % 3 else 'once more'} w{row}", ""))
     builder.finish()

@@ -41,10 +41,10 @@ def test_a_missing_corpus_is_a_data_error() -> None:
 
 def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
-    from creditflow.envs.wikisearch import HttpRetriever, encyclopedia
+    from creditflow.envs.wikisearch import HttpRetriever, load_encyclopedia
     from creditflow.envs.wikisearch.retrieval.server import create_app
 
-    engine = encyclopedia(3, 400).retriever
+    engine = load_encyclopedia(3, 400).retriever
     with served(create_app(engine)) as url:
         queries = ["market charter", "portrait of a botanist", ""]
         for dialect in ("search_r1", "rewardflow", "asearcher"):

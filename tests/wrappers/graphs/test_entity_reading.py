@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.wikisearch.dialects import DIALECTS, dialect
-from creditflow.envs.wikisearch.neutral import neutral, one_line
+from creditflow.envs.wikisearch.escaping import escape_protocol_tags, one_line
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityReader, strip_query_echo, thought_text
@@ -84,8 +84,8 @@ def test_what_is_read_of_search_results_is_the_passages_whatever_was_asked(name,
     others = [f"something else {i}" for i in range(len(queries))]
     assert shown == strip_query_echo(spoken.results(others, passages), others)
     for [passage] in passages:
-        assert neutral(passage.text).strip() in shown
-        assert one_line(neutral(passage.title)) in shown
+        assert escape_protocol_tags(passage.text).strip() in shown
+        assert one_line(escape_protocol_tags(passage.title)) in shown
 
 
 def test_what_a_turn_showed_is_the_next_observation_and_at_the_end_what_was_recorded() -> None:

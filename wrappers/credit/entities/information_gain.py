@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.wikisearch.grading.scoring import normalise_answer, token_f1
+from creditflow.envs.wikisearch.grading.scoring import normalize_answer, token_f1
 
 __all__ = ["GoldenPassages", "information_gains", "redundancies", "rounded_f1", "search_key_score"]
 
@@ -67,7 +67,7 @@ class GoldenPassages:
 
 
 def _words(text: str) -> Counter[str]:
-    return Counter(_WORD.findall(normalise_answer(text)))
+    return Counter(_WORD.findall(normalize_answer(text)))
 
 
 def information_gains(steps: Sequence[Sequence[str]], golden: GoldenPassages) -> NDArray[np.float64]:

@@ -31,8 +31,8 @@ from creditflow.envs.wikisearch.retrieval.engines.jvm import DEFAULT_MEMORY, Jav
 
 __all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
 
-LONGEST_ID: Final = 8_000  # bytes; Lucene's terms end at 32,766
-MOST_CLAUSES: Final = 2**31 - 1  # different words of one query; Lucene's own limit is 1,024
+MAX_ID_BYTES: Final = 8_000  # bytes; Lucene's terms end at 32,766
+MAX_CLAUSES: Final = 2**31 - 1  # different words of one query; Lucene's own limit is 1,024
 BLANK: Final = "".join(map(chr, range(33)))  # what Java trims
 _CONTROL: Final = dict.fromkeys((*range(32), 127), " ")
 
@@ -61,8 +61,8 @@ class LuceneBuilder:
         Raises:
             DataError: an id that Lucene cannot hold.
         """
-        if len(passage.id.encode("utf-8", "replace")) > LONGEST_ID:
-            raise DataError(f"Lucene takes ids of at most {LONGEST_ID} bytes; got {passage.id[:60]!r}…")
+        if len(passage.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
+            raise DataError(f"Lucene takes ids of at most {MAX_ID_BYTES} bytes; got {passage.id[:60]!r}…")
         if plain_text(passage.id) != passage.id:
             raise DataError(f"Lucene takes ids of whole characters; {passage.id[:60]!r} holds half of one")
         self._expected += bool(passage.contents.strip(BLANK))
@@ -137,7 +137,7 @@ class LuceneIndex:
     def _open(self, jnius: Any) -> Any:
         try:
             searcher = jnius.autoclass("io.anserini.search.SimpleSearcher")(str(self._path))
-            jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MOST_CLAUSES)
+            jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MAX_CLAUSES)
         except jnius.JavaException as error:
             raise DataError(f"{self._path}: Lucene cannot open it: {_said(error)}") from error
         return searcher

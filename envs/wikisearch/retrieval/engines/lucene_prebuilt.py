@@ -23,7 +23,7 @@ from creditflow.envs.wikisearch.retrieval.engines.lucene_index import BLANK, Luc
 __all__ = ["StoredCorpus", "is_lucene", "open_prebuilt"]
 
 SAMPLED: Final = 1_000  # documents, spread evenly, whose ids are looked up when an index is opened
-MOST_TITLES: Final = 1 << 16
+MAX_TITLES: Final = 1 << 16
 PAGE_DEPTH: Final = 200  # passages among which a page without an index of pages is looked for
 
 
@@ -65,7 +65,7 @@ class StoredCorpus:
             raise DataError(f"{self._path}: what is stored for {name!r:.60} is no passage: {error}") from error
         if passage.page != passage.title:
             self._titles[passage.page] = passage.title
-            if len(self._titles) > MOST_TITLES:
+            if len(self._titles) > MAX_TITLES:
                 del self._titles[next(iter(self._titles))]
         return passage
 

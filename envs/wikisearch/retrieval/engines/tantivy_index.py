@@ -32,9 +32,9 @@ from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_rankin
 
 __all__ = ["TantivyBuilder", "TantivyIndex", "open_tantivy"]
 
-LONGEST: Final = 255  # bytes of a word; longer ones are not indexed
+MAX_WORD_BYTES: Final = 255  # bytes of a word; longer ones are not indexed
 HEAP: Final = 256 << 20  # bytes that the writer collects before it writes a segment
-LEAST_HEAP, MOST_HEAP = 15_000_000, (1 << 32) - 1_000_000  # what the library takes
+MIN_HEAP, MAX_HEAP = 15_000_000, (1 << 32) - 1_000_000  # what the library takes
 LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")
 
 
@@ -56,7 +56,7 @@ def _schema(engine: ModuleType) -> Any:
 
 def _analyser(engine: ModuleType) -> Any:
     kept = engine.Filter
-    builder = engine.TextAnalyzerBuilder(engine.Tokenizer.simple()).filter(kept.remove_long(LONGEST))
+    builder = engine.TextAnalyzerBuilder(engine.Tokenizer.simple()).filter(kept.remove_long(MAX_WORD_BYTES))
     return builder.filter(kept.lowercase()).filter(kept.stopword("english")).filter(kept.stemmer("english")).build()
 
 
@@ -74,8 +74,8 @@ class TantivyBuilder:
 
     def __init__(self, folder: Path, heap: int = HEAP) -> None:
         self._engine, self._folder, self._rows = _tantivy(), folder, 0
-        if not LEAST_HEAP <= heap <= MOST_HEAP:
-            raise ConfigError(f"tantivy's writer takes {LEAST_HEAP:,} to {MOST_HEAP:,} bytes of memory, got {heap:,}")
+        if not MIN_HEAP <= heap <= MAX_HEAP:
+            raise ConfigError(f"tantivy's writer takes {MIN_HEAP:,} to {MAX_HEAP:,} bytes of memory, got {heap:,}")
         index = self._engine.Index(_schema(self._engine), path=str(folder))
         index.register_tokenizer("english", _analyser(self._engine))
         self._writer: Any = index.writer(heap_size=heap, num_threads=1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.grading.formats import FORMS, Transcript
+from creditflow.envs.wikisearch.grading.formats import FORMAT_RULES, Transcript
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, named_reward
 
 GOOD = "<think>a</think><search>q</search>\n\n<information>The Nile is long.</information>\n\n<think>b</think><answer>%s</answer>"
@@ -36,7 +36,7 @@ def test_search_r1_pays_for_the_answer_and_a_share_for_the_form(response, paid):
 
 
 def test_a_retrieved_answer_pays_more_only_where_the_form_is_right_and_the_answer_is_not():
-    reward = Reward(answer="second", form="search_r1", wrong_formed=0.2, retrieved=0.1)
+    reward = Reward(answer="second", format_rule="search_r1", incorrect_good_format=0.2, retrieved=0.1)
     assert reward(text(GOOD % "Rhine")) == pytest.approx(0.3)
     assert reward(text(GOOD % "Nile")) == 1.0
     assert reward(text("<information>Nile</information> <answer>Rhine</answer>")) == 0.0
@@ -86,7 +86,7 @@ def test_a_judge_replaces_the_metric():
     [
         (lambda: named_reward("picca"), "did you mean 'pica'"),
         (lambda: Reward(metric="exact"), "unknown answer metric"),
-        (lambda: Reward(form="searchr1"), "did you mean 'search_r1'"),
+        (lambda: Reward(format_rule="searchr1"), "did you mean 'search_r1'"),
         (lambda: Reward(answer="lst"), "did you mean 'last'"),  # type: ignore[arg-type]  # the wrong value is the test
     ],
 )
@@ -99,5 +99,5 @@ def test_wrong_names_suggest_the_near_one(make, message):
 def test_any_text_has_a_reward_in_its_range(response):
     for name, reward in REWARDS.items():
         assert -1.0 <= reward(text(response)) <= 1.0, name
-    for form in FORMS.values():
+    for form in FORMAT_RULES.values():
         assert form(text(response)).reason

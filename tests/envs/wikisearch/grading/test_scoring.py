@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase, phrase_tokens
 from creditflow.envs.wikisearch.grading.grade import Grader
-from creditflow.envs.wikisearch.grading.scoring import exact_match, normalise_answer, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
 
 QUESTION = Question("q", "Who?", ("Ada Lovelace", "Countess"))
@@ -22,7 +22,7 @@ def test_f1_lies_between_0_and_1_and_is_symmetric(a: str, b: str) -> None:
 @given(st.text())
 def test_an_answer_matches_itself(text: str) -> None:
     assert exact_match(text, [text]) == sub_match(text, [text]) == 1.0
-    if normalise_answer(text):
+    if normalize_answer(text):
         assert token_f1(text, [text]) == 1.0
 
 
@@ -33,8 +33,8 @@ def test_exact_match_implies_contained_match(text: str, golden: list[str]) -> No
 
 @given(st.text())
 def test_normalising_twice_changes_nothing(text: str) -> None:
-    once = normalise_answer(text)
-    assert normalise_answer(once) == once
+    once = normalize_answer(text)
+    assert normalize_answer(once) == once
 
 
 def test_without_golden_answers_nothing_is_right() -> None:

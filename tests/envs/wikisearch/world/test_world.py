@@ -11,9 +11,9 @@ from creditflow.envs.text.entity_matching import normalised_phrase
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.corpus import corpus_digest
 from creditflow.envs.wikisearch.world.articles import article, passages
-from creditflow.envs.wikisearch.world.ask import NotAskableError, build_question
-from creditflow.envs.wikisearch.world.draws import draw, draws, permuted
-from creditflow.envs.wikisearch.world.encyclopedia import encyclopedia
+from creditflow.envs.wikisearch.world.ask import InvalidRecipeError, build_question
+from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_int, random_ints
+from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
 from creditflow.envs.wikisearch.world.graph import KINDS, make_world
 from creditflow.envs.wikisearch.world.probes import closed_book, copied_queries, facts_in, read, supported
 from creditflow.envs.wikisearch.world.selection import STRATA, Selected, select_questions
@@ -23,7 +23,7 @@ MANY = 400
 
 @cache
 def chosen() -> tuple[Selected, ...]:
-    return tuple(select_questions(encyclopedia(), MANY))
+    return tuple(select_questions(load_encyclopedia(), MANY))
 
 
 def asked(split: str = "") -> list[Question]:
@@ -31,12 +31,12 @@ def asked(split: str = "") -> list[Question]:
 
 
 def test_one_draw_equals_the_vector_of_draws() -> None:
-    assert draws(99, 50, 1_000).tolist() == [draw(99, i, 1_000) for i in range(50)]
+    assert random_ints(99, 50, 1_000).tolist() == [random_int(99, i, 1_000) for i in range(50)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 60, 4_096, 9_991])
 def test_a_permutation_hits_every_number_once(size: int) -> None:
-    assert sorted(permuted(i, size, 0xDEADBEEF) for i in range(size)) == list(range(size))
+    assert sorted(permuted_index(i, size, 0xDEADBEEF) for i in range(size)) == list(range(size))
 
 
 def test_the_world_of_a_seed_never_changes() -> None:
@@ -80,16 +80,20 @@ def test_an_article_does_not_depend_on_the_others() -> None:
 
 
 def test_every_fact_is_stated_in_one_passage() -> None:
-    books = encyclopedia(3, 400)
-    parts = [part for one in books.articles for part in zip(one.passages, one.facts, strict=True)]
+    encyclopedia = load_encyclopedia(3, 400)
+    parts = [part for one in encyclopedia.articles for part in zip(one.passages, one.facts, strict=True)]
     stated = Counter(fact for _, facts in parts for fact in {fact[:3] for fact in facts})
     twice = [fact for fact, count in stated.items() if count > 1]
-    people = {books.world.name("person", i) for i in range(books.world.counts["person"]) if books.world.twin(i) != i}
+    people = {
+        encyclopedia.world.name("person", i)
+        for i in range(encyclopedia.world.counts["person"])
+        if encyclopedia.world.twin(i) != i
+    }
     assert all(subject in people for subject, _, _ in twice)  # only namesakes may agree by chance
 
 
 def test_a_statement_writes_its_object_in_its_passage() -> None:
-    for one in encyclopedia(3, 400).articles:
+    for one in load_encyclopedia(3, 400).articles:
         for passage, facts in zip(one.passages, one.facts, strict=True):
             assert all(fact.written.lower() in passage.text.lower() for fact in facts)
 
@@ -103,7 +107,7 @@ def test_impossible_sizes_are_refused(articles: object) -> None:
 # -- questions --------------------------------------------------------------------------------------------------------
 def test_a_recipe_gives_the_same_question_again() -> None:
     for one in chosen()[:50]:
-        assert build_question(encyclopedia(), one.recipe) == one.question
+        assert build_question(load_encyclopedia(), one.recipe) == one.question
 
 
 def test_every_kind_and_length_is_asked() -> None:
@@ -112,15 +116,15 @@ def test_every_kind_and_length_is_asked() -> None:
 
 def test_golden_passages_support_the_answer_and_no_others_are_needed() -> None:
     for question in asked():
-        assert supported(question, facts_in(encyclopedia(), question.supporting))
+        assert supported(question, facts_in(load_encyclopedia(), question.supporting))
         assert question.answer_node == question.edges[-1][2]
         assert question.answers[0] == question.steps[-1].answer
 
 
 def test_without_any_one_golden_passage_the_whole_rest_of_the_world_does_not_support_the_answer() -> None:
-    books = encyclopedia()
+    encyclopedia = load_encyclopedia()
     stated: dict[tuple[str, str, str], set[str]] = {}
-    for one in books.articles:
+    for one in encyclopedia.articles:
         for passage, facts in zip(one.passages, one.facts, strict=True):
             for fact in facts:
                 stated.setdefault(fact[:3], set()).add(passage.id)
@@ -137,7 +141,7 @@ def test_splits_share_no_fact() -> None:
 
 
 def test_a_longer_list_begins_with_the_shorter_one() -> None:
-    assert tuple(select_questions(encyclopedia(), 24)) == chosen()[:24]
+    assert tuple(select_questions(load_encyclopedia(), 24)) == chosen()[:24]
 
 
 def test_the_answer_is_not_in_the_question() -> None:
@@ -154,8 +158,8 @@ def test_the_answer_is_not_in_the_question() -> None:
     ],
 )  # fmt: skip
 def test_recipes_without_one_answer_are_refused(recipe: dict[str, object]) -> None:
-    with pytest.raises(NotAskableError):
-        build_question(encyclopedia(3, 400), recipe)
+    with pytest.raises(InvalidRecipeError):
+        build_question(load_encyclopedia(3, 400), recipe)
 
 
 # -- shortcuts --------------------------------------------------------------------------------------------------------
@@ -164,7 +168,7 @@ def rate(right: list[bool]) -> float:
 
 
 def ids(queries: list[str], k: int) -> list[str]:
-    engine = encyclopedia().retriever
+    engine = load_encyclopedia().retriever
     return list(dict.fromkeys(hit.passage.id for found in engine.search(queries, k) for hit in found))
 
 
@@ -176,22 +180,24 @@ def test_memory_alone_answers_less_than_one_in_twenty() -> None:
 
 @pytest.mark.parametrize("k", [3, 5, 10, 20])
 def test_one_search_and_a_perfect_reader_answer_less_than_one_in_five(k: int) -> None:
-    assert rate([read(q, facts_in(encyclopedia(), ids([q.text], k))) in q.answers for q in asked()]) < 0.2
+    assert rate([read(q, facts_in(load_encyclopedia(), ids([q.text], k))) in q.answers for q in asked()]) < 0.2
 
 
 @pytest.mark.parametrize("k", [3, 5, 10])
 def test_copying_from_the_question_answers_less_than_three_in_ten(k: int) -> None:
-    found = [ids(copied_queries(encyclopedia(), q), k) for q in asked()]
-    right = [read(q, facts_in(encyclopedia(), names)) in q.answers for q, names in zip(asked(), found, strict=True)]
+    found = [ids(copied_queries(load_encyclopedia(), q), k) for q in asked()]
+    right = [
+        read(q, facts_in(load_encyclopedia(), names)) in q.answers for q, names in zip(asked(), found, strict=True)
+    ]
     assert rate(right) < 0.3
 
 
 @pytest.mark.parametrize(("copied", "most"), [(False, 0.2), (True, 0.3)])
 def test_the_answer_is_rarely_written_anywhere_in_what_a_shortcut_finds(copied: bool, most: float) -> None:
     """The ceiling of all readers that quote, whatever they know of the articles."""
-    engine, right = encyclopedia().retriever, []
+    engine, right = load_encyclopedia().retriever, []
     for question in asked():
-        found = ids(copied_queries(encyclopedia(), question) if copied else [question.text], 5)
+        found = ids(copied_queries(load_encyclopedia(), question) if copied else [question.text], 5)
         text = "\n".join(passage.contents for passage in engine.fetch(found))
         right.append(any(normalised_phrase(answer, text) for answer in question.answers))
     assert rate(right) < most

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["draw", "draws", "key_of", "permuted"]
+__all__ = ["permuted_index", "random_int", "random_ints", "stream_key"]
 
 _MASK: Final = (1 << 64) - 1
 _GAMMA: Final = 0x9E3779B97F4A7C15
@@ -22,12 +22,12 @@ _M2: Final = 0x94D049BB133111EB
 
 
 @lru_cache(maxsize=4096)
-def key_of(seed: int, label: str) -> int:
+def stream_key(seed: int, label: str) -> int:
     """The 64-bit stream key of a label."""
     return int.from_bytes(blake2b(f"{seed}/{label}".encode(), digest_size=8).digest(), "big")
 
 
-def draw(key: int, index: int, n: int) -> int:
+def random_int(key: int, index: int, n: int) -> int:
     """An integer below ``n`` (≤ 2³²)."""
     z = (key + (index + 1) * _GAMMA) & _MASK
     z = ((z ^ (z >> 30)) * _M1) & _MASK
@@ -35,8 +35,8 @@ def draw(key: int, index: int, n: int) -> int:
     return (((z ^ (z >> 31)) >> 32) * n) >> 32
 
 
-def draws(key: int, count: int, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64 (count,): ``draw(key, i, n)`` for i in 0..count−1; ``n`` may be an array (count,) of bounds."""
+def random_ints(key: int, count: int, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 (count,): ``random_int(key, i, n)`` for i in 0..count−1; ``n`` may be an array (count,) of bounds."""
     z = np.uint64(key) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(_M1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(_M2)
@@ -52,6 +52,6 @@ def _unit(size: int, key: int) -> int:
     return factor
 
 
-def permuted(index: int, size: int, key: int) -> int:
+def permuted_index(index: int, size: int, key: int) -> int:
     """A bijection of 0..size−1 (affine, by a unit of the ring), to scatter consecutive indices."""
     return (index * _unit(size, key) + key) % size

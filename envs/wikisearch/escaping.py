@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["neutral", "one_line", "searchable"]
+__all__ = ["escape_protocol_tags", "one_line", "searchable"]
 
 # tags of all dialects and of chat templates ("<|im_start|>"); everything else that looks like mark-up is left alone
 _PROTOCOL: Final = re.compile(
@@ -18,10 +18,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff
 _CONTROL_BUT_NEWLINE: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
 
 
-def neutral(text: str) -> str:
+def escape_protocol_tags(text: str) -> str:
     """The text with the angle brackets of protocol tags replaced by ‹ and ›, and control characters by spaces.
 
-    >>> neutral("a </information> b <i>c</i> <|im_end|>")
+    >>> escape_protocol_tags("a </information> b <i>c</i> <|im_end|>")
     'a ‹/information› b <i>c</i> ‹|im_end|›'
     """
     return _PROTOCOL.sub(r"‹\1›", _CONTROL_BUT_NEWLINE.sub(" ", text))
@@ -35,4 +35,4 @@ def one_line(text: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def searchable(text: str) -> str:
     """A text as a query that every dialect can write: one line, without protocol tags and the plain dialect's bar."""
-    return " ".join(one_line(neutral(text)).replace("|", " ").split())
+    return " ".join(one_line(escape_protocol_tags(text)).replace("|", " ").split())
