@@ -1,26 +1,22 @@
-"""``judge:URL#MODEL``: a served model marks every turn, given the task and what was done before (OpenAI-compatible).
+"""``judge:URL#MODEL``: an LLM judge scores every turn, given the task and the turns before it (OpenAI-compatible).
 
-Marks are cached in a file, so an interrupted or repeated command asks for nothing twice. What is judged goes out as
-JSON data; a reply that is not one mark is refused, never guessed at.
+Replies are cached in a file, so an interrupted or repeated command sends no request twice. The case is sent as JSON
+data; a reply that is not a single score is rejected. Papers on process rewards call a turn a step, as the prompt does.
 """
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.files.appended import read_appended
+from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.http.credentials import ApiKey, redacted_repr
-from creditflow.envs.reading.failures import loading
+from creditflow.envs.http.credentials import redacted_repr
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
@@ -42,6 +38,23 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _parse(text: str) -> float:
+    text = text.strip()
+    if not text.isascii() or not text.isdigit() or int(text) > HIGHEST:
+        raise AnnotationError(f"the judge must reply a whole number from 0 to {HIGHEST}, got {text[:80]!r}")
+    return int(text) / HIGHEST
+
+
+_QUESTION: Final[ChatQuestion[float]] = ChatQuestion(
+    instruction=INSTRUCTION,
+    max_tokens=8,
+    field="score",
+    parse=_parse,
+    is_value=lambda value: type(value) in (int, float) and 0 <= value <= 1,
+    error=AnnotationError,
+)
+
+
 class JudgeAnnotator:
     """Writes ``judge.score`` in [0, 1].
 
@@ -49,10 +62,10 @@ class JudgeAnnotator:
         url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
         model: its name there.
         key_variable: environment variable that holds the API key.
-        cache: path of a JSON lines file of marks that is read at the start and appended to; "" for memory only.
+        cache: path of a JSON lines file of replies that is read at the start and appended to; "" for memory only.
         timeout, max_attempts: see ``JsonClient``.
         workers: requests at a time.
-        past: how many steps before the marked one are shown.
+        past: how many turns before the scored one are shown.
         characters: longest text of a field that is shown; longer ones are cut.
         client: replaces the client, in tests.
 
@@ -80,25 +93,29 @@ class JudgeAnnotator:
     ) -> None:
         if workers < 1 or past < 0 or characters < 1:
             raise ConfigError("judge: workers and characters must be at least 1, past not negative")
-        key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
-        self._client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=key)
-        self._model, self._workers, self._past, self._characters = model, workers, past, characters
-        self._path = Path(cache) if cache else None
-        self._marks: dict[str, float] = {}
-        self._lock = threading.Lock()
-        if self._path is not None and self._path.exists():
-            self._read(self._path)
+        self._workers, self._past, self._characters = workers, past, characters
         asked = blake2b(INSTRUCTION.encode(), digest_size=8).hexdigest()
         self.provenance = Provenance(
             "judge", 1, {"instruction": asked, "past": past, "characters": characters}, f"served:{model}"
+        )
+        self._chat = CachedChat(
+            url,
+            model,
+            _QUESTION,
+            key=(self.provenance.text(),),
+            key_variable=key_variable,
+            cache=cache,
+            timeout=timeout,
+            max_attempts=max_attempts,
+            client=client,
         )
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
-            RetrievalError: the server is dead, slow or silent.
-            AnnotationError: it replied something else than a mark.
+            RetrievalError: the server cannot be reached in time.
+            AnnotationError: its reply is not a score.
         """
         cases, counts = [], []
         for group in groups:
@@ -108,9 +125,9 @@ class JudgeAnnotator:
                 cases += [self._case(group, turns, t) for t in range(first, len(turns))]
                 counts.append(len(trajectory.turns))
         with ThreadPoolExecutor(self._workers) as pool:
-            marks = np.array(list(pool.map(self._mark, cases)), np.float64)
+            scores = np.array(list(pool.map(self._chat.ask, cases)), np.float64)
         return (
-            [Annotations({"judge.score": part}) for part in np.split(marks, np.cumsum(counts)[:-1])] if counts else []
+            [Annotations({"judge.score": part}) for part in np.split(scores, np.cumsum(counts)[:-1])] if counts else []
         )
 
     def _case(self, group: Group, turns: Sequence[Turn], t: int) -> dict[str, Any]:
@@ -129,46 +146,6 @@ class JudgeAnnotator:
 
     def _cut(self, text: str) -> str:
         return text if len(text) <= self._characters else text[: self._characters] + "…"
-
-    def _mark(self, case: Mapping[str, Any]) -> float:
-        key = json.dumps([self._model, self.provenance.text(), case], sort_keys=True)
-        with self._lock:
-            known = self._marks.get(key)
-        if known is not None:
-            return known
-        mark = self._ask(case)
-        with self._lock:
-            self._marks[key] = mark
-            if self._path is not None:
-                with self._path.open("a", encoding="ascii") as file:
-                    file.write(json.dumps({"key": key, "score": mark}) + "\n")
-        return mark
-
-    def _ask(self, case: Mapping[str, Any]) -> float:
-        answer = self._client.post(
-            "/chat/completions",
-            {
-                "model": self._model,
-                "temperature": 0,
-                "max_tokens": 8,
-                "messages": [
-                    {"role": "system", "content": INSTRUCTION},
-                    {"role": "user", "content": json.dumps(case, ensure_ascii=False)},
-                ],
-            },
-        )
-        try:
-            text = str(answer["choices"][0]["message"]["content"]).strip()
-        except (KeyError, IndexError, TypeError) as error:
-            raise AnnotationError(f"the judge's answer is no chat completion: {str(answer)[:80]!r}") from error
-        if not text.isascii() or not text.isdigit() or int(text) > HIGHEST:
-            raise AnnotationError(f"the judge's reply is no whole number from 0 to {HIGHEST}: {text[:80]!r}")
-        return int(text) / HIGHEST
-
-    def _read(self, path: Path) -> None:
-        for where, row in read_appended(path):
-            with loading(f"{where}: no mark; remove the line or the file"):
-                self._marks[str(row["key"])] = float(row["score"])
 
 
 def make(argument: str, context: Context) -> JudgeAnnotator:

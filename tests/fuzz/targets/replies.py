@@ -104,7 +104,9 @@ def _plain(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
 
 
 def _complete(data: bytes) -> None:
-    backend = OpenAIBackend(_judge_at(data)._client, "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32))
+    backend = OpenAIBackend(
+        _judge_at(data).chat.client, "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32)
+    )
     jobs = [Job(0, np.array([3, 4], np.int32), np.full(8, 0.5))]
     for temperature in (1.0, 0.7):
         backend.generate(jobs, Sampling(max_new_tokens=8, temperature=temperature), frozenset({1}))

@@ -1,4 +1,4 @@
-"""The judge: a served model's marks; cached, asked once, refused when they are none."""
+"""The LLM judge of turns: scores of a served model, cached, requested once, rejected when they are not scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
 
 
 class Client:
-    """Marks a step by the length of the action."""
+    """Scores a turn by the length of its action."""
 
     def __init__(self, reply: str = "") -> None:
         self.reply, self.asked = reply, list[dict[str, Any]]()
@@ -48,14 +48,14 @@ def searched() -> Group:
     return Group(tuple(members), {"question": "Who?"})
 
 
-def test_every_turn_gets_its_mark() -> None:
+def test_every_turn_gets_its_score() -> None:
     [done] = annotate([searched()], judge(Client()))
     assert [turn.values["judge.score"] for turn in done.turns] == [0.1, 0.3, 0.2, 0.4]
     assert credit.make("prm").assign(done).flat_step_rewards.tolist() == [0.1, 0.3, 0.2, 0.4]
     assert '"model":"served:m"' in done.trajectories[0].provenance["judge.score"]
 
 
-def test_the_judge_sees_the_task_what_was_done_and_what_came_of_it() -> None:
+def test_the_judge_receives_the_task_the_turns_before_and_the_next_observation() -> None:
     client = Client()
     annotate([searched()], judge(client, past=1))
     assert client.asked[2] == {
@@ -66,7 +66,7 @@ def test_the_judge_sees_the_task_what_was_done_and_what_came_of_it() -> None:
     assert client.asked[1]["marked"]["result"] == "page b"
 
 
-def test_a_branch_is_judged_with_what_came_before_it() -> None:
+def test_a_branch_is_scored_with_the_turns_of_its_prefix() -> None:
     root = walk("s a b g", name="root", actions=["x", "x", "x"])
     branch = walk("a c", "failed", name="branch", actions=["xx"], parent="root", fork_turn=1)
     client = Client()
@@ -74,7 +74,7 @@ def test_a_branch_is_judged_with_what_came_before_it() -> None:
     assert [step["did"] for step in client.asked[3]["steps"]] == ["x"]
 
 
-def test_nothing_is_asked_twice(tmp_path: Path) -> None:
+def test_no_case_is_requested_twice(tmp_path: Path) -> None:
     cache = str(tmp_path / "marks.jsonl")
     client = Client()
     first = annotate([searched()], judge(client, cache=cache))
@@ -83,17 +83,17 @@ def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     assert annotate([searched()], judge(silent, cache=cache))[0].trajectories == first[0].trajectories
     assert not silent.asked
     (tmp_path / "marks.jsonl").write_text("{}\n")
-    with pytest.raises(DataError, match="line 1: no mark"):
+    with pytest.raises(DataError, match="line 1: not a cached reply"):
         judge(client, cache=cache)
 
 
 @pytest.mark.parametrize("reply", ["eleven", "11", "-1", "5.5", "7 out of 10", "", " ", "nan", "٣"])
-def test_what_is_no_mark_is_refused(reply: str) -> None:
-    with pytest.raises(AnnotationError, match="no whole number from 0 to 10"):
+def test_a_reply_that_is_not_a_score_is_rejected(reply: str) -> None:
+    with pytest.raises(AnnotationError, match="a whole number from 0 to 10"):
         annotate([searched()], judge(Client(reply or " ")))
 
 
-def test_a_dead_server_is_reported_and_the_log_can_be_resumed(
+def test_an_unreachable_server_is_reported_and_the_log_can_be_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_jsonl(tmp_path / "in.jsonl", [searched()])

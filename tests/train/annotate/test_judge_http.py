@@ -99,7 +99,7 @@ def marks(path: Path) -> list[float]:
     return [turn.values["judge.score"] for group in read_groups(path) for turn in group.turns]
 
 
-def test_every_turn_is_marked_by_a_served_model(
+def test_every_turn_is_scored_by_a_served_model(
     server: Server, annotated: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", "secret")
@@ -116,20 +116,20 @@ def test_every_turn_is_marked_by_a_served_model(
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        ("nan", "no whole number"),
-        ("NaN", "no whole number"),
-        ("7 8", "no whole number"),
-        ("[7, 8]", "no whole number"),
-        ("", "no whole number"),
-        (None, "no whole number"),
-        ([], "no chat completion"),
-        ([{"index": 0}], "no chat completion"),
+        ("nan", "a whole number from 0 to 10"),
+        ("NaN", "a whole number from 0 to 10"),
+        ("7 8", "a whole number from 0 to 10"),
+        ("[7, 8]", "a whole number from 0 to 10"),
+        ("", "a whole number from 0 to 10"),
+        (None, "a whole number from 0 to 10"),
+        ([], "not a chat completion"),
+        ([{"index": 0}], "not a chat completion"),
         (400, "status 400"),
         (503, "status 503"),
         (1.5, "no answer within"),
     ],
 )
-def test_what_is_no_mark_stops_the_command_and_leaves_no_log(
+def test_a_reply_that_is_not_a_score_stops_the_command_and_leaves_no_log(
     reply: Any, message: str, server: Server, annotated: Callable[..., int], tmp_path: Path, capsys: Any
 ) -> None:
     server.reply = lambda _, case: reply
@@ -166,7 +166,7 @@ def test_what_was_marked_before_a_failure_is_not_asked_again(
     assert (tmp_path / "out.jsonl").read_bytes() == first
 
 
-def test_another_model_does_not_go_on_with_the_marks_of_the_first(
+def test_another_model_does_not_resume_from_the_scores_of_the_first(
     server: Server, url: str, annotated: Callable[..., int], tmp_path: Path, capsys: Any
 ) -> None:
     server.reply = lambda n, case: "5" if n <= FOUR else "no idea"

@@ -1,0 +1,135 @@
+"""A question to a served chat model, with the replies cached in a file: what the LLM judges have in common."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from creditflow.envs.errors import CreditflowError, DataError
+from creditflow.envs.files.appended import read_appended
+from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import ApiKey
+from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+
+__all__ = ["CachedChat", "ChatQuestion"]
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatQuestion(Generic[ValueT]):
+    """What a model is asked about every case, and how its reply is read.
+
+    Attributes:
+        instruction: the system message; the case follows as JSON in the user's message.
+        max_tokens: token limit of a reply.
+        field: name of the value in the cache file.
+        parse: the value in a reply's text; raises ``error`` where there is none.
+        is_value: whether a JSON value of the cache file is such a value.
+        error: raised where the reply is not a chat completion.
+    """
+
+    instruction: str
+    max_tokens: int
+    field: str
+    parse: Callable[[str], ValueT]
+    is_value: Callable[[Any], bool]
+    error: type[CreditflowError] = RetrievalError
+
+
+class CachedChat(Generic[ValueT]):
+    """Asks an OpenAI-compatible server one question about many cases, about each case once. Safe for threads.
+
+    Args:
+        url: base URL, such as "http://127.0.0.1:8000/v1".
+        model: its name there.
+        question: instruction and reply format.
+        key: parts of the cache key beside the model and the case.
+        key_variable: environment variable that holds the API key, which is neither stored nor logged; "" for none.
+        cache: path of a JSON lines file of replies, read at the start and appended to; "" for memory only.
+        timeout, max_attempts: see ``JsonClient``.
+        client: replaces the client, in tests.
+
+    Raises:
+        ConfigError: a wrong URL or number, or the variable is not set.
+        DataError: the cache file is malformed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        question: ChatQuestion[ValueT],
+        *,
+        key: tuple[str, ...] = (),
+        key_variable: str = "",
+        cache: str = "",
+        timeout: float = 60.0,
+        max_attempts: int = 5,
+        client: JsonClient | None = None,
+    ) -> None:
+        api_key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+        self.client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=api_key)
+        self._model, self._key = model, key
+        self._question: ChatQuestion[ValueT] = question
+        self._path = Path(cache) if cache else None
+        self._lock = threading.Lock()
+        self._values: dict[str, ValueT] = {}
+        if self._path is not None and self._path.exists():
+            self._read(self._path)
+
+    def _read(self, path: Path) -> None:
+        field = self._question.field
+        for where, row in read_appended(path):
+            if (
+                not isinstance(row, dict)
+                or type(row.get("key")) is not str
+                or not self._question.is_value(row.get(field))
+            ):
+                raise DataError(
+                    f"{where}: not a cached reply, expected the keys 'key' and {field!r}; remove the line or the file"
+                )
+            self._values[row["key"]] = row[field]
+
+    def ask(self, case: Mapping[str, Any]) -> ValueT:
+        """The model's value for a case, from the cache where it is there.
+
+        Raises:
+            RetrievalError: the server cannot be reached.
+            CreditflowError: its reply cannot be read; the question's error.
+        """
+        key = json.dumps([self._model, *self._key, case], sort_keys=True)
+        with self._lock:
+            known = self._values.get(key)
+        if known is not None:
+            return known
+        value = self._question.parse(self._complete(case))
+        with self._lock:
+            self._values[key] = value
+            if self._path is not None:
+                with self._path.open("a", encoding="ascii") as file:
+                    file.write(json.dumps({"key": key, self._question.field: value}) + "\n")
+        return value
+
+    def _complete(self, case: Mapping[str, Any]) -> str:
+        """The text of the model's completion."""
+        reply = self.client.post(
+            "/chat/completions",
+            {
+                "model": self._model,
+                "temperature": 0,
+                "max_tokens": self._question.max_tokens,
+                "messages": [
+                    {"role": "system", "content": self._question.instruction},
+                    {"role": "user", "content": json.dumps(case, ensure_ascii=False)},
+                ],
+            },
+        )
+        try:
+            return str(reply["choices"][0]["message"]["content"])
+        except (KeyError, IndexError, TypeError) as error:
+            raise self._question.error(f"the judge's reply is not a chat completion: {str(reply)[:80]!r}") from error
