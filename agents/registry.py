@@ -12,7 +12,7 @@ from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
 from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = ["AGENTS", "PROMPTED", "check_agent", "make_agent"]
 
@@ -93,7 +93,7 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
 
 def _plain(kind: Callable[[], Agent], name: str, argument: str) -> Agent:
     if argument:
-        raise ConfigError(f"agent {name!r} takes no argument, got {argument!r}")
+        raise ConfigError(f"agent {name!r} takes no argument, got {short_repr(argument)}")
     return kind()
 
 
@@ -101,4 +101,4 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"agent {name!r} takes a number, as in {name}:0.5, got {text!r}") from None
+        raise ConfigError(f"agent {name!r} takes a number, as in {name}:0.5, got {short_repr(text)}") from None

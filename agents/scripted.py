@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from creditflow.agents.base import Decision, View
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["ExpertAgent", "NoisyExpert", "RandomAgent"]
 
@@ -45,7 +45,7 @@ class NoisyExpert:
 
     def __init__(self, noise: float = 0.3) -> None:
         if not 0.0 <= noise <= 1.0:
-            raise ConfigError(f"noise must lie in [0, 1], got {noise!r}")
+            raise ConfigError(f"noise must lie in [0, 1], got {short_repr(noise)}")
         self.noise = noise
 
     def act(self, views: Sequence[View]) -> list[Decision]:

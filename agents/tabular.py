@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import Decision, View
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
@@ -44,9 +44,9 @@ class TabularAgent:
         if step not in ("kl", "rms"):
             raise unknown_name_error("step matching", str(step), ["kl", "rms"])
         if not 0.0 <= guidance < 1.0:
-            raise ConfigError(f"guidance is a probability in [0, 1), got {guidance!r}")
+            raise ConfigError(f"guidance is a probability in [0, 1), got {short_repr(guidance)}")
         if not step_size > 0.0:
-            raise ConfigError(f"step_size must be positive, got {step_size!r}")
+            raise ConfigError(f"step_size must be positive, got {short_repr(step_size)}")
         self.guidance, self.step, self.step_size = guidance, step, step_size
         self._actions: dict[str, tuple[str, ...]] = {}
         self._logits: dict[str, NDArray[np.float64]] = {}

@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from creditflow.envs.core import INFO_TYPES, AgentEnv
-from creditflow.envs.errors import CreditflowError, EpisodeError
+from creditflow.envs.errors import CreditflowError, EpisodeError, short_repr
 
 __all__ = ["EnvContractError", "check_agent_env"]
 
@@ -112,9 +112,9 @@ def _check_naming(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], first: 
             continue
         except Exception as error:
             raise EnvContractError(
-                f"reset(options={options!r:.80}) must raise one of creditflow's errors, not {error!r}"
+                f"reset(options={short_repr(options, 80)}) must raise one of creditflow's errors, not {error!r}"
             ) from error
-        raise EnvContractError(f"reset(options={options!r:.80}) must be refused")
+        raise EnvContractError(f"reset(options={short_repr(options, 80)}) must be refused")
 
 
 def _check_elsewhere(base: AgentEnv[Any, Any, Any], seed: int) -> None:
@@ -205,9 +205,11 @@ def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types
         try:
             after_obs, _, terminated, _, info = base.step(action)
         except Exception as error:
-            raise EnvContractError(f"the action {action!r:.40} must be refused, not raise {error!r}") from error
-        _check_info(info, types, f"refused action {action!r:.40}")
-        _require(not info["action_valid"], f"the action {action!r:.40} should be refused")
+            raise EnvContractError(
+                f"the action {short_repr(action, 40)} must be refused, not raise {error!r}"
+            ) from error
+        _check_info(info, types, f"refused action {short_repr(action, 40)}")
+        _require(not info["action_valid"], f"the action {short_repr(action, 40)} should be refused")
         _require(
             info["state_key"] == before["state_key"]
             and (base.observation_is_reply or np.array_equal(obs, after_obs))

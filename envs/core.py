@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Space
 
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.reset_options import read_reset_options
 from creditflow.envs.tasks import Task, TaskSource
 
@@ -41,7 +41,7 @@ class TextSpace(Space[str]):
 
     def __init__(self, samples: Sequence[str] = ("",), seed: int | np.random.Generator | None = None) -> None:
         if not samples or not all(isinstance(text, str) for text in samples):
-            raise ConfigError(f"TextSpace samples must be a non-empty sequence of strings, got {samples!r}")
+            raise ConfigError(f"TextSpace samples must be a non-empty sequence of strings, got {short_repr(samples)}")
         self.samples = tuple(samples)
         super().__init__(shape=None, dtype=None, seed=seed)
 
@@ -160,7 +160,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:
         if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 1:
-            raise ConfigError(f"max_steps must be a positive integer, got {max_steps!r}")
+            raise ConfigError(f"max_steps must be a positive integer, got {short_repr(max_steps)}")
         self.tasks = tasks
         self.max_steps = max_steps
         self.elapsed_steps = 0
@@ -271,7 +271,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             task = self.tasks.from_content(payload)
             if task_id is not None and task.task_id != task_id:
                 raise DataError(
-                    f"{self.env_name}: options['task'] is the payload of task {task.task_id!r}, not of {task_id!r:.80}; "
+                    f"{self.env_name}: options['task'] is the payload of task {task.task_id!r}, not of {short_repr(task_id, 80)}; "
                     "give one of the two, or both of the same task"
                 )
         elif task_id is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
 
 __all__ = [
     "ConfigError",
@@ -32,8 +33,31 @@ __all__ = [
 ]
 
 
+LONGEST_MESSAGE: Final = 4_000  # characters of an error; inputs that it quotes may have millions
+
+
 class CreditflowError(Exception):
-    """Base of every error that creditflow raises on purpose."""
+    """Base of every error that creditflow raises on purpose.
+
+    A message of more than ``LONGEST_MESSAGE`` characters loses its middle: its place stands at the start, its cause often
+    at the end.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_cut(one) if isinstance(one, str) else one for one in args))
+
+
+def _cut(message: str) -> str:
+    """A message without what is too much of it.
+
+    >>> len(_cut("x" * 10**6))
+    4000
+    """
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    mark = f" […{len(message):,} characters in all…] "
+    end = LONGEST_MESSAGE // 3
+    return message[: LONGEST_MESSAGE - end - len(mark)] + mark + message[-end:]
 
 
 class ConfigError(CreditflowError, ValueError):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs", "register_unlisted"]
 
@@ -99,7 +99,7 @@ def make_vec(
         **kwargs: for the environment.
     """
     if vectorization_mode not in ("sync", "async"):
-        raise ConfigError(f"vectorization_mode must be 'sync' or 'async', got {vectorization_mode!r}")
+        raise ConfigError(f"vectorization_mode must be 'sync' or 'async', got {short_repr(vectorization_mode)}")
     gym_id = env_id(name)
 
     def build() -> gym.Env[Any, Any]:

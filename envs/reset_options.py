@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = ["RESET_OPTIONS", "NamedTask", "read_reset_options"]
 
@@ -43,6 +43,6 @@ def read_reset_options(options: Any) -> NamedTask:
     task_id = options.get("task_id")
     if task_id is not None and not isinstance(task_id, str):
         raise ConfigError(
-            f"options['task_id'] must be a text such as info['task_id'], got {type(task_id).__name__}: {task_id!r:.60}"
+            f"options['task_id'] must be a text such as info['task_id'], got {type(task_id).__name__}: {short_repr(task_id)}"
         )
     return NamedTask(task_id, options.get("task"))

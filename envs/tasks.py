@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -192,7 +191,7 @@ def _row(row: Any, where: str) -> PanelRow:
     for field, kind in kinds.items():
         if not isinstance(values.get(field), kind):
             expected = "a text" if kind is str else "an object"
-            raise DataError(f"{where}: {field} must be {expected}, got {reprlib.repr(values.get(field))}")
+            raise DataError(f"{where}: {field} must be {expected}, got {short_repr(values.get(field))}")
     return PanelRow(*(values[field] for field in kinds))
 
 

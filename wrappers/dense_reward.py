@@ -81,7 +81,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(base, AgentEnv):
             raise ConfigError(f"DenseReward wraps creditflow environments, got {type(base).__name__}")
         if not 0.0 < gamma <= 1.0:
-            raise ConfigError(f"gamma must lie in (0, 1], got {gamma!r}")
+            raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
         for name, value, known in (
             ("terminal", terminal, ["zero", "paper"]),
             ("truncation", truncation, ["end", "bootstrap"]),
@@ -171,7 +171,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             data = json.loads(snapshot)
             inner, potential, history = data["env"], float(data["potential"]), data.get("history")
             if data["format"] != "dense/1":
-                raise DataError(f"a DenseReward snapshot has format 'dense/1', got {data['format']!r:.40}")
+                raise DataError(f"a DenseReward snapshot has format 'dense/1', got {short_repr(data['format'], 40)}")
         except (TypeError, ValueError, KeyError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise

@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, EpisodeError, unknown_name_error
+from creditflow.envs.errors import ConfigError, EpisodeError, short_repr, unknown_name_error
 
 __all__ = ["InvalidActions", "Policy"]
 
@@ -46,7 +46,9 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if policy not in get_args(Policy):
             raise unknown_name_error("invalid-action policy", str(policy), get_args(Policy))
         if not penalty >= 0.0 or retries < 1:
-            raise ConfigError(f"penalty must be ≥ 0 and retries ≥ 1, got {penalty!r} and {retries!r}")
+            raise ConfigError(
+                f"penalty must be ≥ 0 and retries ≥ 1, got {short_repr(penalty)} and {short_repr(retries)}"
+            )
         base = env.unwrapped
         if not isinstance(base, AgentEnv):
             raise ConfigError(f"InvalidActions wraps creditflow environments, got {type(base).__name__}")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, CreditflowError
+from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 
 __all__ = ["Backend", "GenerationError", "Job", "Sampled", "Sampling", "TrainedBackend", "WeightPushError"]
 
@@ -48,12 +48,12 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens must be at least 1, got {self.max_new_tokens!r}")
+            raise ConfigError(f"max_new_tokens must be at least 1, got {short_repr(self.max_new_tokens)}")
         if self.entropies < 0:
-            raise ConfigError(f"entropies must be a number of tokens ≥ 0, got {self.entropies!r}")
+            raise ConfigError(f"entropies must be a number of tokens ≥ 0, got {short_repr(self.entropies)}")
         if not self.temperature >= 0.0 or not 0.0 < self.top_p <= 1.0 or self.top_k < 0:
             raise ConfigError(
-                f"temperature must be ≥ 0, top_p in (0, 1] and top_k ≥ 0, got {self.temperature!r}, {self.top_p!r} and "
+                f"temperature must be ≥ 0, top_p in (0, 1] and top_k ≥ 0, got {short_repr(self.temperature)}, {short_repr(self.top_p)} and "
                 f"{self.top_k!r}"
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["Engine", "Probed", "Request", "check_sampling", "dealt", "requests_of", "seed_of"]
 
@@ -126,7 +126,7 @@ def check_sampling(sampling: Sampling, who: str) -> None:
     if sampling.top_p < 1.0 or sampling.top_k > 0:
         raise ConfigError(
             f"{who} reports log-probabilities after truncation, not those of the whole distribution: use top_p=1 and "
-            f"top_k=0, or the transformers backend; got {sampling.top_p!r} and {sampling.top_k!r}"
+            f"top_k=0, or the transformers backend; got {short_repr(sampling.top_p)} and {short_repr(sampling.top_k)}"
         )
     if 0.0 < sampling.temperature < 0.01:
-        raise ConfigError(f"{who} samples at temperature 0 or from 0.01 on, got {sampling.temperature!r}")
+        raise ConfigError(f"{who} samples at temperature 0 or from 0.01 on, got {short_repr(sampling.temperature)}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling
 from creditflow.agents.backends.engine import Request, check_sampling, dealt, requests_of
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["JsonPoster", "OpenAIBackend"]
@@ -68,7 +68,9 @@ class OpenAIBackend:
         batch: int = 16,
     ) -> None:
         if min(workers, batch) < 1:
-            raise ConfigError(f"a served model needs at least one worker and one prompt, got {workers!r} and {batch!r}")
+            raise ConfigError(
+                f"a served model needs at least one worker and one prompt, got {short_repr(workers)} and {short_repr(batch)}"
+            )
         self.version, self.context = version or model, context
         self._client, self._model, self._close = client, model, close
         self._workers, self._batch = workers, batch
@@ -119,7 +121,7 @@ class OpenAIBackend:
             raise GenerationError(f"model {self._model!r}: {error}") from error
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
-            raise GenerationError(f"expected a completion with a list of choices, got {str(answer)[:120]!r}")
+            raise GenerationError(f"expected a completion with a list of choices, got {short_repr(answer, 120)}")
         order, wanted = [one.get("index") for one in choices], body["n"] * len(body["prompt"])
         if sorted(map(str, order)) != sorted(map(str, range(wanted))):
             raise GenerationError(f"expected choices 0 to {wanted - 1}, one an answer; got indices {order}"[:300])
@@ -159,7 +161,7 @@ class OpenAIBackend:
     def _from_text(self, choice: dict[str, Any]) -> Sampled:
         text = choice.get("text")
         if not isinstance(text, str):
-            raise GenerationError(f"expected token ids or a text in every choice, got {str(choice)[:120]!r}")
+            raise GenerationError(f"expected token ids or a text in every choice, got {short_repr(choice, 120)}")
         self._say(
             "the server gives no token ids: its texts are encoded here, and the episodes carry no tokens or "
             "log-probabilities (nothing to train on). vLLM from 0.10.2 on gives ids"

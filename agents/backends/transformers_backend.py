@@ -23,7 +23,7 @@ from transformers import DynamicCache, StaticCache
 
 from creditflow.agents.backends.base import Job, Sampled, Sampling
 from creditflow.agents.backends.token_sampling import draw, entropy_of
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["TransformersBackend"]
 
@@ -93,7 +93,7 @@ class TransformersBackend:
         version: str = "0",
     ) -> None:
         if cache not in ("dynamic", "static"):
-            raise ConfigError(f"cache must be 'dynamic' or 'static', got {cache!r}")
+            raise ConfigError(f"cache must be 'dynamic' or 'static', got {short_repr(cache)}")
         if compile and cache != "static":
             raise ConfigError("compile needs cache='static': a growing cache has no fixed shape")
         self._source = model

@@ -21,7 +21,7 @@ from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, make_dialect
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["Conversations", "LanguageModelAgent", "Pending", "decide"]
 
@@ -68,7 +68,7 @@ class Conversations:
     def __post_init__(self) -> None:
         if self.history not in ("append", "window") or self.window < 0:
             raise ConfigError(
-                f"history must be 'append' or 'window' and window ≥ 0, got {self.history!r}, {self.window!r}"
+                f"history must be 'append' or 'window' and window ≥ 0, got {short_repr(self.history)}, {short_repr(self.window)}"
             )
 
     def ask(self, view: View) -> Pending:

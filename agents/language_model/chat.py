@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.text.plain_text import plain_text
 
 __all__ = ["Chat", "PlainChat", "TemplateChat", "make_chat"]
@@ -192,4 +192,4 @@ def make_chat(kind: str, tokenizer: Any, options: Mapping[str, Any] | None = Non
         return TemplateChat(tokenizer, options, end_ids)
     if kind == "plain":
         return PlainChat(tokenizer, end_ids)
-    raise ConfigError(f"prompting.chat must be 'template' or 'plain', got {kind!r}")
+    raise ConfigError(f"prompting.chat must be 'template' or 'plain', got {short_repr(kind)}")

@@ -16,7 +16,7 @@ from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.model_folder import folder_end_ids, folder_prompting
 from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey, check_url, redacted_repr
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
@@ -81,7 +81,7 @@ def make_openai_agent(
     """
     url, model, given = parse_served(argument)
     if device != "auto":
-        raise ConfigError(f"a served model runs where its server does: leave the device out, got {device!r}")
+        raise ConfigError(f"a served model runs where its server does: leave the device out, got {short_repr(device)}")
     if find_spec("transformers") is None:
         raise MissingExtraError("transformers", "train")
     if client is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = [
     "DIALECTS",
@@ -287,5 +287,5 @@ def make_dialect(spec: str) -> Dialect:
 
 def _without(argument: str, name: str, dialect: Dialect) -> Dialect:
     if argument:
-        raise ConfigError(f"dialect {name!r} takes no argument, got {argument!r}")
+        raise ConfigError(f"dialect {name!r} takes no argument, got {short_repr(argument)}")
     return dialect

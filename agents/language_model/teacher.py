@@ -10,7 +10,7 @@ from creditflow.agents.backends.base import Sampled
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.agent import Conversations
 from creditflow.agents.language_model.parsing import Dialect
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["TeacherAgent"]
 
@@ -30,7 +30,7 @@ class TeacherAgent:
         self, conversations: Conversations, dialect: Dialect, *, noise: float = 0.0, imitate_noise: bool = True
     ) -> None:
         if not 0.0 <= noise <= 1.0:
-            raise ConfigError(f"noise must lie in [0, 1], got {noise!r}")
+            raise ConfigError(f"noise must lie in [0, 1], got {short_repr(noise)}")
         self.conversations, self.dialect, self.noise, self.imitate_noise = conversations, dialect, noise, imitate_noise
 
     def act(self, views: Sequence[View]) -> list[Decision]:

@@ -19,7 +19,7 @@ from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
 from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
 from creditflow.envs.tasks import Task
 
 __all__ = ["ALFWorldEnv"]
@@ -87,7 +87,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
             check_name("syntax", syntax, DIALECTS)
         check_name("reward", reward, REWARDS)
         if render_mode not in (None, "ansi"):
-            raise ConfigError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+            raise ConfigError(f"render_mode must be None or 'ansi', got {short_repr(render_mode)}")
         self._backend = make_backend(backend)
         self._real = backend == "textworld"
         tasks = open_tasks(panel=panel, data_path=data_path, game=game, split=split, task_types=task_types)

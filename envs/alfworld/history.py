@@ -6,7 +6,7 @@ from typing import Any
 
 from creditflow.envs.alfworld.actions import ParsedCommand
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 
 __all__ = ["EpisodeHistory"]
 
@@ -66,5 +66,7 @@ class EpisodeHistory:
                     raise ValueError(f"no such move: {o!r}, {taken!r}, {put!r}")
                 history.moves[o] = (taken, put)
         except (TypeError, ValueError) as error:
-            raise DataError(f"snapshot: not the history of an episode of this game ({error}): {data!r:.120}") from error
+            raise DataError(
+                f"snapshot: not the history of an episode of this game ({error}): {short_repr(data, 120)}"
+            ) from error
         return history

@@ -15,7 +15,7 @@ from creditflow.envs.alfworld.planning.reduction import reduce_world
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.snapshot import read_snapshot
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.errors import ConfigError, OracleLimitError
+from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 
 __all__ = ["ALFWorldOracle", "Assessment"]
 
@@ -55,7 +55,7 @@ class ALFWorldOracle:
 
     def __init__(self, max_nodes: int = 50_000) -> None:
         if type(max_nodes) is not int or max_nodes < 1:
-            raise ConfigError(f"max_nodes must be a positive integer, got {max_nodes!r}")
+            raise ConfigError(f"max_nodes must be a positive integer, got {short_repr(max_nodes)}")
         self.max_nodes = max_nodes
         self.exact = True
 

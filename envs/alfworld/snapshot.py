@@ -17,7 +17,7 @@ from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import TASK_PREFIX, validate_content
 from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
@@ -132,19 +132,23 @@ def read_snapshot(text: Any) -> Snapshot:
         DataError: not a snapshot, or not a state of its game.
     """
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
-        raise DataError(f"expected an ALFWorld snapshot (JSON text), got {type(text).__name__}: {text!r:.60}")
+        raise DataError(f"expected an ALFWorld snapshot (JSON text), got {type(text).__name__}: {short_repr(text)}")
     head, seam, rest = text.partition(_SEAM)
     try:
         data = json.loads(head + "}" if seam else text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"an ALFWorld snapshot must be the text that get_state() returned, got {text!r:.60}") from error
+        raise DataError(
+            f"an ALFWorld snapshot must be the text that get_state() returned, got {short_repr(text)}"
+        ) from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or {*data, "game"} != _KEYS or not seam:
-        raise DataError(f"an ALFWorld snapshot has format {FORMAT!r} and the keys {sorted(_KEYS)}, got {text!r:.60}")
+        raise DataError(
+            f"an ALFWorld snapshot has format {FORMAT!r} and the keys {sorted(_KEYS)}, got {short_repr(text)}"
+        )
     syntax, steps, past = data["syntax"], data["steps"], data["past"]
     if syntax not in ("", *DIALECTS):
-        raise DataError(f"snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {syntax!r:.40}")
+        raise DataError(f"snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {short_repr(syntax, 40)}")
     if type(steps) is not int or not 0 <= steps < MAX_STEPS:
-        raise DataError(f"snapshot: steps must be a natural number, got {steps!r:.40}")
+        raise DataError(f"snapshot: steps must be a natural number, got {short_repr(steps, 40)}")
     if not isinstance(past, list) or not all(isinstance(command, str) for command in past):
         raise DataError("snapshot: past must be a list of commands")
     game = compiled(rest[:-1], syntax or None)

@@ -72,7 +72,9 @@ def _released(path: Any, root: Path | None) -> Path:
     if root is None:
         raise ConfigError("a panel of released games needs data_path, the folder of the released games")
     if not isinstance(path, str) or Path(path).is_absolute() or ".." in Path(path).parts:
-        raise DataError(f"the path of a released game must be relative and stay inside its folder, got {path!r:.80}")
+        raise DataError(
+            f"the path of a released game must be relative and stay inside its folder, got {short_repr(path, 80)}"
+        )
     return root / path
 
 

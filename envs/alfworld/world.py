@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 
 __all__ = ["World"]
 
@@ -158,5 +158,5 @@ def _number(value: Any, low: int, high: int) -> int:
 
 def _mask(text: Any, size: int) -> int:
     if not isinstance(text, str) or not text.isascii() or len(text) > 1_000:
-        raise ValueError(f"{text!r:.40} is not a hexadecimal mask")
+        raise ValueError(f"{short_repr(text, 40)} is not a hexadecimal mask")
     return _number(int(text, 16), 0, 1 << size)

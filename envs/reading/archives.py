@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.limits import (
     MAX_ARCHIVE_BYTES,
@@ -111,7 +111,7 @@ def _members(
         if count >= MAX_ARCHIVE_MEMBERS:
             raise DataError(f"{path}: holds more than {MAX_ARCHIVE_MEMBERS:,} members")
         if member.issparse():
-            raise DataError(f"{path}: {member.name!r:.120} is a sparse file, which is not read")
+            raise DataError(f"{path}: {short_repr(member.name, 120)} is a sparse file, which is not read")
         fence.move(member.offset_data + -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)
         name = wanted(member)
         if name is not None:
@@ -127,9 +127,11 @@ def _unpacked(raw: io.BufferedReader) -> io.BufferedReader:
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
     if member.size > MAX_MEMBER_BYTES:
-        raise DataError(f"{path}: {member.name!r:.120} has {member.size:,} bytes, more than {MAX_MEMBER_BYTES:,}")
+        raise DataError(
+            f"{path}: {short_repr(member.name, 120)} has {member.size:,} bytes, more than {MAX_MEMBER_BYTES:,}"
+        )
     stream = archive.extractfile(member)
     content = b"" if stream is None else stream.read()
     if len(content) != member.size:
-        raise DataError(f"{path}: {member.name!r:.120} is cut short, or no plain file")
+        raise DataError(f"{path}: {short_repr(member.name, 120)} is cut short, or no plain file")
     return content

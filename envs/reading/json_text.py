@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.limits import JSON, MAX_LINE, MAX_ROWS_FILE, Limits
 from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import read_lines, read_text
@@ -34,7 +34,9 @@ class RepeatedKeyError(ValueError):
     """An object names a key twice."""
 
     def __init__(self, key: str, line: int = 0) -> None:
-        super().__init__(f"the key {key!r:.80} occurs twice in one object" + (f" (line {line})" if line else ""))
+        super().__init__(
+            f"the key {short_repr(key, 80)} occurs twice in one object" + (f" (line {line})" if line else "")
+        )
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

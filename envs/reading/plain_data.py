@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.limits import Limits
 
 __all__ = ["check_plain"]
@@ -30,7 +29,7 @@ def check_plain(data: Any, limits: Limits, where: str) -> None:
             if kind is dict:
                 if not all(type(key) is str for key in item):
                     key = next(key for key in item if type(key) is not str)
-                    raise DataError(f"{where}: expected texts as keys, got {reprlib.repr(key)}")
+                    raise DataError(f"{where}: expected texts as keys, got {short_repr(key)}")
                 below.extend(item.values())
             elif kind is list:
                 below.extend(item)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, MissingExtraError
+from creditflow.envs.errors import DataError, MissingExtraError, short_repr
 from creditflow.envs.reading.limits import SETTINGS, Limits
 from creditflow.envs.reading.plain_data import check_plain
 
@@ -89,7 +89,10 @@ def _loader(depth: int) -> type[Any]:
                 key, line = key_node.value, key_node.start_mark.line + 1
                 if key in first:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r:.80} stands in line {first[key]} already", key_node.start_mark
+                        None,
+                        None,
+                        f"the key {short_repr(key, 80)} stands in line {first[key]} already",
+                        key_node.start_mark,
                     )
                 first[key] = line
             return dict(super().construct_mapping(node, deep=deep))
@@ -102,7 +105,7 @@ def _loader(depth: int) -> type[Any]:
 
         def construct_other(self, node: Any) -> Any:
             raise yaml.constructor.ConstructorError(
-                None, None, f"{node.tag!r:.80} is no plain value: expected texts, numbers, lists and mappings",
+                None, None, f"{short_repr(node.tag, 80)} is no plain value: expected texts, numbers, lists and mappings",
                 node.start_mark,
             )  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Discrete, Space
 
 from creditflow.envs.core import TextSpace
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = ["ACTION_MODES", "Vocabulary", "make_parser", "make_vocabulary"]
 
@@ -50,7 +50,7 @@ def make_vocabulary(n_actions: int) -> Vocabulary:
     if n_actions == 9:
         texts = ("no operation", *(f"push {d}" for d in _DIRECTIONS), *(f"move {d}" for d in _DIRECTIONS))
         return Vocabulary(texts, ((-1, False), *pushes, *((direction, False) for direction in range(4))))
-    raise ConfigError(f"n_actions must be 4 or 9, got {n_actions!r}")
+    raise ConfigError(f"n_actions must be 4 or 9, got {short_repr(n_actions)}")
 
 
 def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], Callable[[Any], tuple[int | None, str]]]:

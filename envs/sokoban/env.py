@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import gymnasium as gym
 
 from creditflow.envs.core import AgentEnv, Outcome
-from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
 from creditflow.envs.sokoban.levels import MAX_SIDE, Level, level_task
 from creditflow.envs.sokoban.oracle import SokobanOracle
@@ -96,9 +96,11 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         oracle_memory_mb: int = 256,
     ) -> None:
         if render_mode is not None and render_mode not in RENDER_MODES:
-            raise ConfigError(f"render_mode must be None or one of {', '.join(RENDER_MODES)}, got {render_mode!r}")
+            raise ConfigError(
+                f"render_mode must be None or one of {', '.join(RENDER_MODES)}, got {short_repr(render_mode)}"
+            )
         if type(tile_size) is not int or not 1 <= tile_size <= 256:
-            raise ConfigError(f"tile_size must be an integer from 1 to 256, got {tile_size!r}")
+            raise ConfigError(f"tile_size must be an integer from 1 to 256, got {short_repr(tile_size)}")
         tasks, shape = open_tasks(panel=panel, levels=levels, level=level, generator=generator)
         if max_steps is None:
             max_steps = PANEL_STEPS if (levels, level, generator) == (None, None, None) else OTHER_STEPS
@@ -197,7 +199,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
             ConfigError: not an action of this environment.
         """
         if text not in self._vocabulary.texts:
-            raise ConfigError(f"not an action: {text!r:.60}; expected one of {', '.join(self._vocabulary.texts)}")
+            raise ConfigError(f"not an action: {short_repr(text)}; expected one of {', '.join(self._vocabulary.texts)}")
         return text if self._speaks else self._vocabulary.texts.index(text)
 
     # -- snapshots, oracle, pictures ----------------------------------------------------------------------------------
@@ -251,5 +253,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
 def _checked_shape(shape: Any) -> tuple[int, int]:
     sides = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else ()
     if len(sides) != 2 or not all(type(side) is int and 3 <= side <= MAX_SIDE for side in sides):
-        raise ConfigError(f"grid_shape must be two integers from 3 to {MAX_SIDE} (rows, columns), got {shape!r}")
+        raise ConfigError(
+            f"grid_shape must be two integers from 3 to {MAX_SIDE} (rows, columns), got {short_repr(shape)}"
+        )
     return sides[0], sides[1]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
@@ -75,7 +75,9 @@ class GeneratorOptions:
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
-                raise ConfigError(f"generator option {name} must be an integer from {low} to {high}, got {value!r}")
+                raise ConfigError(
+                    f"generator option {name} must be an integer from {low} to {high}, got {short_repr(value)}"
+                )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> GeneratorOptions:
@@ -85,7 +87,7 @@ class GeneratorOptions:
             ConfigError: an unknown option (suggests the near one) or a wrong value.
         """
         if not isinstance(options, Mapping):
-            raise ConfigError(f"generator must be a mapping of options, got {options!r}")
+            raise ConfigError(f"generator must be a mapping of options, got {short_repr(options)}")
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:

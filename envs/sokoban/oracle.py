@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.sokoban.levels import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved
 from creditflow.envs.sokoban.snapshot import Snapshot, box_positions, read_snapshot
@@ -139,7 +139,7 @@ class SokobanOracle:
 
     def __init__(self, actions: Mapping[tuple[int, str], str], memory_mb: int = 256) -> None:
         if not isinstance(memory_mb, int) or isinstance(memory_mb, bool) or memory_mb < 1:
-            raise ConfigError(f"oracle_memory_mb must be a positive integer, got {memory_mb!r}")
+            raise ConfigError(f"oracle_memory_mb must be a positive integer, got {short_repr(memory_mb)}")
         self.memory_mb = memory_mb
         self._actions = dict(actions)
 

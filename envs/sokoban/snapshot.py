@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
@@ -81,28 +81,32 @@ def read_snapshot(text: str) -> Snapshot:
         DataError: not a snapshot, or a position that play cannot produce.
     """
     if not isinstance(text, str) or len(text) > _MAX_CHARS:
-        raise DataError(f"expected a Sokoban snapshot (JSON text below {_MAX_CHARS} characters), got {_shown(text)}")
+        raise DataError(
+            f"expected a Sokoban snapshot (JSON text below {_MAX_CHARS} characters), got {short_repr(text)}"
+        )
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"a Sokoban snapshot must be JSON, got {_shown(text)}: {error!s:.80}") from error
+        raise DataError(f"a Sokoban snapshot must be JSON, got {short_repr(text)}: {error!s:.80}") from error
     if not isinstance(data, dict) or data.get("format") != _FORMAT or set(data) != _KEYS:
-        raise DataError(f"a Sokoban snapshot has format {_FORMAT!r} and the keys {sorted(_KEYS)}, got {_shown(text)}")
+        raise DataError(
+            f"a Sokoban snapshot has format {_FORMAT!r} and the keys {sorted(_KEYS)}, got {short_repr(text)}"
+        )
     if not isinstance(data["level"], str):
-        raise DataError(f"Sokoban snapshot: level must be XSB text, got {_shown(data['level'])}")
+        raise DataError(f"Sokoban snapshot: level must be XSB text, got {short_repr(data['level'])}")
     level = cached_level(data["level"])
     cells = level.height * level.width
     player = _natural(data["player"], "player", cells)
     boxes = data["boxes"]
     if not isinstance(boxes, list) or len(boxes) > cells:
-        raise DataError(f"Sokoban snapshot: boxes must be a list of cells, got {_shown(boxes)}")
+        raise DataError(f"Sokoban snapshot: boxes must be a list of cells, got {short_repr(boxes)}")
     places = [_natural(box, "boxes", cells) for box in boxes]
     steps = _natural(data["steps"], "steps", _MAX_STEPS)
 
     board = bytearray(level.board.translate(_EMPTY))
     positions = {to_position(cell, level.width) for cell in places}
     if not len(positions) == len(places) == len(level.boxes):
-        raise DataError(f"Sokoban snapshot: expected {len(level.boxes)} different boxes, got {_shown(boxes)}")
+        raise DataError(f"Sokoban snapshot: expected {len(level.boxes)} different boxes, got {short_repr(boxes)}")
     if positions - level.room != set(level.boxes) - level.room:
         raise DataError("Sokoban snapshot: a box stands in a wall, or outside the room where boxes can be moved")
     at = to_position(player, level.width)
@@ -116,9 +120,5 @@ def read_snapshot(text: str) -> Snapshot:
 
 def _natural(value: Any, key: str, below: int) -> int:
     if type(value) is not int or not 0 <= value < below:
-        raise DataError(f"Sokoban snapshot: {key} must hold integers from 0 to {below - 1}, got {_shown(value)}")
+        raise DataError(f"Sokoban snapshot: {key} must hold integers from 0 to {below - 1}, got {short_repr(value)}")
     return value
-
-
-def _shown(value: Any) -> str:
-    return repr(value[:40] if isinstance(value, (str, list)) else type(value).__name__)[:60]

@@ -116,7 +116,7 @@ def open_tasks(
         found = read_levels(levels) if levels is not None else [parse_level(level or "")]
         return LevelTasks(found), (max(one.height for one in found), max(one.width for one in found))
     if panel is not None and not isinstance(panel, str):
-        raise ConfigError(f"panel must be a text such as {DEFAULT_PANEL!r}, got {panel!r}")
+        raise ConfigError(f"panel must be a text such as {DEFAULT_PANEL!r}, got {short_repr(panel)}")
     rows = parse_panel_spec("sokoban", panel if panel is not None else DEFAULT_PANEL)
     texts = [str(row.locator["xsb"]) for row in rows]
     shape = max(text.count("\n") + 1 for text in texts), max(text.find("\n") for text in texts)

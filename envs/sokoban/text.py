@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["SYMBOL_SETS", "TextView"]
 
@@ -46,10 +46,12 @@ class TextView:
         if len(chars) != 7 or len(set(chars)) != 7 or not chars.isprintable() or "\ufffe" in chars:
             raise ConfigError(
                 f"symbols must be one of {', '.join(SYMBOL_SETS)} or seven different printable characters for "
-                f"{', '.join(_MEANINGS)}; got {symbols!r}"
+                f"{', '.join(_MEANINGS)}; got {short_repr(symbols)}"
             )
         if not isinstance(separator, str) or len(separator) > 1 or separator in ("\n", "\r", "\ufffe"):
-            raise ConfigError(f"separator must be '' or one character other than a line break, got {separator!r}")
+            raise ConfigError(
+                f"separator must be '' or one character other than a line break, got {short_repr(separator)}"
+            )
         if separator and separator in chars:
             raise ConfigError(f"the separator {separator!r} is also a symbol; choose another")
         self.symbols = chars

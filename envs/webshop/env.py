@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.tasks import Task
 from creditflow.envs.webshop.actions import ShopAction, parse_action
 from creditflow.envs.webshop.admissible import listed_actions
@@ -92,7 +92,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         render_mode: str | None = None,
     ) -> None:
         if render_mode not in (None, "ansi"):
-            raise ConfigError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+            raise ConfigError(f"render_mode must be None or 'ansi', got {short_repr(render_mode)}")
         self.preset = resolve_preset(
             preset,
             obs_mode=obs_mode,

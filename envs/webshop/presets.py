@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from creditflow.envs.errors import ConfigError, check_name
+from creditflow.envs.errors import ConfigError, check_name, short_repr
 
 __all__ = ["PRESETS", "ObservationMode", "Preset", "RewardMode", "TextKey", "resolve_preset"]
 
@@ -89,7 +89,7 @@ def resolve_preset(name: str, **overrides: Any) -> Preset:
     check_name("obs_mode", preset.obs_mode, OBSERVATION_MODES)
     check_name("reward", preset.reward, REWARD_MODES)
     if type(preset.ads) is not int or not 0 <= preset.ads <= 100:
-        raise ConfigError(f"ads must be an integer from 0 to 100, got {preset.ads!r}")
+        raise ConfigError(f"ads must be an integer from 0 to 100, got {short_repr(preset.ads)}")
     if type(preset.ad_chance) not in (int, float) or not 0 <= preset.ad_chance <= 1:
-        raise ConfigError(f"ad_chance must be a number from 0 to 1, got {preset.ad_chance!r}")
+        raise ConfigError(f"ad_chance must be a number from 0 to 1, got {short_repr(preset.ad_chance)}")
     return preset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.webshop.rules import SUB_PAGES, ShopState
 
 __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
@@ -74,7 +74,9 @@ def read_snapshot(text: str) -> Snapshot:
     try:
         data = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"webshop: a snapshot is the JSON text that get_state() returned, got {text!r:.80}") from error
+        raise DataError(
+            f"webshop: a snapshot is the JSON text that get_state() returned, got {short_repr(text, 80)}"
+        ) from error
     if not isinstance(data, dict) or data.get("format") != _FORMAT or set(data) != _KEYS:
         raise DataError(f"webshop: expected a snapshot of format {_FORMAT!r} with the keys {sorted(_KEYS)}")
     options = data["options"]

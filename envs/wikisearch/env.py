@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome, TextSpace
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.actions import Call
@@ -98,7 +98,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             ("max_passage_chars", max_passage_chars, 10**7),
         ):  # fmt: skip
             if value is not None and (type(value) is not int or not 1 <= value <= most):
-                raise ConfigError(f"{name} must be an integer from 1 to {most}, got {value!r}")
+                raise ConfigError(f"{name} must be an integer from 1 to {most}, got {short_repr(value)}")
         if render_mode not in (None, "ansi") or oracle not in ("exact", "proxy"):
             raise ConfigError(f"render_mode is None or 'ansi', oracle 'exact' or 'proxy': {render_mode!r}, {oracle!r}")
         library = open_library(

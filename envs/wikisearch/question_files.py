@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.reading.json_text import parse_json, read_json_rows
 from creditflow.envs.wikisearch.questions import (
     ANSWER_RULES,
@@ -67,7 +67,7 @@ def read_question(row: Any, file_format: str = "auto", *, fallback_id: str = "")
         DataError: what is missing.
     """
     if not isinstance(row, Mapping):
-        raise DataError(f"a question is a JSON object, got {str(row)[:60]!r}")
+        raise DataError(f"a question is a JSON object, got {short_repr(row)}")
     try:
         return FORMATS[_format_of(row) if file_format == "auto" else file_format](row, fallback_id)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -204,7 +204,7 @@ def _webshaper(row: Row, fallback: str) -> Question:
     triples = []
     for parts in row["formalization"]:
         if not isinstance(parts, list) or len(parts) < 2 or not all(isinstance(part, str) for part in parts):
-            raise DataError(f"a row of a formalization is a list of at least two texts, got {str(parts)[:60]!r}")
+            raise DataError(f"a row of a formalization is a list of at least two texts, got {short_repr(parts)}")
         subject, *rest = parts
         if len(rest) == 2:
             relations, objects = rest[0].split(" & "), rest[1].split(" & ")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.tasks import Task, content_id
 from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.envs.text.virtual_answer import virtual_answer
@@ -115,7 +115,7 @@ class Question:
         if isinstance(data, Mapping):  # a log's payload also holds the texts of its documents
             data = {key: value for key, value in data.items() if key != "documents"}
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
-            raise DataError(f"a question is a JSON object with version {VERSION}, got {str(data)[:60]!r}")
+            raise DataError(f"a question is a JSON object with version {VERSION}, got {short_repr(data)}")
         keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")}
         if set(data) != keys | {"version"}:
             raise DataError(f"a question has the keys {sorted(keys)}, got {sorted(map(str, data))[:20]}")
@@ -141,7 +141,7 @@ class Question:
 
 def _list(value: Any, name: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
-        raise DataError(f"question: {name} must be a list of at most {MAX_ITEMS} items, got {str(value)[:40]!r}")
+        raise DataError(f"question: {name} must be a list of at most {MAX_ITEMS} items, got {short_repr(value, 40)}")
     return value
 
 
@@ -154,7 +154,7 @@ def _rows(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"question: {name} must be a text, got {str(value)[:40]!r}")
+        raise DataError(f"question: {name} must be a text, got {short_repr(value, 40)}")
     return value
 
 
@@ -165,7 +165,7 @@ def _texts(value: Any, name: str) -> tuple[str, ...]:
 def _edge(value: Any) -> tuple[str, str, str]:
     edge = _texts(value, "edges")
     if len(edge) != 3:
-        raise DataError(f"question: an edge is (subject, relation, object), got {value!r:.60}")
+        raise DataError(f"question: an edge is (subject, relation, object), got {short_repr(value)}")
     return edge[0], edge[1], edge[2]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
@@ -137,5 +137,5 @@ def _texts(value: Any, name: str) -> tuple[str, ...]:
 
 def _count(value: Any, name: str) -> int:
     if type(value) is not int or not 0 <= value < 2**53:
-        raise DataError(f"WikiSearch snapshot: {name} must be a natural number, got {str(value)[:40]!r}")
+        raise DataError(f"WikiSearch snapshot: {name} must be a natural number, got {short_repr(value, 40)}")
     return value

@@ -104,7 +104,9 @@ def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[
         if encyclopedia is not None and isinstance(content, Mapping) and "world" in content:
             here = [encyclopedia.world.seed, encyclopedia.world.articles]
             if content["world"] != here:
-                raise DataError(f"the locator is about the world {content['world']!r:.60}, this source about {here}")
+                raise DataError(
+                    f"the locator is about the world {short_repr(content['world'])}, this source about {here}"
+                )
             return question_task(build_question(encyclopedia, content))
         question = Question.from_json(content)
         if digest and question.corpus not in ("", digest):
@@ -165,7 +167,7 @@ def _engine(options: dict[str, Any]) -> Retriever:
     if unknown := sorted(set(options) - set(known)):
         raise unknown_name_error("option of a retriever", unknown[0], known)
     if maker is open_engine and not all(isinstance(value, str | int) for value in options.values()):
-        raise ConfigError(f"the options of an engine are texts and numbers, got {options!r:.120}")
+        raise ConfigError(f"the options of an engine are texts and numbers, got {short_repr(options, 120)}")
     made: Retriever = maker(**options)
     return made
 

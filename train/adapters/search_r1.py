@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.grading.scoring import exact_match
 from creditflow.envs.wikisearch.questions import Question, question_task
@@ -90,7 +90,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
 def _row(row: Any) -> tuple[str, Question, list[Exchange]]:
     """The model, the question and the turns of a row."""
     if not isinstance(row, Mapping):
-        raise DataError(f"a trajectory is a JSON object, got {str(row)[:60]!r}")
+        raise DataError(f"a trajectory is a JSON object, got {short_repr(row)}")
     for name in ("question", "response"):
         if not isinstance(row.get(name), str):
             raise DataError(f"a trajectory needs a text under {name!r}; keys: {sorted(map(str, row))[:12]}")

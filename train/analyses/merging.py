@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.sentence_embedder import make_embedder
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.train.bench.exact.metrics import rank_correlation
 from creditflow.train.bench.report.tables import text_table
 from creditflow.wrappers import credit
@@ -129,7 +129,7 @@ class Merge:
         except ValueError:
             threshold = float("nan")
         if not 0.0 < threshold <= 1.0:
-            raise ConfigError(f"a merge is written NAME@THRESHOLD with a threshold in (0, 1], got {text!r}")
+            raise ConfigError(f"a merge is written NAME@THRESHOLD with a threshold in (0, 1], got {short_repr(text)}")
         if by in ("released", "difflib"):
             return cls(text, by, threshold)
         return cls(text, "embedder", threshold, make_embedder(by))

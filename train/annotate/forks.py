@@ -12,7 +12,7 @@ import numpy as np
 
 from creditflow.agents.base import Agent
 from creditflow.agents.registry import make_agent
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.played.forks import fork_values
@@ -52,7 +52,7 @@ class ForksAnnotator:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if continuations < 2:
-            raise ConfigError(f"forks need at least two continuations, got {continuations!r}")
+            raise ConfigError(f"forks need at least two continuations, got {short_repr(continuations)}")
         self._make, self._agent, self._k, self._seed = make_env, agent, continuations, seed
         about = {"continuations": continuations, "agent": name, "seed": seed}
         self.provenance = Provenance(
@@ -99,7 +99,7 @@ def make(argument: str, context: Context) -> ForksAnnotator:
     """The annotator ``forks:K``."""
     settings = settings_of("forks", context, {"agent": "random", "seed": 0})
     if not argument.isdecimal():
-        raise ConfigError(f"forks:K takes a number of continuations, got {argument!r}")
+        raise ConfigError(f"forks:K takes a number of continuations, got {short_repr(argument)}")
     return ForksAnnotator(
         context.environment("forks"), make_agent(settings["agent"]), int(argument), seed=settings["seed"],
         name=settings["agent"], options=context.options,

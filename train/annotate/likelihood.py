@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
@@ -68,7 +68,9 @@ class LikelihoodAnnotator:
         batch_tokens: int,
     ) -> None:
         if history not in ("text", "tokens") or which not in ("first", "best"):
-            raise ConfigError(f"history is 'text' or 'tokens', which 'first' or 'best'; got {history!r}, {which!r}")
+            raise ConfigError(
+                f"history is 'text' or 'tokens', which 'first' or 'best'; got {short_repr(history)}, {short_repr(which)}"
+            )
         self.provenance = provenance
         self._model, self._tokenizer, self._budget = model, tokenizer, batch_tokens
         self._history, self._cue, self._close, self._field, self._which = history, cue, close, field, which

@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.train.annotate.base import Annotator
 
 __all__ = ["ANNOTATORS", "Context", "make_annotator", "settings_of"]
@@ -85,7 +85,7 @@ def make_annotator(spec: str, context: Context = Context()) -> Annotator:
     if wanted and not argument:
         raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
     if argument and not wanted:
-        raise ConfigError(f"annotator {name!r} takes no argument, got {argument!r}")
+        raise ConfigError(f"annotator {name!r} takes no argument, got {short_repr(argument)}")
     annotator: Annotator = import_module(module).make(argument, context)
     return annotator
 
@@ -104,6 +104,6 @@ def settings_of(name: str, context: Context, defaults: Mapping[str, Any]) -> dic
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            raise ConfigError(f"annotator {name!r}: {key} must be {kind.__name__}, got {value!r}")
+            raise ConfigError(f"annotator {name!r}: {key} must be {kind.__name__}, got {short_repr(value)}")
         settings[key] = value
     return settings

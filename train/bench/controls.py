@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import Exact, evaluate, natural_direction, policy_gradient, visit_shares
@@ -93,7 +93,9 @@ class Judge:
         unknown = [text for text in arrays.actions if text not in names]
         action = np.array([names.get(text, -1) for text in arrays.actions], np.int64)[arrays.action]
         if unknown and arrays.valid[action < 0].any():
-            raise DataError(f"group {group.group_id!r}: {unknown[0]!r:.60} is not an action of task {self.mdp.name}")
+            raise DataError(
+                f"group {group.group_id!r}: {short_repr(unknown[0])} is not an action of task {self.mdp.name}"
+            )
         action = np.where(arrays.valid, action, -1)
         if isinstance(group, ArrayGroup) and group.mdp is self.mdp:
             return Located(group.number.astype(np.int64), group.next_number.astype(np.int64), action, group.left)

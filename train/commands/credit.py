@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.options import parse_rewards, parse_settings
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if unnamed := sorted({name for result in results for name in result.diagnostics.get("unmatchable", ())}):
         print(
-            f"entities that no text can name, and which count for nothing: {unnamed[0]!r:.60}"
+            f"entities that no text can name, and which count for nothing: {short_repr(unnamed[0])}"
             + (f" and {len(unnamed) - 1} more" if len(unnamed) > 1 else ""),
             file=sys.stderr,
         )

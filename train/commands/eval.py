@@ -19,7 +19,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import env_id
 from creditflow.train.commands.arguments.options import parse_rewards, positive
 from creditflow.train.commands.arguments.outputs import add_output
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     agent = make_agent(args.agent, device=args.device)
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
-            f"eval takes a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {args.agent!r}"
+            f"eval takes a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {short_repr(args.agent)}"
         )
     groups: list[Group] = []
     result = evaluate(

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.policy.samples import Row
 
 __all__ = ["MicroBatch", "Packing", "batches_of", "plan", "to_batch"]
@@ -51,7 +51,7 @@ def plan(lengths: Sequence[int], budget: int, packing: Packing = "padded") -> li
         ConfigError: the budget is not positive.
     """
     if budget < 1:
-        raise ConfigError(f"a token budget must be positive, got {budget!r}")
+        raise ConfigError(f"a token budget must be positive, got {short_repr(budget)}")
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     if packing == "packed":
         return _first_fit(order, lengths, budget)

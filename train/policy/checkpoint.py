@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
@@ -123,7 +123,9 @@ def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Pro
         raise DataError(f"{path}: format_version {version!r}, this version of creditflow reads {CHECKPOINT_VERSION}")
     phase, done = state.get("phase"), state.get("done")
     if phase not in PHASES or type(done) is not int or done < 0:
-        raise DataError(f"{path}: state.json must say how far the run is, got phase {phase!r:.40}, done {done!r:.40}")
+        raise DataError(
+            f"{path}: state.json must say how far the run is, got phase {short_repr(phase, 40)}, done {short_repr(done, 40)}"
+        )
     _put_weights(path, model, weights)
     if optimizer is not None:
         with loading(f"{path}: its optimiser state cannot be read"):

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.language_model.model_files import check_model_files
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
@@ -114,7 +114,7 @@ def open_critic(path: str | Path, device: Any) -> Critic:
     note = read_json(folder / NOTE_FILE)
     version = note.get("format_version") if isinstance(note, dict) else None
     if version != VERSION:
-        raise DataError(f"{folder}: format_version {version!r:.60}, this reader knows {VERSION}")
+        raise DataError(f"{folder}: format_version {short_repr(version)}, this reader knows {VERSION}")
     check_model_files(folder)
     with loading(f"{folder}: is not a critic that a training run wrote"):
         decoder = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="sdpa").to(device)

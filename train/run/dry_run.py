@@ -19,7 +19,7 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
@@ -128,7 +128,9 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
     folder = _local_snapshot(settings.model.path)
     if folder is None:
         if settings.prompting.chat not in ("template", "plain"):
-            raise ConfigError(f"prompting.chat must be 'template' or 'plain', got {settings.prompting.chat!r}")
+            raise ConfigError(
+                f"prompting.chat must be 'template' or 'plain', got {short_repr(settings.prompting.chat)}"
+            )
         return f"{settings.model.path}, which is not on this machine (the run fetches it; nothing of it was checked)"
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM

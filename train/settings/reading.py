@@ -15,7 +15,7 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_SETTINGS, SETTINGS
@@ -72,7 +72,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
         name, sign, text = override.partition("=")
         parts = name.split(".")
         if not sign or not all(parts):
-            raise ConfigError(f"an override is written a.b=value, got {override!r}")
+            raise ConfigError(f"an override is written a.b=value, got {short_repr(override)}")
         place = out
         for part in parts[:-1]:
             below = place.setdefault(part, {})
@@ -102,7 +102,7 @@ def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:
         ConfigError: unknown, missing or ill-typed settings, by their full name.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where or 'the config'} must be a section of settings, got {data!r:.60}")
+        raise ConfigError(f"{where or 'the config'} must be a section of settings, got {short_repr(data)}")
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass, as documented
     values: dict[str, Any] = {}
@@ -135,11 +135,11 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         kinds = [arguments[0]] * len(value) if len(arguments) == 2 and arguments[1] is Ellipsis else list(arguments)
         if not isinstance(value, list | tuple) or len(value) != len(kinds):
-            raise ConfigError(f"{where} must be a list of {len(arguments)} values, got {value!r}")
+            raise ConfigError(f"{where} must be a list of {len(arguments)} values, got {short_repr(value)}")
         return tuple(_value(one, item, f"{where}[{i}]") for i, (one, item) in enumerate(zip(kinds, value, strict=True)))
     if origin is dict or hint is dict:
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{where} must be a section of settings, got {value!r:.60}")
+            raise ConfigError(f"{where} must be a section of settings, got {short_repr(value)}")
         return dict(value)
     return _plain_value(hint, value, where)
 
@@ -151,18 +151,18 @@ def _plain_value(hint: Any, value: Any, where: str) -> Any:
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise ConfigError(f"{where} must be a finite number, got {value!r}")
+            raise ConfigError(f"{where} must be a finite number, got {short_repr(value)}")
         return number
     if hint is int:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ConfigError(f"{where} must be a whole number, got {value!r}")
+            raise ConfigError(f"{where} must be a whole number, got {short_repr(value)}")
         return value
     if hint is bool and not isinstance(value, bool):
-        raise ConfigError(f"{where} must be true or false, got {value!r}")
+        raise ConfigError(f"{where} must be true or false, got {short_repr(value)}")
     if hint is str and not isinstance(value, str):
-        raise ConfigError(f"{where} must be a text, got {value!r}")
+        raise ConfigError(f"{where} must be a text, got {short_repr(value)}")
     return value
 
 

@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.canonical.embedding import DenseVectors, SparseVectors
 
 __all__ = ["Clusters", "leader_clusters"]
@@ -61,7 +61,7 @@ def leader_clusters(vectors: SparseVectors | DenseVectors, order: Sequence[int],
         ConfigError: the threshold is outside (0, 1].
     """
     if not 0.0 < threshold <= 1.0:
-        raise ConfigError(f"a similarity threshold lies in (0, 1], got {threshold!r}")
+        raise ConfigError(f"a similarity threshold lies in (0, 1], got {short_repr(threshold)}")
     index: _Index = (
         _Prefixes(vectors, threshold) if isinstance(vectors, SparseVectors) else _Projections(vectors, threshold)
     )

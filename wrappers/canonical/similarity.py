@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["greedy_similarity", "rewardflow_alfworld_state"]
 
@@ -33,7 +33,7 @@ def greedy_similarity(keys: Sequence[str], order: Iterable[int], threshold: floa
         int32 (K,): the representative of each key; keys not in ``order`` represent themselves.
     """
     if not 0.0 < threshold < 1.0:
-        raise ConfigError(f"a similarity threshold lies in (0, 1), got {threshold!r}")
+        raise ConfigError(f"a similarity threshold lies in (0, 1), got {short_repr(threshold)}")
     labels = np.arange(len(keys), dtype=np.int32)
     founders: dict[int, SequenceMatcher[str]] = {}
     for i in dict.fromkeys(order):

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, CreditflowError, unknown_name_error
+from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
@@ -251,9 +251,9 @@ def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
             raise unknown_name_error(f"value of {scheme}.{name}", str(value), map(str, choices))
     elif hint is float:
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ConfigError(f"{scheme}.{name} must be a finite number, got {value!r}")
+            raise ConfigError(f"{scheme}.{name} must be a finite number, got {short_repr(value)}")
     elif hint in (int, bool, str) and type(value) is not hint:
-        raise ConfigError(f"{scheme}.{name} must be {hint.__name__}, got {value!r}")
+        raise ConfigError(f"{scheme}.{name} must be {hint.__name__}, got {short_repr(value)}")
 
 
 def require_range(
@@ -263,4 +263,4 @@ def require_range(
     value = getattr(scheme, name)
     if not (low < value if above else low <= value) or not (value < high if below else value <= high):
         interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below or math.isinf(high) else ']'}"
-        raise ConfigError(f"{scheme.name}.{name} must lie in {interval}, got {value!r}")
+        raise ConfigError(f"{scheme.name}.{name} must lie in {interval}, got {short_repr(value)}")

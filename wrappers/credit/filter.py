@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.records.group import Group
 
@@ -33,5 +33,5 @@ def filter_groups(
         The groups kept, in order. The caller counts the others: they cost environment turns.
     """
     if tolerance < 0:
-        raise ConfigError(f"tolerance must be ≥ 0, got {tolerance!r}")
+        raise ConfigError(f"tolerance must be ≥ 0, got {short_repr(tolerance)}")
     return [group for group in groups if keep_all or np.ptp(outcome_scores(group, outcome)) > tolerance]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from creditflow.envs.errors import short_repr
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["malformed_turns"]
@@ -29,7 +30,7 @@ def malformed_turns(group: Group, fields: Sequence[str]) -> str:
                 if _texts(value) if many and isinstance(value, tuple | list) else isinstance(value, str) and not many:
                     continue
                 kind = "texts" if many else "a text"
-                return f"trajectory {member.trajectory_id!r}, turn {t}: {name} must be {kind}, got {value!r:.60}"
+                return f"trajectory {member.trajectory_id!r}, turn {t}: {name} must be {kind}, got {short_repr(value)}"
     return ""
 
 

@@ -80,7 +80,7 @@ class EntityGraph:
         if virtual and not answer:
             answers = _listed(task, "answers")
             if not all(isinstance(given, str) for given in answers):
-                raise DataError(f"entity graph: answers must be texts, got {answers!r:.60}")
+                raise DataError(f"entity graph: answers must be texts, got {short_repr(answers)}")
             answer, leaves = virtual_answer(number, ((names[s], names[o]) for s, o in pairs), answers)
             pairs += [(number[leaf], len(names)) for leaf in leaves]
             number[answer] = len(names)
@@ -171,12 +171,16 @@ def _entity(row: Any) -> tuple[str, tuple[str, ...]]:
         or not isinstance(aliases, list | tuple)
         or not all(isinstance(a, str) for a in aliases)
     ):
-        raise DataError(f"entity graph: an entity is a name, or an object with name and aliases, got {row!r:.80}")
+        raise DataError(
+            f"entity graph: an entity is a name, or an object with name and aliases, got {short_repr(row, 80)}"
+        )
     return name, tuple(aliases)
 
 
 def _edge(row: Any, number: Mapping[str, int]) -> tuple[int, int]:
     fits = isinstance(row, list | tuple) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
     if not fits or row[0] not in number or row[2] not in number:
-        raise DataError(f"entity graph: an edge is (subject, relation, object) between entities, got {row!r:.80}")
+        raise DataError(
+            f"entity graph: an edge is (subject, relation, object) between entities, got {short_repr(row, 80)}"
+        )
     return number[row[0]], number[row[2]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, EpisodeError, unknown_name_error
+from creditflow.envs.errors import DataError, EpisodeError, short_repr, unknown_name_error
 from creditflow.wrappers.credit.entities.gdcr import GDCR, EntityReward
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
@@ -97,7 +97,7 @@ class HistoryPotential:
             seen, cited = ({number[name] for name in state[key]} for key in ("seen", "cited"))
             value = float(state["value"])
         except (TypeError, KeyError, ValueError) as error:
-            raise DataError(f"the snapshot has no history of this task's entities: {state!r:.80}") from error
+            raise DataError(f"the snapshot has no history of this task's entities: {short_repr(state, 80)}") from error
         self._tally.progress.seen, self._tally.progress.cited, self.value = seen, cited, value
 
     def _reading(self) -> EntityReader:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
@@ -63,7 +63,7 @@ class PotentialStore:
         if scheme not in POTENTIALS:
             raise unknown_name_error("scheme with a potential", scheme, POTENTIALS)
         if keep < 1:
-            raise ConfigError(f"keep must be ≥ 1, got {keep!r}")
+            raise ConfigError(f"keep must be ≥ 1, got {short_repr(keep)}")
         if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":
             raise ConfigError("a potential is a function of the state alone: grouptd needs form='stationary'")
         self.keep = keep

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError, unknown_name_error
+from creditflow.envs.errors import TrajectoryError, short_repr, unknown_name_error
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys
 from creditflow.wrappers.records.branches import EpisodeIndex, episode_index, prefix
 from creditflow.wrappers.records.trajectory import Trajectory, Turn, fsum_rewards, is_number
@@ -141,7 +141,9 @@ class Group:
         except (TypeError, ValueError, OverflowError):
             pass
         wrong = next(number for number in numbers if not is_number(number))
-        raise TrajectoryError(f"group {self.group_id!r}: the annotation {name!r} must be numbers, got {wrong!r:.60}")
+        raise TrajectoryError(
+            f"group {self.group_id!r}: the annotation {name!r} must be numbers, got {short_repr(wrong)}"
+        )
 
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:

@@ -6,14 +6,13 @@ Nothing is executed; every value of a line is type-checked and depth is capped.
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, TrajectoryError, unknown_name_error
+from creditflow.envs.errors import DataError, TrajectoryError, short_repr, unknown_name_error
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.envs.reading.limits import MAX_LINE, Limits
 from creditflow.envs.reading.plain_data import check_plain
@@ -97,15 +96,10 @@ def _decode(
         try:
             out[name] = decode(value)
         except TypeError as error:
-            raise TrajectoryError(f"{what}: {name} must be {error}, got {_shown(value)}") from None
+            raise TrajectoryError(f"{what}: {name} must be {error}, got {short_repr(value)}") from None
     if not required <= out.keys():
         raise TrajectoryError(f"{what}: missing {', '.join(sorted(required - out.keys()))}")
     return out
-
-
-def _shown(value: Any) -> str:
-    """A short form of any value, however long or deep."""
-    return reprlib.repr(value)
 
 
 def _check_payload(task: Any) -> Mapping[str, Any] | None:
@@ -113,7 +107,7 @@ def _check_payload(task: Any) -> Mapping[str, Any] | None:
     if task is None:
         return None
     if type(task) is not dict:
-        raise TrajectoryError(f"task must be an object, got {_shown(task)}")
+        raise TrajectoryError(f"task must be an object, got {short_repr(task)}")
     try:
         check_plain(task, PAYLOAD, "task")
     except DataError as error:
@@ -140,11 +134,11 @@ def decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[s
     version = data.pop("format_version", None)
     if version != FORMAT_VERSION or type(version) is not int:
         raise TrajectoryError(
-            f"format_version is {_shown(version)}, this reader knows {FORMAT_VERSION}; is this a creditflow trajectory log?"
+            f"format_version is {short_repr(version)}, this reader knows {FORMAT_VERSION}; is this a creditflow trajectory log?"
         )
     task, turns = _check_payload(data.pop("task", None)), data.pop("turns", None)
     if type(turns) is not list:
-        raise TrajectoryError(f"turns must be a list, got {_shown(turns)}")
+        raise TrajectoryError(f"turns must be a list, got {short_repr(turns)}")
     decoded = tuple(Turn(**_decode(turn, f"turn {t}", _TURN, _TURN_REQUIRED, skip)) for t, turn in enumerate(turns))
     rest = _decode(data, "trajectory", _TRAJECTORY, _TRAJECTORY_REQUIRED, skip)
     return Trajectory(turns=decoded, **rest), task

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.errors import TrajectoryError, short_repr
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Payloads"]
@@ -71,7 +71,9 @@ def _joined(parts: list[tuple[Payload, str]]) -> Payload:
             raise TrajectoryError(f"one task has different payloads ({place}; {other_place})")
         for name, document in _documents(other, other_place).items():
             if documents.setdefault(name, document) != document:
-                raise TrajectoryError(f"the document {name!r:.80} has different texts ({place}; {other_place})")
+                raise TrajectoryError(
+                    f"the document {short_repr(name, 80)} has different texts ({place}; {other_place})"
+                )
     return {**first, DOCUMENTS: documents} if documents else first
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.errors import TrajectoryError, short_repr
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, StopReason
 from creditflow.wrappers.records.tokens import Tokens
 
@@ -130,7 +130,7 @@ class Trajectory:
                 f"{name}: success is {self.success} but stop_reason is {self.stop_reason!r}; one implies the other"
             )
         if not is_number(self.score) or not 0.0 <= self.score <= 1.0:
-            raise TrajectoryError(f"{name}: score must lie in [0, 1], got {self.score!r}")
+            raise TrajectoryError(f"{name}: score must lie in [0, 1], got {short_repr(self.score)}")
         expected = self.turns[0].state_key if self.turns else self.final_state_key
         for t, turn in enumerate(self.turns):
             if turn.state_key != expected:
@@ -138,9 +138,11 @@ class Trajectory:
                     f"{name}: turn {t} begins in state {turn.state_key!r} but the turn before ended in {expected!r}"
                 )
             if not is_number(turn.cost) or turn.cost <= 0.0:
-                raise TrajectoryError(f"{name}: turn {t}: cost must be positive and finite, got {turn.cost!r}")
+                raise TrajectoryError(
+                    f"{name}: turn {t}: cost must be positive and finite, got {short_repr(turn.cost)}"
+                )
             if not is_number(turn.reward):
-                raise TrajectoryError(f"{name}: turn {t}: reward must be finite, got {turn.reward!r}")
+                raise TrajectoryError(f"{name}: turn {t}: reward must be finite, got {short_repr(turn.reward)}")
             expected = turn.next_state_key
         if self.final_state_key != expected:
             raise TrajectoryError(

@@ -20,7 +20,7 @@ from typing import Any
 from creditflow.envs.alfworld.goals import TASK_TYPES, Goal, parse_goal
 from creditflow.envs.alfworld.pddl.reading import Problem
 from creditflow.envs.alfworld.wording.dialect import Dialect, dialect_from_content, dialect_to_content
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.tasks import Task, content_id
 
 __all__ = [
@@ -118,7 +118,7 @@ def _check_fact(name: str, arguments: list[str], types: Mapping[str, str], sourc
     expected = _PREDICATES.get(name)
     if expected is None:
         raise DataError(
-            f"{source}: unknown predicate {name!r:.60} in (:init …); the domain 'alfred' knows {', '.join(_PREDICATES)}"
+            f"{source}: unknown predicate {short_repr(name)} in (:init …); the domain 'alfred' knows {', '.join(_PREDICATES)}"
         )
     found = tuple(types.get(argument, "undeclared") for argument in arguments)
     if found != expected and name != "checked":
@@ -170,14 +170,16 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
         DataError: what is wrong.
     """
     if not isinstance(content, Mapping) or set(content) != set(_KEYS):
-        raise DataError(f"{source}: a game has exactly the keys {_KEYS}, got {_short(content)}")
+        raise DataError(
+            f"{source}: a game has exactly the keys {_KEYS}, got {short_repr(list(content) if isinstance(content, Mapping) else content, 120)}"
+        )
     if content["format"] != FORMAT:
-        raise DataError(f"{source}: game format {content['format']!r:.40}, expected {FORMAT}")
+        raise DataError(f"{source}: game format {short_repr(content['format'], 40)}, expected {FORMAT}")
     if not isinstance(content["sentence"], str) or len(content["sentence"]) > 2_000:
         raise DataError(f"{source}: 'sentence' must be a string of at most 2000 characters")
     goal = content["goal"]
     if not _texts(goal) or len(goal) != 3 or goal[0] not in TASK_TYPES:
-        raise DataError(f"{source}: 'goal' must be [task type, object type, place type], got {_short(goal)}")
+        raise DataError(f"{source}: 'goal' must be [task type, object type, place type], got {short_repr(goal)}")
     if not _texts(content["agent"]) or len(content["agent"]) != 3:
         raise DataError(f"{source}: 'agent' must be [id, location, held object or '']")
     dialect_from_content(content["dialect"], source)
@@ -185,7 +187,7 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     _check_objects(content["objects"], {row[0] for row in content["receptacles"]}, source)
     held = content["agent"][2]
     if held and held not in {row[0] for row in content["objects"]}:
-        raise DataError(f"{source}: the agent holds {held!r:.80}, which is no object of the game")
+        raise DataError(f"{source}: the agent holds {short_repr(held, 80)}, which is no object of the game")
     table = content["contain"]
     if not isinstance(table, Mapping) or not all(isinstance(k, str) and _sorted(v) for k, v in table.items()):
         raise DataError(f"{source}: 'contain' must map receptacle types to sorted lists of object types")
@@ -194,10 +196,6 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     ordered["dialect"] = dict(sorted(dialect.items())) if isinstance(dialect, Mapping) else dialect
     ordered["contain"] = dict(sorted(table.items()))
     return ordered
-
-
-def _short(value: Any) -> str:
-    return repr(sorted(value) if isinstance(value, Mapping) and all(isinstance(k, str) for k in value) else value)[:120]
 
 
 def _texts(value: Any) -> bool:
@@ -213,7 +211,7 @@ def _check_ids(rows: Any, name: str, source: str) -> None:
         raise DataError(f"{source}: {name!r} must be a list of at most {MAX_THINGS} rows")
     for row in rows:
         if not isinstance(row, list) or not row or not isinstance(row[0], str) or not row[0]:
-            raise DataError(f"{source}: every row of {name!r} starts with an id, got {_short(row)}")
+            raise DataError(f"{source}: every row of {name!r} starts with an id, got {short_repr(row)}")
     if not _sorted([row[0] for row in rows]):
         raise DataError(f"{source}: the rows of {name!r} must be sorted by id, without duplicates")
 
@@ -225,7 +223,7 @@ def _check_receptacles(rows: Any, source: str) -> None:
     for row in rows:
         if len(row) != 4 or not _texts(row) or row[3] not in ("", "openable", "opened"):
             raise DataError(
-                f"{source}: a receptacle is [id, type, location, ''|'openable'|'opened'], got {_short(row)}"
+                f"{source}: a receptacle is [id, type, location, ''|'openable'|'opened'], got {short_repr(row)}"
             )
 
 
@@ -236,12 +234,12 @@ def _check_objects(rows: Any, receptacles: set[str], source: str) -> None:
         if len(row) != 6 or not isinstance(row[1], str) or not all(map(_sorted, row[2:])):
             raise DataError(
                 f"{source}: an object is [id, type, locations, receptacles, containers, properties] with sorted "
-                f"lists, got {_short(row)}"
+                f"lists, got {short_repr(row)}"
             )
         if not set(row[3]) <= receptacles or not set(row[4]) <= known:
-            raise DataError(f"{source}: object {row[0]!r:.80} lies in something that the game does not have")
+            raise DataError(f"{source}: object {short_repr(row[0], 80)} lies in something that the game does not have")
         if not set(row[5]) <= {*AFFORDANCES, *STATES}:
-            raise DataError(f"{source}: object {row[0]!r:.80} has unknown properties {_short(row[5])}")
+            raise DataError(f"{source}: object {short_repr(row[0], 80)} has unknown properties {short_repr(row[5])}")
 
 
 def goal_of(content: Mapping[str, Any]) -> Goal:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.alfworld.goals import TASK_TYPES
-from creditflow.envs.errors import ConfigError, DataError, check_name
+from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
 from creditflow.envs.reading.json_text import read_json
 
 __all__ = ["FOLDER_SPLITS", "GAME_FILE", "find_root", "game_paths", "task_type_of"]
@@ -32,7 +32,7 @@ def find_root(data_path: str) -> Path:
         ConfigError: there is no such folder, or it holds no split.
     """
     if not isinstance(data_path, str) or not data_path:
-        raise ConfigError(f"data_path must be the path of a folder, got {data_path!r:.80}; {_HOW}")
+        raise ConfigError(f"data_path must be the path of a folder, got {short_repr(data_path, 80)}; {_HOW}")
     path = Path(os.path.expandvars(data_path)).expanduser()
     if not path.is_dir():
         raise ConfigError(f"data_path {str(path)!r} is not a folder; {_HOW}")

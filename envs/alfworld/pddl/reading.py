@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 
 __all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "Problem", "SExpr", "parse_problem", "read_sexpr"]
 
@@ -92,7 +92,7 @@ def parse_problem(text: str, source: str) -> Problem:
         if name not in sections:
             raise DataError(f"{source}: the PDDL problem has no section ({name} …)")
     if sections[":domain"] != ["alfred"]:
-        raise DataError(f"{source}: the PDDL problem is of domain {sections[':domain']!r:.60}, expected alfred")
+        raise DataError(f"{source}: the PDDL problem is of domain {short_repr(sections[':domain'])}, expected alfred")
     if len(sections[":goal"]) != 1:
         raise DataError(f"{source}: (:goal …) must hold one expression")
     return Problem(_typed(sections[":objects"], source), _facts(sections[":init"], source), sections[":goal"][0])
@@ -109,7 +109,9 @@ def _typed(items: list[Any], source: str) -> dict[str, str]:
         if after_dash:
             for name in waiting:
                 if types.setdefault(name, item) != item:
-                    raise DataError(f"{source}: object {name!r:.80} is declared as {types[name]} and as {item!r:.40}")
+                    raise DataError(
+                        f"{source}: object {short_repr(name, 80)} is declared as {types[name]} and as {short_repr(item, 40)}"
+                    )
             waiting, after_dash = [], False
         elif item == "-":
             after_dash = True
@@ -124,6 +126,8 @@ def _facts(items: list[Any], source: str) -> tuple[tuple[str, ...], ...]:
     facts = []
     for item in items:
         if not isinstance(item, list) or not item or not all(isinstance(word, str) for word in item):
-            raise DataError(f"{source}: facts in (:init …) must be flat, such as (openable x); got {item!r:.80}")
+            raise DataError(
+                f"{source}: facts in (:init …) must be flat, such as (openable x); got {short_repr(item, 80)}"
+            )
         facts.append(tuple(item))
     return tuple(facts)

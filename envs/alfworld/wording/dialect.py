@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 
 __all__ = [
     "DIALECTS", "EXAMINE_CONDITIONS", "NOTHING_HAPPENS", "TASK_PREFIX", "TASK_SUFFIX", "Dialect", "dialect_from_content",
@@ -147,6 +147,6 @@ def _check_fields(dialect: Dialect, source: str) -> None:
     for text in texts:
         for name in re.findall(r"\{([^}]*)\}", text):
             if name not in ("o", "r", "k", "l", "list", "look", "task"):
-                raise DataError(f"{source}: template {text!r:.80} has the unknown placeholder {{{name:.20}}}")
+                raise DataError(f"{source}: template {short_repr(text, 80)} has the unknown placeholder {{{name:.20}}}")
         if text.count("{") != text.count("}") or re.sub(r"\{[^{}]*\}", "", text).count("{"):
-            raise DataError(f"{source}: template {text!r:.80} has unbalanced braces")
+            raise DataError(f"{source}: template {short_repr(text, 80)} has unbalanced braces")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from creditflow.envs.alfworld.wording.dialect import EXAMINE_CONDITIONS, TASK_PREFIX, TASK_SUFFIX, Dialect
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 
 __all__ = ["parse_grammar"]
@@ -62,7 +62,7 @@ def parse_grammar(text: str, source: str) -> tuple[Dialect, str]:
         raise DataError(f'{source}: the grammar has no rule "task" with the sentence "{TASK_PREFIX}…"')
     sentence = _loads(match.group(2), source)
     if not sentence.startswith(TASK_PREFIX) or not sentence.endswith(TASK_SUFFIX):
-        raise DataError(f'{source}: the task sentence must read "{TASK_PREFIX}….", got {sentence!r:.120}')
+        raise DataError(f'{source}: the task sentence must read "{TASK_PREFIX}….", got {short_repr(sentence, 120)}')
     try:
         dialect = _dialect(text[: match.start(2)] + '"TASK"' + text[match.end(2) :])
     except _ForeignError as problem:
@@ -134,13 +134,13 @@ def _template(text: str, lists: str = "", **rename: str) -> str:
     text = _LIST.sub(enumeration, text)
     text = _NAME.sub(lambda match: f"\x00{rename.get(match.group(1), match.group(1))}\x01", text)
     if any(mark in text for mark in "{}[]#"):
-        raise _ForeignError(f"the text {text!r:.80} has other placeholders")
+        raise _ForeignError(f"the text {short_repr(text, 80)} has other placeholders")
     return text.replace("\x00", "{").replace("\x01", "}")
 
 
 def _ends(text: str, suffix: str) -> str:
     if not text.endswith(suffix):
-        raise _ForeignError(f"the text {text!r:.80} does not end with {suffix}")
+        raise _ForeignError(f"the text {short_repr(text, 80)} does not end with {suffix}")
     return text[: len(text) - len(suffix)]
 
 
@@ -199,7 +199,7 @@ def _dialect(text: str) -> Dialect:
 
 def _put_command(template: str) -> str:
     if template not in ("move {o} to {r}", "put {o} in/on {r}"):
-        raise _ForeignError(f"the command of action 'putobject' is {template!r:.40}")
+        raise _ForeignError(f"the command of action 'putobject' is {short_repr(template, 40)}")
     return template
 
 

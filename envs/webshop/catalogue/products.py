@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 
 __all__ = ["LoadReport", "Product", "parse_pricing", "product_from_record", "read_products", "wanted_attributes"]
 
@@ -214,8 +214,8 @@ def read_products(
         except DataError as error:
             listed = isinstance(asin, str) and (asin == "nan" or len(asin) > MAX_ASIN)
             if strict and not listed:
-                raise DataError(f"record {number} (asin {str(asin)[:20]!r}): {error}") from error
-            report.skip(str(error), f"record {number} ({str(asin)[:20]!r})")
+                raise DataError(f"record {number} (asin {short_repr(asin, 20)}): {error}") from error
+            report.skip(str(error), f"record {number} ({short_repr(asin, 20)})")
             continue
         seen.add(product.asin)
         report.products += 1

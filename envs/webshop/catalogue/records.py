@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
 from creditflow.envs.reading.limits import JSON, MAX_RECORD
 from creditflow.envs.reading.plain_data import check_plain
@@ -65,7 +65,9 @@ class _Reader:
             raise self.cut_short()
         if char not in chars:
             wanted = " or ".join(repr(c) for c in chars)
-            raise DataError(f"{self._path}: expected {wanted} {where}, got {char!r}; the file is not the JSON expected")
+            raise DataError(
+                f"{self._path}: expected {wanted} {where}, got {short_repr(char)}; the file is not the JSON expected"
+            )
         self._at += 1
         return char
 
@@ -136,7 +138,7 @@ def stream_items(path: str | Path) -> Iterator[tuple[str, Any]]:
         while True:
             key = reader.value("a key")
             if not isinstance(key, str):
-                raise DataError(f"{path}: expected a key in quotes, got {key!r:.40}")
+                raise DataError(f"{path}: expected a key in quotes, got {short_repr(key, 40)}")
             if key in seen:
                 raise DataError(f"{path}: the key {key[:40]!r} occurs twice")
             seen.add(key)

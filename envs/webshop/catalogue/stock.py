@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
 from creditflow.envs.webshop.catalogue.products import LoadReport, read_products
 from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
@@ -154,7 +154,7 @@ def load_stock(
         texts = usable_human_entries(stream_items(files.human), report, strict=strict)
         unordered = human_goals(products, prices, texts, rng)
     else:
-        raise ConfigError(f"goals must be 'synthetic' or 'human', got {goals!r}")
+        raise ConfigError(f"goals must be 'synthetic' or 'human', got {short_repr(goals)}")
     if not unordered:
         raise DataError(f"{files.items}: no product carries an instruction, so there is no {goals} goal")
     ordered, _ = shuffled(unordered, goal_seed)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json, read_json
@@ -75,14 +75,14 @@ def unpack_product(data: bytes) -> tuple[Product, dict[str, Any]]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"expected a text, got {value!r:.60}")
+        raise TypeError(f"expected a text, got {short_repr(value)}")
     return value
 
 
 def _several(values: Any, kind: type) -> tuple[Any, ...]:
     """A list of texts or of numbers, as a tuple."""
     if not isinstance(values, list) or not all(type(v) in ((str,) if kind is str else (int, float)) for v in values):
-        raise TypeError(f"expected a list of {kind.__name__}, got {values!r:.60}")
+        raise TypeError(f"expected a list of {kind.__name__}, got {short_repr(values)}")
     return tuple(values)
 
 

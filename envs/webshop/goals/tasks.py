@@ -48,7 +48,9 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
         DataError: a key is missing or of the wrong type, or the content belongs to another catalogue.
     """
     if not isinstance(content, Mapping) or set(content) != _KEYS:
-        raise DataError(f"webshop: a task is {{'goal': number}} or has the keys {sorted(_KEYS)}, got {content!r:.200}")
+        raise DataError(
+            f"webshop: a task is {{'goal': number}} or has the keys {sorted(_KEYS)}, got {short_repr(content, 200)}"
+        )
     options = content["options"]
     named = isinstance(options, list) and all(_strings(option) and len(option) == 2 for option in options)
     if not (
@@ -58,10 +60,10 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
         and _is_price(content["price_cap"])
         and (named or _strings(options))
     ):
-        raise DataError(f"webshop: a task's content has a value of the wrong type: {content!r:.300}")
+        raise DataError(f"webshop: a task's content has a value of the wrong type: {short_repr(content, 300)}")
     if content["catalogue"] != stock.catalogue.digest:
         raise DataError(
-            f"webshop: the task belongs to the catalogue {str(content['catalogue'])[:40]!r}, this environment has "
+            f"webshop: the task belongs to the catalogue {short_repr(content['catalogue'], 40)}, this environment has "
             f"{stock.catalogue.digest!r}; open it with the same data, seed and num_products"
         )
     try:
@@ -134,7 +136,9 @@ class GoalTasks:
         if isinstance(content, Mapping) and set(content) == {"goal"}:
             number = content["goal"]
             if type(number) is not int or not 0 <= number < len(self.stock.goals):
-                raise DataError(f"webshop: goal must be a number from 0 to {len(self.stock.goals) - 1}, got {number!r}")
+                raise DataError(
+                    f"webshop: goal must be a number from 0 to {len(self.stock.goals) - 1}, got {short_repr(number)}"
+                )
             return self.task(number)
         goal = goal_from_content(content, self.stock)
         cleaned = goal_content(goal, self.stock.catalogue.digest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.wikisearch.grading.judge import make_judge
 from creditflow.envs.wikisearch.grading.scoring import exact_match, metric, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
@@ -56,5 +56,5 @@ class Grader:
             score = float(self._judge(question.text, golden, answer))
             right = score >= 1.0
         if not 0.0 <= score <= 1.0:
-            raise ConfigError(f"a judge must return a score in [0, 1], got {score!r}")
+            raise ConfigError(f"a judge must return a score in [0, 1], got {short_repr(score)}")
         return Grade(score, right, em, f1, sub)

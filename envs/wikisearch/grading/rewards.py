@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.grading.formats import (
     FORMAT_RULES,
     Transcript,
@@ -98,7 +98,7 @@ class Reward:
             return _SCORES[self.metric](answer, transcript.golden)
         score = float(self.judge(transcript.question, transcript.golden, answer))
         if not 0.0 <= score <= 1.0:
-            raise ConfigError(f"a judge must return a score in [0, 1], got {score!r}")
+            raise ConfigError(f"a judge must return a score in [0, 1], got {short_repr(score)}")
         return score
 
     def well_formed(self, transcript: Transcript) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["read_document", "write_document"]
@@ -26,7 +26,7 @@ def read_document(data: Any, *, quotes: bool = False) -> Passage:
     'Inception'
     """
     if not isinstance(data, Mapping):
-        raise DataError(f"a document must be a JSON object, got {str(data)[:60]!r}")
+        raise DataError(f"a document must be a JSON object, got {short_repr(data)}")
     contents, title = data.get("contents"), data.get("title")
     text = data.get("text", data.get("content"))
     if isinstance(contents, str):
@@ -40,7 +40,7 @@ def read_document(data: Any, *, quotes: bool = False) -> Passage:
     number = data.get("id", "")
     if not isinstance(page, str) or not isinstance(number, str | int) or isinstance(number, bool):
         raise DataError(
-            f"a document's 'id' must be a text or a number and its 'url' a text: {number!r:.40}, {page!r:.40}"
+            f"a document's 'id' must be a text or a number and its 'url' a text: {short_repr(number, 40)}, {short_repr(page, 40)}"
         )
     return Passage(str(number), title, text, page)
 

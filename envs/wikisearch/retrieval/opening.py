@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, is_checksummed
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
@@ -50,10 +50,10 @@ def open_engine(
     if engine not in ("auto", *ENGINES):
         raise unknown_name_error("engine", engine, ("auto", *ENGINES))
     if type(threads) is not int or not 1 <= threads <= 256:
-        raise ConfigError(f"threads is from 1 to 256, got {threads!r}")
+        raise ConfigError(f"threads is from 1 to 256, got {short_repr(threads)}")
     for name, value in (("corpus", corpus), ("index", index), ("memory", memory)):
         if not isinstance(value, str):
-            raise ConfigError(f"{name} is a text, got {value!r:.60}")
+            raise ConfigError(f"{name} is a text, got {short_repr(value)}")
     if not (corpus or index):
         raise ConfigError("an engine needs a corpus (a passage file) or an index (a folder)")
     if not index and Path(corpus).is_dir():
@@ -94,7 +94,7 @@ def _open_ours(corpus: str, index: str, engine: str, memory: str, threads: int) 
 def _check_options(engine: str, memory: str, threads: int) -> None:
     """An option that would do nothing is refused."""
     if memory and engine != "lucene":
-        raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {memory!r:.40}")
+        raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {short_repr(memory, 40)}")
     if threads > 1 and engine == "bm25":
         raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, unknown_name_error
+from creditflow.envs.errors import DataError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
 from creditflow.envs.wikisearch.retrieval.documents import read_document
@@ -95,21 +95,21 @@ class HttpRetriever:
         rows = answer.get("result") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != n:
             got = f"{len(rows)} lists" if isinstance(rows, list) else str(answer)[:80]
-            raise RetrievalError(f"expected a 'result' of {n} lists, one a query in their order; got {got!r}")
+            raise RetrievalError(f"expected a 'result' of {n} lists, one a query in their order; got {short_repr(got)}")
         return rows
 
     def _lists(self, answer: Any, n: int) -> list[list[Any]]:
         rows = self._list(answer, n)
         for row in rows:
             if not isinstance(row, list):
-                raise RetrievalError(f"each query's result must be a list of documents, got {str(row)[:80]!r}")
+                raise RetrievalError(f"each query's result must be a list of documents, got {short_repr(row, 80)}")
         return rows
 
     def _hit(self, row: Any) -> Hit:
         """A hit with its score, or a bare document (servers that were asked for scores and ignore it)."""
         document, score = (row["document"], row.get("score", 0.0)) if _scored(row) else (row, 0.0)
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise RetrievalError(f"a score must be a finite number, got {score!r:.40}")
+            raise RetrievalError(f"a score must be a finite number, got {short_repr(score, 40)}")
         return Hit(self._document(document), float(score))
 
     def _document(self, row: Any) -> Passage:

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder, write_checksums
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -66,7 +66,7 @@ def _builder(engine: str, folder: Path, memory: str) -> IndexBuilder:
 
         return LuceneBuilder(folder, memory)
     if memory:
-        raise ConfigError(f"the engine bm25 takes no memory option, got {memory!r:.40}")
+        raise ConfigError(f"the engine bm25 takes no memory option, got {short_repr(memory, 40)}")
     return EmbeddedBuilder(folder)
 
 
@@ -110,4 +110,4 @@ def open_store(path: str | Path, memory: str = "", threads: int = 1) -> tuple[Di
         from creditflow.envs.wikisearch.retrieval.engines.lucene_index import open_lucene
 
         return corpus, open_lucene(files, corpus, memory, threads)
-    raise DataError(f"{path}: built for the engine {engine!r:.40}; known are {', '.join(ENGINES)}")
+    raise DataError(f"{path}: built for the engine {short_repr(engine, 40)}; known are {', '.join(ENGINES)}")

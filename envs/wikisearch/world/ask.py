@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
 from creditflow.envs.wikisearch.world.articles import Fact, fact_objects
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
@@ -61,7 +61,7 @@ def build_question(encyclopedia: Encyclopedia, recipe: Mapping[str, Any]) -> Que
 def _node(world: World, value: Any) -> Node:
     kind, i = value
     if kind not in KINDS or type(i) is not int or not 0 <= i < world.counts[kind]:
-        raise InvalidRecipeError(f"no such entity: {value!r:.60}")
+        raise InvalidRecipeError(f"no such entity: {short_repr(value)}")
     return kind, i
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.wikisearch.world import names
 from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_ints, stream_key
 
@@ -142,7 +142,9 @@ def make_world(seed: int, articles: int) -> World:
         ConfigError: out of range.
     """
     if type(articles) is not int or not 200 <= articles <= 1_000_000 or type(seed) is not int or seed < 0:
-        raise ConfigError(f"a world has 200 to 1,000,000 articles and a seed ≥ 0, got {articles!r} and {seed!r}")
+        raise ConfigError(
+            f"a world has 200 to 1,000,000 articles and a seed ≥ 0, got {short_repr(articles)} and {short_repr(seed)}"
+        )
     counts = {kind: int(share * articles) for kind, share in zip(KINDS, SHARES, strict=False)}
     counts["event"] = articles - sum(counts.values())
     make = _Maker(seed, counts)

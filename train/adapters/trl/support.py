@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.adapters.releases import Releases
 from creditflow.wrappers.credit.base import Aggregation
 
@@ -66,7 +66,7 @@ def check_arguments(args: Any, tasks: int) -> None:
             f"loss_type {args.loss_type!r} is not covered by the contract tests; covered: {', '.join(LOSS_TYPE_AGGREGATION)}"
         )
     if not args.temperature > 0.0:
-        raise ConfigError(f"temperature must be positive, got {args.temperature!r}")
+        raise ConfigError(f"temperature must be positive, got {short_repr(args.temperature)}")
     for name, allowed in _REQUIRED_SETTINGS.items():
         value = getattr(args, name, allowed[0])
         if value not in allowed:

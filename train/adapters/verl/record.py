@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.errors import TrajectoryError, short_repr
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.wrappers.records.jsonl_lines import decode_line, encode_line
 from creditflow.wrappers.records.jsonl_values import int32_list
@@ -80,7 +80,9 @@ class EpisodeRecord:
         try:
             offsets = int32_list(decode_json(head))
         except (ValueError, TypeError) as error:
-            raise TrajectoryError(f"an episode record begins with its turn offsets, got {head[:60]!r}") from error
+            raise TrajectoryError(
+                f"an episode record begins with its turn offsets, got {short_repr(head[:60])}"
+            ) from error
         trajectory, task = decode_line(line, ())
         if len(offsets) != len(trajectory.turns) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
             raise TrajectoryError(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
 from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numbers
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
@@ -166,7 +166,7 @@ def compute_gigpo_outcome_advantage(
         enable_similarity, similarity_thresh: cluster texts of anchors within a group, greedily, in row order.
     """
     if mode not in ("mean_norm", "mean_std_norm"):
-        raise ConfigError(f"mode must be 'mean_norm' or 'mean_std_norm', got {mode!r}")
+        raise ConfigError(f"mode must be 'mean_norm' or 'mean_std_norm', got {short_repr(mode)}")
     del traj_index
     scale: Any = "std" if mode == "mean_std_norm" else "none"
     groups = _numbered([str(uid) for uid in index])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
@@ -46,7 +46,7 @@ def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
     """
     url, sign, model = spec.partition("#")
     if not (url and sign and model):
-        raise ConfigError(f"a judge is written URL#MODEL, as in http://127.0.0.1:8000/v1#qwen, got {spec!r}")
+        raise ConfigError(f"a judge is written URL#MODEL, as in http://127.0.0.1:8000/v1#qwen, got {short_repr(spec)}")
     return JudgeLabeller(ModelJudge(url, model, cache=cache), f"judge:{model}")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.client import JsonClient
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
@@ -50,7 +50,7 @@ class RemoteSuccessAnnotator:
         told = client.post("/success", {"episodes": []})
         if not isinstance(told, dict) or not isinstance(told.get("parameters"), dict) or not told.get("model"):
             raise AnnotationError(
-                f"the server does not say what it serves; is it creditflow serve-reward? {told!r:.80}"
+                f"the server does not say what it serves; is it creditflow serve-reward? {short_repr(told, 80)}"
             )
         self._model, self._parameters = str(told["model"]), told["parameters"]
         self.provenance = Provenance("success", 1, self._parameters, self._model)
@@ -177,18 +177,22 @@ def _numbers(given: Any, wanted: Sequence[int]) -> list[NDArray[np.float64]]:
         AnnotationError: a wrong count, something that is no number, or no probability.
     """
     if not isinstance(given, list) or len(given) != len(wanted):
-        raise AnnotationError(f"the server was sent {len(wanted)} texts and answered {given!r:.80}")
+        raise AnnotationError(f"the server was sent {len(wanted)} texts and answered {short_repr(given, 80)}")
     out = []
     for place, (numbers, count) in enumerate(zip(given, wanted, strict=True)):
         if not isinstance(numbers, list) or len(numbers) != count:
             got = len(numbers) if isinstance(numbers, list) else repr(numbers)[:40]
             raise AnnotationError(f"the server owes {count} numbers for text {place} of the request, it sent {got}")
         if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
-            raise AnnotationError(f"the server's numbers for text {place} of the request are none: {numbers!r:.80}")
+            raise AnnotationError(
+                f"the server's numbers for text {place} of the request are none: {short_repr(numbers, 80)}"
+            )
         # a whole number may be too large for any float
         array = np.array([x if isinstance(x, float) or abs(x) <= 1 else np.inf for x in numbers], np.float64)
         if not ((array >= -ROUNDING_TOLERANCE) & (array <= 1.0 + ROUNDING_TOLERANCE)).all():  # NaN is neither
-            raise AnnotationError(f"the server's numbers for text {place} are no probabilities: {numbers!r:.80}")
+            raise AnnotationError(
+                f"the server's numbers for text {place} are no probabilities: {short_repr(numbers, 80)}"
+            )
         out.append(np.clip(array, 0.0, 1.0))
     return out
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, unknown_name_error
+from creditflow.envs.errors import DataError, short_repr, unknown_name_error
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
@@ -102,11 +102,11 @@ def read_layout(content: Any) -> GridLayout:
         DataError: malformed.
     """
     if not isinstance(content, Mapping) or set(content) != {"rows", "labels", "slip_percent"}:
-        raise DataError(f"a grid task has the keys rows, labels and slip_percent, got {content!r:.80}")
+        raise DataError(f"a grid task has the keys rows, labels and slip_percent, got {short_repr(content, 80)}")
     rows, labels, slip = content["rows"], content["labels"], content["slip_percent"]
     for name, lines in (("rows", rows), ("labels", labels)):
         if not isinstance(lines, list) or not lines or not all(isinstance(line, str) for line in lines):
-            raise DataError(f"grid task: {name} must be a list of texts, got {lines!r:.80}")
+            raise DataError(f"grid task: {name} must be a list of texts, got {short_repr(lines, 80)}")
     shape = [len(row) for row in rows]
     if len(set(shape)) != 1 or [len(row) for row in labels] != shape or not shape[0]:
         raise DataError("grid task: rows and labels must be rectangles of one shape")
@@ -114,7 +114,7 @@ def read_layout(content: Any) -> GridLayout:
     if set(text) - set("#.SGx") or text.count("S") != 1 or text.count("G") < 1:
         raise DataError("grid task: rows hold # . x, one S and at least one G")
     if type(slip) is not int or not 0 <= slip <= 100:
-        raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {slip!r}")
+        raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {short_repr(slip)}")
     return GridLayout(tuple(rows), tuple(labels), slip)
 
 

@@ -214,7 +214,7 @@ def _read(text: str) -> tuple[GridLayout, Cell, int, tuple[int, int] | None]:
         row, column = data["cell"]
         steps, generator = data["steps"], data.get("generator")
         if data["format"] != FORMAT or type(steps) is not int or steps < 0:
-            raise DataError(f"a grid snapshot has format {FORMAT!r} and a step count, got {text[:80]!r}")
+            raise DataError(f"a grid snapshot has format {FORMAT!r} and a step count, got {short_repr(text[:80])}")
         numbers = [row, column, *(generator or ())]
         if not all(type(x) is int for x in numbers) or (generator is not None and len(generator) != 2):
             raise DataError("a grid snapshot has a cell and a generator of integers")

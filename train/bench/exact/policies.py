@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.values import success
 
@@ -43,7 +43,7 @@ def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
     optimal actions, each as likely.
     """
     if not 0.0 <= noise <= 1.0:
-        raise ConfigError(f"noise must lie in [0, 1], got {noise!r}")
+        raise ConfigError(f"noise must lie in [0, 1], got {short_repr(noise)}")
     uniform = np.full((mdp.size, len(mdp.actions)), 1.0 / len(mdp.actions))
     count = mdp.optimal.sum(axis=1, keepdims=True)
     best = np.where(count > 0, mdp.optimal / np.maximum(count, 1), uniform)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent, View
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.rollout.replay import replay
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -70,7 +70,7 @@ def fork_values(
         ConfigError: K < 2.
     """
     if continuations < 2:
-        raise ConfigError(f"forks need at least two continuations, got {continuations!r}")
+        raise ConfigError(f"forks need at least two continuations, got {short_repr(continuations)}")
     member = Recorder(make_env())
     try:
         snapshots = replay(

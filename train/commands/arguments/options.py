@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
@@ -60,7 +60,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"a setting is written KEY=VALUE, got {pair!r}")
+            raise ConfigError(f"a setting is written KEY=VALUE, got {short_repr(pair)}")
         if key in settings:
             raise ConfigError(f"setting {key!r} is given twice")
         try:
@@ -88,5 +88,5 @@ def positive(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number ≥ 1, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number ≥ 1, got {short_repr(text)}")
     return number

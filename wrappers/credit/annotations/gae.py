@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import CreditError
 
@@ -46,7 +46,7 @@ def gae(
         raise CreditError(f"GAE needs a value for every reward, got shapes {values.shape} and {rewards.shape}")
     for name, number in (("discount", discount), ("gae_lambda", gae_lambda)):
         if not 0.0 <= number <= 1.0:
-            raise ConfigError(f"{name} must lie in [0, 1], got {number!r}")
+            raise ConfigError(f"{name} must lie in [0, 1], got {short_repr(number)}")
     length = rewards.shape[-1]
     after = np.empty(values.shape)
     after[..., :-1] = values[..., 1:]

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import short_repr
 from creditflow.wrappers.credit.annotations.gae import gae_ragged
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
@@ -150,7 +151,7 @@ class PiCA(Scheme):
             if len(numbers) and not (numbers.min() >= 0.0 and numbers.max() <= 1.0):
                 wrong = float(numbers[(numbers < 0.0) | (numbers > 1.0)][0])
                 raise CreditError(
-                    f"group {group.group_id!r}: value.pica is the probability of success and lies in [0, 1], got {wrong!r}"
+                    f"group {group.group_id!r}: value.pica is the probability of success and lies in [0, 1], got {short_repr(wrong)}"
                 )
         torn = (start[1:] != success[:-1]) & ~arrays.last[:-1]
         if torn.any():

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
@@ -53,7 +53,7 @@ class PRM(OutcomeScheme):
         for name in ("episode_weight", "step_weight"):
             require_range(self, name, 0.0, np.inf)
         if not self.value or self.value.endswith(".next"):
-            raise ConfigError(f"prm.value is the name of an annotation without '.next', got {self.value!r}")
+            raise ConfigError(f"prm.value is the name of an annotation without '.next', got {short_repr(self.value)}")
 
     @property
     def needs(self) -> tuple[str, ...]:

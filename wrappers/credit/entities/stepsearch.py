@@ -205,7 +205,7 @@ def _missing(group: Group) -> str:
     if not _golden(group.task):
         return f"'documents' holds no golden passage ({short_repr(group.task['supporting'][0])}, …)"
     unknown = next((name for turn in group.turns for name in turn.doc_ids if name not in documents), None)
-    return "" if unknown is None else f"'documents' lacks the retrieved passage {unknown!r:.60}"
+    return "" if unknown is None else f"'documents' lacks the retrieved passage {short_repr(unknown)}"
 
 
 def _search_keys(task: Mapping[str, Any]) -> list[list[str]]:

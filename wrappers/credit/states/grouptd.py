@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import outcome_scores
@@ -145,10 +145,10 @@ class GroupTD(StateScheme):
         if self.horizon < 0:
             raise ConfigError(f"grouptd.horizon must be ≥ 0 (0: the longest rollout of the group), got {self.horizon}")
         if self.prior_weight < 0.0:
-            raise ConfigError(f"grouptd.prior_weight must be ≥ 0, got {self.prior_weight!r}")
+            raise ConfigError(f"grouptd.prior_weight must be ≥ 0, got {short_repr(self.prior_weight)}")
         for name in ("discount", "td_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"grouptd.{name} must lie in [0, 1], got {getattr(self, name)!r}")
+                raise ConfigError(f"grouptd.{name} must lie in [0, 1], got {short_repr(getattr(self, name))}")
 
     def assign(self, group: Group) -> Credit:
         """Score one group.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.errors import ConfigError, MissingExtraError, short_repr
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
 
@@ -31,7 +31,7 @@ def checked_memory(memory: str) -> str:
         ConfigError: it is none.
     """
     if not _MEMORY.fullmatch(memory):
-        raise ConfigError(f"memory is a number with m or g, such as '512m' or '4g'; got {memory!r:.40}")
+        raise ConfigError(f"memory is a number with m or g, such as '512m' or '4g'; got {short_repr(memory, 40)}")
     return memory.lower()
 
 

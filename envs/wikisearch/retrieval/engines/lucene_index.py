@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
@@ -62,7 +62,7 @@ class LuceneBuilder:
             DataError: an id that Lucene cannot hold.
         """
         if len(passage.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
-            raise DataError(f"Lucene takes ids of at most {MAX_ID_BYTES} bytes; got {passage.id[:60]!r}…")
+            raise DataError(f"Lucene takes ids of at most {MAX_ID_BYTES} bytes; got {short_repr(passage.id[:60])}…")
         if plain_text(passage.id) != passage.id:
             raise DataError(f"Lucene takes ids of whole characters; {passage.id[:60]!r} holds half of one")
         self._expected += bool(passage.contents.strip(BLANK))

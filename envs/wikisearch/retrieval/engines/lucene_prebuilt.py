@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.streams import read_bytes
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -62,7 +62,7 @@ class StoredCorpus:
             data: Any = parse_json(raw or "", where="its text")
             passage = read_document({**data, "id": name} if isinstance(data, dict) else data)
         except DataError as error:
-            raise DataError(f"{self._path}: what is stored for {name!r:.60} is no passage: {error}") from error
+            raise DataError(f"{self._path}: what is stored for {short_repr(name)} is no passage: {error}") from error
         if passage.page != passage.title:
             self._titles[passage.page] = passage.title
             if len(self._titles) > MAX_TITLES:
@@ -125,7 +125,7 @@ def _check_same(index: LuceneIndex, corpus: Corpus, path: Path) -> None:
     for name, _ in index.documents_at(numbers):
         if name is None or corpus.row(name) is None:
             raise DataError(
-                f"{path}: holds the document {name!r:.60}, which the corpus does not; they do not belong together"
+                f"{path}: holds the document {short_repr(name)}, which the corpus does not; they do not belong together"
             )
     if index.documents != len(corpus):
         blank = sum(not corpus.passage(row).contents.strip(BLANK) for row in range(len(corpus)))  # never indexed
