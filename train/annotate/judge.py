@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import redacted_repr
@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Any] = {
 def _parse(text: str) -> float:
     text = text.strip()
     if not text.isascii() or not text.isdigit() or int(text) > HIGHEST:
-        raise AnnotationError(f"the judge must reply a whole number from 0 to {HIGHEST}, got {text[:80]!r}")
+        raise AnnotationError(f"the judge must reply a whole number from 0 to {HIGHEST}, got {short_repr(text[:80])}")
     return int(text) / HIGHEST
 
 

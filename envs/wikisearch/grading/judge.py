@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
@@ -29,7 +29,7 @@ MAX_ANSWER: Final = 2_000  # characters; longer answers are cut
 def _parse(text: str) -> bool:
     found = {word.upper() for word in _VERDICT.findall(text)}
     if len(found) != 1:
-        raise RetrievalError(f"the judge must reply CORRECT or INCORRECT, got {text[:80]!r}")
+        raise RetrievalError(f"the judge must reply CORRECT or INCORRECT, got {short_repr(text[:80])}")
     return found == {"CORRECT"}
 
 
