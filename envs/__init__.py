@@ -1,9 +1,11 @@
 """Environments: text in, text out, exact rules, exact oracles."""
 
 from creditflow.envs.check import check_agent_env
-from creditflow.envs.core import INFO_TYPES, AgentEnv, AgentInfo, Oracle, Outcome, TextSpace
+from creditflow.envs.core import AgentEnv, Oracle, Outcome
 from creditflow.envs.errors import CreditflowError
+from creditflow.envs.info import INFO_TYPES, AgentInfo
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make, make_vec, register_envs
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Panel, PanelRow, RowTasks, Task, TaskSource, content_id, load_panel, panel_names
 
 __all__ = [

@@ -14,8 +14,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from creditflow.envs.core import INFO_TYPES, AgentEnv
+from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import CreditflowError, EpisodeError, short_repr
+from creditflow.envs.info import INFO_TYPES
 
 __all__ = ["EnvContractError", "check_agent_env"]
 

@@ -1,117 +1,26 @@
-"""What every environment here shares: text spaces, the info schema, and the episode rules of ``AgentEnv``.
+"""``AgentEnv``, the base class of all environments, and the ``Oracle`` protocol.
 
-An environment is a *rules core* (pure functions of its own folder) behind this one class, which owns what must not
-differ between environments: how a task is chosen, how actions are refused, when an episode ends, what ``info`` holds.
+An environment combines its *rules* (pure functions in its own folder) with this class, which defines what must not
+differ between environments: how a task is chosen, how actions are rejected, when an episode ends, the keys of ``info``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import gymnasium as gym
-import numpy as np
-from gymnasium.spaces import Space
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.reset_options import read_reset_options
 from creditflow.envs.tasks import Task, TaskSource
 
-__all__ = ["INFO_TYPES", "AgentEnv", "AgentInfo", "Oracle", "Outcome", "TextSpace"]
+__all__ = ["AgentEnv", "Oracle", "Outcome"]
 
 ObsT = TypeVar("ObsT")
 ActT = TypeVar("ActT")
 ParsedT = TypeVar("ParsedT")
-
-
-class TextSpace(Space[str]):
-    r"""All strings, newlines and any Unicode included.
-
-    ``gymnasium.spaces.Text`` has a closed character set: it warns on newlines, breaks ``AsyncVectorEnv`` and costs
-    milliseconds per check. Here membership is one ``isinstance``.
-
-    Args:
-        samples: what ``sample()`` draws from (uniformly), so that random agents make sense. Default: the empty string.
-        seed: as in every Gymnasium space.
-
-    >>> "two\nlines" in TextSpace()
-    True
-    """
-
-    def __init__(self, samples: Sequence[str] = ("",), seed: int | np.random.Generator | None = None) -> None:
-        if not samples or not all(isinstance(text, str) for text in samples):
-            raise ConfigError(f"TextSpace samples must be a non-empty sequence of strings, got {short_repr(samples)}")
-        self.samples = tuple(samples)
-        super().__init__(shape=None, dtype=None, seed=seed)
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """False: text has no fixed-size vector."""
-        return False
-
-    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """One of ``samples``, uniformly. Masks are not supported."""
-        if mask is not None or probability is not None:
-            raise ConfigError("TextSpace.sample takes no mask or probability")
-        return self.samples[int(self.np_random.integers(len(self.samples)))]
-
-    def contains(self, x: Any) -> bool:
-        """Whether ``x`` is a string."""
-        return isinstance(x, str)
-
-    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
-        """The strings themselves."""
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: Sequence[Any]) -> list[str]:
-        """The strings themselves."""
-        return [str(text) for text in sample_n]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextSpace) and self.samples == other.samples
-
-    def __hash__(self) -> int:
-        return hash((TextSpace, self.samples))
-
-    def __repr__(self) -> str:
-        return f"TextSpace({list(self.samples)!r})" if self.samples != ("",) else "TextSpace()"
-
-
-class AgentInfo(TypedDict):
-    """The keys that ``info`` has at ``reset`` and after every ``step``; environments add flat keys of their own.
-
-    Vector environments take each column's dtype from the first environment, so every key has one type, always.
-    """
-
-    task_id: str
-    state_key: str  # printable, ≤ 64 characters; equal keys ⇔ equal future up to the step limit
-    text_key: str  # the state as a text-only method would see it
-    admissible_actions: tuple[str, ...]  # () once the episode is over
-    action_parsed: bool
-    action_admissible: bool
-    action_valid: bool  # parsed and admissible
-    action_effective: bool  # the state changed
-    invalid_reason: str  # "" if valid
-    success: bool
-    score: float  # in [0, 1]
-    elapsed_steps: int
-
-
-INFO_TYPES: Mapping[str, type] = {
-    "task_id": str,
-    "state_key": str,
-    "text_key": str,
-    "admissible_actions": tuple,
-    "action_parsed": bool,
-    "action_admissible": bool,
-    "action_valid": bool,
-    "action_effective": bool,
-    "invalid_reason": str,
-    "success": bool,
-    "score": float,
-    "elapsed_steps": int,
-}
 
 
 class Oracle(Protocol):
@@ -120,20 +29,20 @@ class Oracle(Protocol):
     exact: bool
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
-        """Best reachable score in [0, 1], within ``steps_left`` env steps when given."""
+        """Return the best reachable score in [0, 1], within ``steps_left`` environment steps if given."""
         ...
 
     def distance(self, state: str) -> float:
-        """Fewest env steps to the best reachable score; ``inf`` if success is out of reach."""
+        """Return the fewest environment steps to the best reachable score; inf if success is out of reach."""
         ...
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Sorted texts of all actions that begin a shortest way; () if there is none."""
+        """Return the sorted texts of all actions that begin a shortest plan; () if there is none."""
         ...
 
 
 class Outcome(NamedTuple):
-    """What one accepted action did."""
+    """Result of one executed action."""
 
     reward: float
     terminated: bool
@@ -141,20 +50,20 @@ class Outcome(NamedTuple):
 
 
 class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
-    """Base of all environments: one task per episode, refused actions explained, the limit owned here.
+    """Base class of all environments: one task per episode, reasons for rejected actions, a step limit.
 
-    A subclass sets ``env_name``, its spaces, and the methods marked abstract; it never overrides ``reset`` or ``step``.
+    A subclass sets ``env_name``, its spaces, and the abstract methods; it never overrides ``reset`` or ``step``.
 
     Args:
-        tasks: where tasks come from.
-        max_steps: the episode is truncated after this many steps (refused actions count). Gymnasium's ``TimeLimit``
-            would keep its own count and ignore restored snapshots, so the limit lives here.
+        tasks: source of tasks.
+        max_steps: the episode is truncated after this many steps, rejected actions included. Gymnasium's ``TimeLimit``
+            keeps a count of its own that ignores restored snapshots, so the limit is enforced here.
     """
 
     env_name: ClassVar[str]  # "sokoban"; prefix of task ids
-    # True: the observation answers the last action, so a refusal is seen in it; False: it pictures the state
+    # True: the observation is the reply to the last action; False: it shows the state
     observation_is_reply: ClassVar[bool] = False
-    # True: the list of admissible actions gives the solution away; it is for scripted players, never for prompts
+    # True: the list of admissible actions reveals the answer, so it is for scripted agents, never for prompts
     actions_reveal_answer: ClassVar[bool] = False
     metadata: dict[str, Any] = {"render_modes": []}
 
@@ -164,77 +73,75 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         self.tasks = tasks
         self.max_steps = max_steps
         self.elapsed_steps = 0
-        self.num_starts = (
-            0  # resets and restored snapshots so far: how wrappers see that the state was changed beneath them
-        )
+        self.num_starts = 0  # resets and restored snapshots so far, from which wrappers notice a restored state
         self._task: Task | None = None
         self._over = True
 
-    # -- what a subclass defines ------------------------------------------------------------------------------------
+    # -- defined by subclasses -------------------------------------------------------------------------------------
     @abstractmethod
     def _start(self, task: Task) -> None:
-        """Put the rules core into the initial state of ``task``."""
+        """Enter the initial state of ``task``."""
 
     @abstractmethod
     def _parse(self, action: Any) -> tuple[ParsedT | None, str]:
-        """The action as the rules core takes it, and ""; or None and the reason why it cannot be understood."""
+        """Return the parsed action and "", or None and the reason why it cannot be parsed."""
 
     @abstractmethod
     def _rejection_reason(self, action: ParsedT) -> str:
-        """Why the rules do not admit this action now; "" if they do."""
+        """Return why the action is inadmissible in the present state; "" if it is admissible."""
 
     @abstractmethod
     def _apply(self, action: ParsedT) -> Outcome:
-        """Do an admitted action."""
+        """Execute an admissible action."""
 
     @abstractmethod
     def _invalid_action_reward(self) -> float:
-        """The reward of a step whose action was refused."""
+        """Return the reward of a step whose action was rejected."""
 
     @abstractmethod
     def _observe(self) -> ObsT:
-        """The observation of the present state."""
+        """Return the observation of the present state."""
 
     @abstractmethod
     def _keys(self) -> tuple[str, str]:
-        """``state_key`` and ``text_key`` of the present state."""
+        """Return ``state_key`` and ``text_key`` of the present state."""
 
     @abstractmethod
     def _admissible(self) -> tuple[str, ...]:
-        """Action texts admitted in the present state, in a fixed order."""
+        """Return the texts of the admissible actions, in a fixed order."""
 
     @abstractmethod
     def _progress(self) -> tuple[bool, float]:
-        """``success`` and ``score`` of the present state."""
+        """Return ``success`` and ``score`` of the present state."""
 
     def action_from_text(self, text: str) -> Any:
-        """The action this environment takes for an entry of ``admissible_actions`` (here the text itself)."""
+        """Return the action for an entry of ``admissible_actions`` (here the text itself)."""
         return text
 
     def _extra_info(self) -> dict[str, Any]:
-        """Flat, environment-specific info keys, each of one type."""
+        """Return the environment's own info keys: flat, each of one type."""
         return {}
 
     def documents(self) -> dict[str, dict[str, str]]:
-        """The texts that this episode's ``doc_ids`` name and those that support its answer: id to title and text."""
+        """Return the documents that ``doc_ids`` name or that support the answer: id -> title and text."""
         return {}
 
     @abstractmethod
     def get_state(self) -> str:
-        """An immutable, JSON-able, self-contained snapshot of the episode, step count included."""
+        """Return a self-contained snapshot of the episode as JSON text, step count included."""
 
     @abstractmethod
     def set_state(self, snapshot: str) -> tuple[ObsT, dict[str, Any]]:
-        """Restore a snapshot, in this or any other instance of the environment; returns what ``reset`` would.
+        """Restore a snapshot, in this or any other instance; return observation and info as ``reset`` does.
 
         Raises:
-            DataError: the text is not a snapshot of this environment.
+            DataError: not a snapshot of this environment.
         """
 
     @property
     @abstractmethod
     def oracle(self) -> Oracle:
-        """The environment's oracle; takes snapshots."""
+        """The environment's oracle, which takes snapshots."""
 
     # -- the episode ------------------------------------------------------------------------------------------------
     @property
@@ -251,17 +158,17 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[ObsT, dict[str, Any]]:
-        """Begin an episode.
+        """Start an episode.
 
         Args:
-            seed: picks the task, the same one on every machine and in every process.
+            seed: selects the task, the same one on every machine and in every process.
             options: ``{"task_id": "sokoban1:…"}`` names the task instead, ``{"task": {…}}`` gives its payload: the content
-                (``env.unwrapped.task.content``, also in every log) or whatever else the environment makes a task from.
-                The id is enough where the source lists its tasks (panels, files); id and payload together are enough
+                (``env.unwrapped.task.content``, also in every log) or another description that the environment accepts.
+                The id suffices where the source lists its tasks (panels, files); id and payload together suffice
                 everywhere, and the payload must then be that of the id.
 
         Raises:
-            UnknownTaskError: the task source does not hold this id.
+            UnknownTaskError: the task source does not have this id.
             ConfigError: an unknown option, or a value of the wrong type.
             DataError: a malformed payload, or one of another task than the id's.
         """
@@ -282,13 +189,13 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         return self._observe(), self._info(True, True, False, "")
 
     def step(self, action: ActT) -> tuple[ObsT, float, bool, bool, dict[str, Any]]:
-        """Do one action. A refused action changes nothing but the step count, and ``info`` says why.
+        """Execute one action. A rejected action changes nothing but the step count; ``info`` has the reason.
 
         Raises:
             EpisodeError: before ``reset`` or after the end of the episode.
         """
         if self._over:
-            raise EpisodeError("the episode is over (or has not begun): call reset() before step()")
+            raise EpisodeError("no episode is running: call reset() before step()")
         self.elapsed_steps += 1
         parsed, reason = self._parse(action)
         admissible = False
@@ -310,18 +217,18 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         )
 
     def undo_step_count(self) -> tuple[ObsT, dict[str, Any]]:
-        """Take back the step count of the action just refused; returns the unchanged observation and fresh info.
+        """Undo the step count of the action just rejected; return the unchanged observation and fresh info.
 
-        Only the caller knows that the last action was refused; ``InvalidActions`` uses this for its retries.
+        The caller must know that the last action was rejected; ``InvalidActions`` uses this for its retries.
         """
         if self.elapsed_steps == 0:
-            raise EpisodeError("there is no step to undo_step_count")
+            raise EpisodeError("there is no step to undo")
         self.elapsed_steps -= 1
         self._over = self._progress()[0]
         return self._observe(), self._info(True, True, False, "")
 
     def _begin(self, task: Task, elapsed: int) -> None:
-        """Start ``task``; with a restored snapshot ``elapsed`` is its step count."""
+        """Start ``task``; for a restored snapshot ``elapsed`` is its step count."""
         self._start(task)
         self._task, self.elapsed_steps = task, elapsed
         self.num_starts += 1

@@ -9,8 +9,9 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.core import INFO_TYPES, AgentEnv
+from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.info import INFO_TYPES
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 

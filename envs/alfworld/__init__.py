@@ -1,5 +1,5 @@
-"""ALFWorld: household tasks in text, on a native engine that is byte-exact with TextWorld's.
+"""ALFWorld: household tasks in text, with native rules that reproduce TextWorld's engine byte for byte.
 
-Reading order: ``env`` (what users see), ``engine`` (the rules), ``world`` and ``game`` (state and house), ``files`` and
-``content`` (where houses come from), ``generator``, ``oracle``.
+Reading order: ``env``, ``rules``, ``world`` (the state) and ``game`` (the house), ``wording`` (replies), ``game_files`` and
+``generator`` (sources of houses), ``oracle`` and ``planning``.
 """

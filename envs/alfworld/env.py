@@ -1,4 +1,4 @@
-"""``creditflow/ALFWorld-v0``: household tasks in text, byte-exact with TextWorld's engine and a thousand times faster."""
+"""``creditflow/ALFWorld-v0``: household tasks in text, byte-equal to TextWorld's engine and faster."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.alfworld.engines.base import make_backend
-from creditflow.envs.alfworld.facts import true_facts
 from creditflow.envs.alfworld.game_files.reading import fields_from_file
 from creditflow.envs.alfworld.history import EpisodeHistory
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.reasons import rejection_reason
 from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS
-from creditflow.envs.alfworld.rules import NOTHING_HAPPENS
 from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
 from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
-from creditflow.envs.alfworld.wording.dialect import DIALECTS
+from creditflow.envs.alfworld.wording.dialect import DIALECTS, NOTHING_HAPPENS
+from creditflow.envs.alfworld.wording.facts import true_facts
+from creditflow.envs.alfworld.wording.rejections import rejection_reason
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 
 __all__ = ["ALFWorldEnv"]
@@ -28,31 +28,30 @@ REWARDS: Final[dict[str, float]] = {"sparse": 1.0, "ten": 10.0}
 
 
 class ALFWorldEnv(AgentEnv[str, str, str]):
-    """Find things in a house, treat them, put them where they belong.
+    """Find objects in a house, clean, heat or cool them, and put them where the task says.
 
-    All arguments are plain JSON values, so ``env.spec`` round-trips. Without arguments, every reset draws a new house
-    from the generator.
+    All arguments are JSON values, so ``env.spec`` round-trips. Without arguments, every reset samples a new house from
+    the generator.
 
     Args:
         panel: "<panel>:<split>" of the embedded panels, such as "standard-v1:valid"; "released-v1" lists released games
             by content and needs ``data_path`` too.
-        data_path: instead, a folder of released games, such as "$ALFWORLD_DATA" (expanded; never read unasked).
+        data_path: instead, a folder of released games, such as "$ALFWORLD_DATA" (expanded; read only when given).
         game: instead, one game: the path of a ``.tw-pddl`` file, its fields, or a game's content.
         split: "train" (default), "valid_seen" or "valid_unseen", for the generator and ``data_path``.
-        task_types: only these of the six task types, for the same two.
-        observation: "raw" (the engine's reply, byte for byte) or "augmented" (with place, held object and its
+        task_types: only these of the six task types, for the generator and ``data_path``.
+        observation: "raw" (the engine's reply, byte for byte) or "augmented" (adds location, held object and its
             properties, moved objects; costs no step).
         text_key: "observation", "graphgpo", "rewardflow" or "rewardflow_paper": the state as that method sees it.
-        syntax: None plays each game in its own words; "move" or "put" (``put X in/on Y``, of ALFWorld ≤ 0.3) says it
-            in those.
+        syntax: None keeps each game's own dialect; "move" or "put" (``put X in/on Y``, of ALFWorld ≤ 0.3) replaces it.
         reward: "sparse" (1 when won) or "ten" (10 when won).
         max_steps: the episode's limit.
         backend: "native" or "textworld" (the real engine; needs ``creditflow[alfworld]``).
-        oracle_nodes: cap of one search of the oracle.
+        oracle_nodes: most states that one search of the oracle expands.
 
-    Info has, beside the common keys, ``task_type: str``, ``won: bool`` and ``goal_condition_success_rate: float`` (see
-    ``World.conditions``). ``score`` is 1.0 when won, else 0.0, as in the original. Refused commands are answered
-    "Nothing happens." and explained in ``invalid_reason``.
+    Info has, besides the common keys, ``task_type: str``, ``won: bool`` and ``goal_condition_success_rate: float`` (see
+    ``World.conditions``). ``score`` is 1.0 when won, else 0.0, as in the original. The reply to a
+    rejected command is "Nothing happens."; ``invalid_reason`` explains it.
 
     Raises:
         ConfigError: a wrong argument.
@@ -89,7 +88,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         if render_mode not in (None, "ansi"):
             raise ConfigError(f"render_mode must be None or 'ansi', got {short_repr(render_mode)}")
         self._backend = make_backend(backend)
-        self._real = backend == "textworld"
+        self._uses_textworld = backend == "textworld"
         tasks = open_tasks(panel=panel, data_path=data_path, game=game, split=split, task_types=task_types)
         super().__init__(tasks=tasks, max_steps=max_steps)
         self.render_mode = render_mode
@@ -116,9 +115,9 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     # -- AgentEnv ----------------------------------------------------------------------------------------------------
     def _start(self, task: Task) -> None:
         game = game_of_task(task, self._syntax)
-        self._backend.start(game, self._fields(task) if self._real else None)
+        self._backend.start(game, self._fields(task) if self._uses_textworld else None)
         self._history = EpisodeHistory()
-        if self._real:
+        if self._uses_textworld:
             self._history.reply = self._backend.intro()
         self._won = self._backend.world.won()
 
@@ -201,14 +200,16 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return self._oracle.solution(self.world) or ()
 
     def facts(self) -> tuple[str, ...]:
-        """The true facts that can change, with the names players see, sorted."""
+        """The true facts that can change, sorted, with the names that observations use."""
         return true_facts(self.world)
 
     def _fields(self, task: Task) -> Mapping[str, Any] | None:
-        """The original file of a task, for the engine that reads files; None if there is none, or it is reworded."""
+        """Fields of a task's original file, for the engine that reads files; None without one, or in another dialect."""
         if self._syntax is not None:
             return None
-        if self._game_file is not None and self.tasks.task_ids() == (task.task_id,):  # not another game by option
+        if self._game_file is not None and self.tasks.task_ids() == (
+            task.task_id,
+        ):  # not another game named by a reset option
             if isinstance(self._game_file, str):
                 return fields_from_file(Path(self._game_file).expanduser())
             return self._game_file if "pddl_problem" in self._game_file else None
@@ -216,7 +217,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return None if path is None else fields_from_file(path)
 
     def source_file(self) -> str:
-        """The file that the present game was read from; "" if it was not read from a folder."""
+        """Path of the file of the present game; "" if it was not read from a folder."""
         path = self.tasks.path_of(self.task.task_id) if isinstance(self.tasks, FolderTasks) else None
         return "" if path is None else str(path)
 

@@ -1,7 +1,7 @@
-"""A compiled game: everything about a house that never changes, as integers and bit masks.
+"""A compiled game: the constant part of a house, as integers and bit masks.
 
 Receptacles, objects and locations are numbered in the order of their sorted raw ids, which is the engine's listing
-order; sets of objects are bit masks over those numbers. One ``Game`` is shared by all environments that play it.
+order; sets of objects are bit masks over those numbers. All environments with the same game share one ``Game``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from functools import cached_property
 from typing import Any
 
 from creditflow.envs.alfworld.actions import ParsedCommand
-from creditflow.envs.alfworld.game_files.content import game_task, goal_of
+from creditflow.envs.alfworld.game_files.content import goal_of
+from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.wording.dialect import DIALECTS, Dialect, dialect_from_content
 from creditflow.envs.alfworld.wording.names import human_names
 from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Game", "bits"]
 
-COMMANDS_CACHED = 128  # command lists remembered per game
-TEXTS_CACHED = 1024  # enumerations remembered per game
+COMMANDS_CACHED = 128  # command lists cached per game
+TEXTS_CACHED = 1024  # enumerations cached per game
 
 
 def bits(mask: int) -> list[int]:
-    """The positions of the set bits, ascending.
+    """Return the positions of the set bits, ascending.
 
     >>> bits(0b1011)
     [0, 1, 3]
@@ -38,23 +39,23 @@ def bits(mask: int) -> list[int]:
 
 
 class Game:
-    """A validated content, compiled.
+    """A compiled game.
 
     Args:
         content: as ``validate_content`` returns it.
-        syntax: play it in this dialect ("move" or "put") instead of its own; None keeps its own.
+        syntax: dialect that replaces the game's own ("move" or "put"); None keeps its own.
 
     Attributes:
-        digest: 16 hex digits that tell games apart; part of every state key.
+        digest: 16 hex digits that identify the game; part of every state key.
         receptacle_names, object_names: str per number.
-        home: location number per receptacle, −1 if it stands nowhere (such receptacles exist and cannot be reached).
+        home: location number per receptacle, −1 if it has none (such receptacles exist and cannot be reached).
         at_location: tuple of receptacle numbers per location.
-        fits: object mask per receptacle: what may be put there.
-        inner: object mask per object: what lies inside a container object, for ever.
+        fits: object mask per receptacle: the objects that may be put there.
+        inner: object mask per object: the fixed contents of a container object.
         openable, sinks, microwaves, fridges: receptacle masks.
         targets, lamps, knives, pickupable, …: object masks.
         goal_places: receptacle numbers of the goal's type.
-        start: the initial values of a ``World``.
+        start_location, start_held, …: the initial values of a ``World``.
     """
 
     def __init__(self, content: Mapping[str, Any], syntax: str | None = None) -> None:
@@ -88,7 +89,7 @@ class Game:
         inner = [0] * len(objects)
         for i, row in enumerate(objects):
             for container in row[4]:
-                if at[container] != i:  # some pans contain themselves; the engine never lists a thing inside itself
+                if at[container] != i:  # some pans contain themselves; the engine never lists an object inside itself
                     inner[at[container]] |= 1 << i
         self.inner = tuple(inner)
         self._affordances(objects)
@@ -99,7 +100,7 @@ class Game:
         self.knives = self._of_types({"knifetype", "butterknifetype"})
         self._goal()
         self._start(content, number, at, start, held)
-        # memo tables of the engine; bounded there, and safe to share: entries are immutable and equal for equal keys
+        # caches of the rules, which bound them; safe to share: entries are immutable and equal for equal keys
         self._walks: dict[int, dict[str, ParsedCommand]] = {}
         self.listed_commands: dict[Any, Any] = {}
         self.enumerations: dict[int, str] = {}
@@ -147,7 +148,7 @@ class Game:
         self.start_around = tuple(around)
 
     def walks(self, place: int) -> dict[str, ParsedCommand]:
-        """The commands that are admissible at a location whatever the state: walks elsewhere, inventory, look, help."""
+        """The commands that are admissible at a location in every state: walks elsewhere, inventory, look, help."""
         commands = self._walks.get(place)
         if commands is None:
             here = set(self.at_location[place])
@@ -158,7 +159,7 @@ class Game:
 
     @cached_property
     def _anywhere(self) -> dict[str, ParsedCommand]:
-        """Walks to everything that stands somewhere, inventory, look, help; sorted."""
+        """Walks to every receptacle that has a location, inventory, look, help; sorted."""
         commands = {
             f"go to {name}": ParsedCommand("go", -1, r)
             for r, name in enumerate(self.receptacle_names)
@@ -170,12 +171,12 @@ class Game:
         return {command: commands[command] for command in sorted(commands)}
 
     def same_as(self, other: Game) -> bool:
-        """Whether the other is this game: equal content in equal words. Objects come and go with caches."""
+        """Return whether content and dialect are equal (identity is no test, as caches drop and rebuild games)."""
         return self is other or (self.syntax == other.syntax and self.content == other.content)
 
     @cached_property
     def content_text(self) -> str:
-        """The content as JSON text; snapshots carry it."""
+        """The content as JSON text, as in snapshots."""
         return json.dumps(self.content, separators=(",", ":"))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What an episode has been so far, as far as texts show it: the last reply, where the agent went, what it moved."""
+"""The part of an episode's history that observations depend on: last reply, last walk, moved objects."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["EpisodeHistory"]
 
 
 class EpisodeHistory:
-    """History of one episode. No fact of the game: two stories may lead to one ``World``.
+    """History of one episode. It is not part of the state: different histories may lead to one ``World``.
 
     Attributes:
-        reply: the engine's last words; None at the start, when they are the introduction.
-        verb: verb of the last admitted command, "" if the last one was refused (or none was given).
-        went_to: receptacle number that was last walked to, −1 at the start.
+        reply: the last reply; None at the start, where the introduction stands for it.
+        verb: verb of the last command; "" if it was rejected, or before the first.
+        went_to: number of the receptacle last walked to, −1 at the start.
         moves: object number -> (receptacle it was first taken from, receptacle it was last put into or −1 while held).
     """
 
@@ -30,7 +30,7 @@ class EpisodeHistory:
         self.moves: dict[int, tuple[int, int]] = {}
 
     def record(self, parsed: ParsedCommand, reply: str) -> None:
-        """An admitted command and its reply."""
+        """Record an executed command and its reply."""
         self.reply, self.verb = reply, parsed.verb
         if parsed.verb == "go":
             self.went_to = parsed.receptacle
@@ -40,11 +40,11 @@ class EpisodeHistory:
             self.moves[parsed.obj] = (self.moves.get(parsed.obj, (parsed.receptacle,))[0], parsed.receptacle)
 
     def record_rejected(self, reply: str) -> None:
-        """A refused command."""
+        """Record the reply to a rejected command."""
         self.reply, self.verb = reply, ""
 
     def to_json(self) -> list[Any]:
-        """For snapshots."""
+        """Return the history as JSON values, for snapshots."""
         return [self.reply, self.verb, self.went_to, [[o, *ends] for o, ends in self.moves.items()]]
 
     @classmethod
@@ -59,7 +59,7 @@ class EpisodeHistory:
             reply, verb, went_to, moves = data
             things, places = range(len(game.object_ids)), range(-1, len(game.receptacle_ids))
             if not (reply is None or isinstance(reply, str)) or not isinstance(verb, str) or went_to not in places:
-                raise ValueError("reply, verb or place is wrong")
+                raise ValueError("reply, verb or receptacle is wrong")
             history.reply, history.verb, history.went_to = reply, verb, went_to
             for o, taken, put in moves:
                 if o not in things or taken not in places[1:] or put not in places:

@@ -1,7 +1,7 @@
 """Exact distances, values and optimal commands from any reachable state.
 
-One search per *kind* of situation: states are reduced to what matters for the goal, and every answer is remembered
-with the game, so environments of one group share it.
+States are reduced to what matters for the goal (``planning/reduction.py``) and the distance of every reduction is cached
+with the game, so environments of one group share the searches.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 
 __all__ = ["ALFWorldOracle", "Assessment"]
 
-REMEMBERED = 20_000  # answers per game
-LONGEST = 1_000  # commands of a solution
-_DEEDS = frozenset({"go", "open", "take", "put", "clean", "heat", "cool", "use"})
+MAX_CACHED = 20_000  # distances per game
+MAX_SOLUTION = 1_000  # commands
+_PLAN_VERBS = frozenset({"go", "open", "take", "put", "clean", "heat", "cool", "use"})
 
 
 class Assessment(NamedTuple):
-    """All that the oracle knows about one state.
+    """The oracle's assessment of one state.
 
     Attributes:
         value: 1.0 if success can be reached, else 0.0.
         distance: fewest commands to success; inf if out of reach.
-        actions: sorted commands that begin a shortest way.
-        goal_conditions: share of ALFRED's goal conditions that hold now, in [0, 1].
-        exact: False if a search was cut.
+        actions: sorted commands that begin a shortest plan.
+        goal_conditions: fraction of ALFRED's goal conditions that hold, in [0, 1].
+        exact: False if a search reached its limit.
     """
 
     value: float
@@ -43,14 +43,14 @@ class Assessment(NamedTuple):
 
 
 class ALFWorldOracle:
-    """Answers about snapshots of ``ALFWorldEnv.get_state()``.
+    """Oracle over snapshots of ``ALFWorldEnv.get_state()``.
 
     Args:
         max_nodes: most states that one search may expand. Released games need at most a few thousand; a search that
-            would need more is repeated greedily, its answer is an upper bound, and ``exact`` turns False.
+            reaches the limit is repeated greedily: its result is an upper bound, and ``exact`` becomes False.
 
     Attributes:
-        exact: whether every answer given so far was exact.
+        exact: whether every result so far was exact.
     """
 
     def __init__(self, max_nodes: int = 50_000) -> None:
@@ -59,64 +59,64 @@ class ALFWorldOracle:
         self.max_nodes = max_nodes
         self.exact = True
 
-    # -- the contract ------------------------------------------------------------------------------------------------
+    # -- Oracle ------------------------------------------------------------------------------------------------------
     def value(self, state: str, *, steps_left: int | None = None) -> float:
-        """1.0 if success can be reached (within ``steps_left`` commands, when given), else 0.0."""
+        """Return 1.0 if success can be reached (within ``steps_left`` commands, if given), else 0.0."""
         distance = self.distance(state)
         return float(math.isfinite(distance) and (steps_left is None or distance <= steps_left))
 
     def distance(self, state: str) -> float:
-        """Fewest commands to success; inf if it is out of reach."""
+        """Return the fewest commands to success; inf if it is out of reach."""
         return self.world_distance(read_snapshot(state).world).distance
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Sorted commands that begin a shortest way; () if there is none, or none is needed."""
+        """Return the sorted commands that begin a shortest plan; () if there is none, or none is needed."""
         return self._actions(read_snapshot(state).world)[0]
 
-    # -- more --------------------------------------------------------------------------------------------------------
+    # -- assessments -------------------------------------------------------------------------------------------------
     def assess(self, state: str) -> Assessment:
-        """Everything about one state.
+        """Assess one state.
 
         Raises:
             DataError: not a snapshot.
-            OracleLimitError: not even the greedy search found a way.
+            OracleLimitError: the greedy search reached its limit too.
         """
         return self.assess_world(read_snapshot(state).world)
 
     def assess_many(self, states: Iterable[str]) -> list[Assessment]:
-        """Everything about many states, each distinct one looked at once."""
+        """Assess many states, each distinct one once."""
         known: dict[str, Assessment] = {}
-        answers = []
+        assessments = []
         for state in states:
             if state not in known:
                 known[state] = self.assess(state)
-            answers.append(known[state])
-        return answers
+            assessments.append(known[state])
+        return assessments
 
     def assess_world(self, world: World) -> Assessment:
-        """Everything about the state of a game."""
-        answer = self.world_distance(world)
+        """Assess the state of a game."""
+        result = self.world_distance(world)
         actions, exact = self._actions(world)
         met, every = world.conditions()
         return Assessment(
-            float(answer.distance < math.inf), answer.distance, actions, met / every, answer.exact and exact
+            float(result.distance < math.inf), result.distance, actions, met / every, result.exact and exact
         )
 
     def world_distance(self, world: World) -> SearchResult:
-        """The distance of a state to success.
+        """Return the distance of a state to success.
 
         Raises:
-            OracleLimitError: not even the greedy search found a way within ``max_nodes``.
+            OracleLimitError: the greedy search reached ``max_nodes`` too.
         """
-        answer = self._distance(world)
-        self.exact &= answer.exact
-        return answer
+        result = self._distance(world)
+        self.exact &= result.exact
+        return result
 
     def solution(self, world: World) -> tuple[str, ...] | None:
-        """The shortest way to success that is first in alphabetical order; None if there is none.
+        """Return the alphabetically first shortest plan; None if success is out of reach.
 
         Raises:
-            OracleLimitError: cut searches led in circles (never while ``exact``).
+            OracleLimitError: inexact distances led into a cycle (never while ``exact``).
         """
         world = world.copy()
         commands: list[str] = []
@@ -124,8 +124,10 @@ class ALFWorldOracle:
             actions = self._actions(world)[0]
             if not actions:
                 return None
-            if len(commands) > LONGEST:
-                raise OracleLimitError(f"cut searches found no way of at most {LONGEST} commands; raise oracle_nodes")
+            if len(commands) > MAX_SOLUTION:
+                raise OracleLimitError(
+                    f"inexact searches found no plan of at most {MAX_SOLUTION} commands; raise oracle_nodes"
+                )
             commands.append(actions[0])
             act(world, admissible_commands(world).by_text[actions[0]])
         return tuple(commands)
@@ -135,41 +137,41 @@ class ALFWorldOracle:
             return SearchResult(0, True)
         reduced = reduce_world(world)
         known = world.game.distances
-        answer: SearchResult | None = known.get((reduced, self.max_nodes))
-        if answer is None:
-            answer = shortest(reduced, self.max_nodes)
-            if answer is None:
-                raise OracleLimitError(
-                    f"no way to success found within {self.max_nodes} states of this game; raise oracle_nodes"
-                )
-            if world.game.lamps & world.game.pickupable:  # no known game: the search takes lamps to stand still
-                answer = SearchResult(answer.distance, False)
-            if len(known) >= REMEMBERED:
+        result: SearchResult | None = known.get((reduced, self.max_nodes))
+        if result is None:
+            result = shortest(reduced, self.max_nodes)
+            if result is None:
+                raise OracleLimitError(f"no plan found within {self.max_nodes} states of this game; raise oracle_nodes")
+            if (
+                world.game.lamps & world.game.pickupable
+            ):  # in no known game: the search assumes that lamps stay where they are
+                result = SearchResult(result.distance, False)
+            if len(known) >= MAX_CACHED:
                 known.clear()
-            known[reduced, self.max_nodes] = answer
-        return answer
+            known[reduced, self.max_nodes] = result
+        return result
 
     def _actions(self, world: World) -> tuple[tuple[str, ...], bool]:
-        """The optimal commands, and whether all answers behind them were exact."""
+        """Return the optimal commands, and whether all distances behind them were exact."""
         here = self.world_distance(world)
         if here.distance in (0, math.inf):
             return (), here.exact
         least, exact = math.inf, here.exact
         best: list[str] = []
-        seen: dict[int, SearchResult] = {}  # location -> answer: all ways to one location lead to one state
+        seen: dict[int, SearchResult] = {}  # location -> result: all walks to one location lead to one state
         for command, parsed in admissible_commands(world).by_text.items():
-            if parsed.verb not in _DEEDS:
+            if parsed.verb not in _PLAN_VERBS:
                 continue
             place = world.game.home[parsed.receptacle] if parsed.verb == "go" else -1
-            answer = seen.get(place)
-            if answer is None or place < 0:
+            result = seen.get(place)
+            if result is None or place < 0:
                 after = world.copy()
                 act(after, parsed)
-                answer = self.world_distance(after)
-                seen[place] = answer
-            exact &= answer.exact
-            if answer.distance < least:
-                least, best = answer.distance, [command]
-            elif answer.distance == least < math.inf:
+                result = self.world_distance(after)
+                seen[place] = result
+            exact &= result.exact
+            if result.distance < least:
+                least, best = result.distance, [command]
+            elif result.distance == least < math.inf:
                 best.append(command)
         return tuple(sorted(best)), exact

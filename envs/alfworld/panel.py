@@ -1,11 +1,11 @@
-"""How the embedded panels were made, so that anybody can make them again.
+"""Construction of the embedded panels.
 
-``standard-v1``: 480 generated houses, rows name seeds: 40 of each task type for training, 20 for validation (known
-layouts), 20 for testing (held-out layouts), rooms taken in turn, no two equal up to renaming.
+``standard-v1``: 480 generated houses, whose rows name seeds: of each task type 40 for training, 20 for validation (known
+layouts) and 20 for testing (held-out layouts); the rooms take turns, and no two houses are equal up to renaming.
 
-``released-v1``: released games by content, rows name files below the folder of released games: all validation games
-that the archive at hand holds ("valid" is valid_seen, "test" is valid_unseen) and 100 training games of each task type.
-Playing it needs the games themselves; an id that does not match names the changed file.
+``released-v1``: released games, whose rows name files below the folder of released games and whose ids are hashes of
+their content: all validation games of the archive ("valid" is valid_seen, "test" is valid_unseen) and 100 training games
+of each task type. It needs the games themselves; a file that was changed no longer has its id.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
-from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator.houses import ROOMS_FOR, SPLITS
-from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.reading.json_text import parse_json
@@ -35,7 +35,7 @@ RELEASED_TRAIN: Final = 100
 
 
 def standard_rows() -> Iterator[PanelRow]:
-    """The rows of ``standard-v1``."""
+    """Yield the rows of ``standard-v1``."""
     seen: set[str] = set()
     for split in SPLITS:
         for kind in TASK_TYPES:
@@ -56,7 +56,7 @@ def standard_rows() -> Iterator[PanelRow]:
 
 
 def released_rows(archive: Path) -> Iterator[PanelRow]:
-    """The rows of ``released-v1``, sorted by path.
+    """Yield the rows of ``released-v1``, sorted by path.
 
     Raises:
         DataError: a malformed archive or game.
@@ -70,7 +70,7 @@ def released_rows(archive: Path) -> Iterator[PanelRow]:
         if split not in PANEL_SPLITS or (split == "train" and taken[kind] >= RELEASED_TRAIN):
             continue
         task = game_task(content_from_fields(parse_json(data, where=name), name))
-        if task.task_id in seen:  # trials of one scene can agree in everything that matters
+        if task.task_id in seen:  # trials of one scene can have equal content
             continue
         seen.add(task.task_id)
         taken[kind] += split == "train"
@@ -78,6 +78,6 @@ def released_rows(archive: Path) -> Iterator[PanelRow]:
 
 
 def _strata(task: Task, room: str) -> dict[str, Any]:
-    answer = ALFWorldOracle().world_distance(World(Game(task.content)))
-    strata = {"task_type": task.content["goal"][0], "steps": int(answer.distance)}
+    result = ALFWorldOracle().world_distance(World(Game(task.content)))
+    strata = {"task_type": task.content["goal"][0], "steps": int(result.distance)}
     return {**strata, "room": room} if room else strata

@@ -1,16 +1,16 @@
-"""What players and text-only methods read: observations, and the state as published methods keyed it.
+"""Observations, and text keys: the state as a text-only method sees it.
 
-``raw`` is the engine's reply, byte for byte. ``augmented`` adds what the engine hides (spec: place, held object with
-all its properties, moved objects) and costs no step. Keys:
+``raw`` is the engine's reply, byte for byte. ``augmented`` adds what the engine leaves out (location, held object with
+all its properties, moved objects) and costs no step. Text keys:
 
 ``observation``
     the observation itself (GiGPO's anchor).
 ``graphgpo``
-    reply, place and hand, moved objects, sorted commands: the anchor of GraphGPO's recipe.
+    reply, location and held object, moved objects, sorted commands: the anchor of GraphGPO's recipe.
 ``rewardflow``
     reply and inventory, a tag such as ``(cleaned)`` only in the very step that cleans, "You Won!" at success: what
-    RewardFlow's released code builds, with the inventory of the *same* moment (there it is one command late, and asking
-    for it costs a step).
+    RewardFlow's released code builds, but with the inventory of the *same* moment (there it lags one command behind, and
+    costs a step).
 ``rewardflow_paper``
     the same with lasting tags such as ``[cleaned]``, as its paper describes.
 """
@@ -21,7 +21,8 @@ from collections.abc import Callable
 from typing import Final
 
 from creditflow.envs.alfworld.history import EpisodeHistory
-from creditflow.envs.alfworld.rules import admissible_commands, intro, inventory
+from creditflow.envs.alfworld.rules import admissible_commands
+from creditflow.envs.alfworld.wording.replies import intro, inventory
 from creditflow.envs.alfworld.world import World
 
 __all__ = ["OBSERVATIONS", "TEXT_KEYS", "augmented", "raw"]
@@ -33,7 +34,7 @@ def raw(world: World, history: EpisodeHistory) -> str:
 
 
 def states_of(world: World, o: int) -> list[str]:
-    """What was done to an object, in a fixed order."""
+    """Names of the states of an object, in a fixed order."""
     masks = (
         ("cleaned", world.clean),
         ("heated", world.hot),
@@ -45,7 +46,7 @@ def states_of(world: World, o: int) -> list[str]:
 
 
 def augmented(world: World, history: EpisodeHistory) -> str:
-    """The reply, then where the agent is, what it holds, what it moved."""
+    """The reply, then the agent's location, the held object and the moved objects."""
     game = world.game
     here = " and ".join(game.receptacle_names[r] for r in game.at_location[world.location])
     held = _tagged(world, world.held) if world.held >= 0 else "nothing"
@@ -109,7 +110,7 @@ def _with_inventory(world: World, history: EpisodeHistory, tag: str) -> str:
 
 
 OBSERVATIONS: Final[dict[str, Callable[[World, EpisodeHistory], str]]] = {"raw": raw, "augmented": augmented}
-# "observation" is whatever the chosen observation mode shows
+# None: the text of the chosen observation mode
 TEXT_KEYS: Final[dict[str, Callable[[World, EpisodeHistory], str] | None]] = {
     "observation": None,
     "graphgpo": _graphgpo,

@@ -1,23 +1,23 @@
-"""The rules: which commands are admissible, what they change, what the engine answers.
+"""The rules: which commands are admissible, and what they change. The replies are in ``wording/replies.py``.
 
-Byte-exact with TextWorld's PDDL engine playing released ALFWorld games, including what looks like mistakes there:
-heating works with a closed microwave, an object put down next to where it was taken shows up "next to" the place,
-``use`` always "turns on", ``look`` at the start sees nothing, and containers never show that they are clean.
+States and replies equal those of TextWorld's PDDL engine on released ALFWorld games, byte for byte, including what looks
+like mistakes: heating works with a closed microwave, an object put down next to where it was taken is listed as "next
+to" the place, ``use`` always "turns on", ``look`` at the start sees nothing, and containers never show that they are clean.
 """
 
 from __future__ import annotations
 
 from creditflow.envs.alfworld.actions import AdmissibleCommands, ParsedCommand
-from creditflow.envs.alfworld.game import COMMANDS_CACHED, TEXTS_CACHED, Game, bits
-from creditflow.envs.alfworld.wording.dialect import EXAMINE_CONDITIONS, NOTHING_HAPPENS
+from creditflow.envs.alfworld.game import COMMANDS_CACHED, bits
+from creditflow.envs.alfworld.wording.replies import inspected, inventory, look, seen
 from creditflow.envs.alfworld.world import World
 
-__all__ = ["NOTHING_HAPPENS", "act", "admissible_commands", "intro", "inventory", "look"]
+__all__ = ["act", "admissible_commands"]
 
 
 # -- admissible commands ---------------------------------------------------------------------------------------------
 def admissible_commands(world: World) -> AdmissibleCommands:
-    """The admissible commands, remembered per game (they depend on little of the state)."""
+    """The admissible commands of a state, cached per game (they depend on a small part of the state)."""
     game, held, place = world.game, world.held, world.location
     inside = world.inside
     here = game.at_location[place]
@@ -53,7 +53,7 @@ def _list_commands(world: World) -> AdmissibleCommands:
 
 
 def _at_receptacle(world: World, r: int, commands: dict[str, ParsedCommand]) -> None:
-    """The commands that the receptacle ``r``, where the agent stands, allows."""
+    """Add the commands that the receptacle ``r`` allows to an agent standing at it."""
     game, held, place = world.game, world.held, world.game.receptacle_names[r]
     commands[f"examine {place}"] = ParsedCommand("examine", -1, r)
     accessible = True
@@ -82,7 +82,7 @@ def _at_receptacle(world: World, r: int, commands: dict[str, ParsedCommand]) -> 
 
 # -- effects ---------------------------------------------------------------------------------------------------------
 def act(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
-    """Do an admissible command.
+    """Execute an admissible command.
 
     Returns:
         The engine's reply, and whether the state changed.
@@ -116,7 +116,7 @@ def _take(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     world.inside[parsed.receptacle] &= ~bit
     world.around[world.location] &= ~bit
     world.missing[parsed.receptacle] = world.missing.get(parsed.receptacle, 0) | bit
-    return _two(world, world.game.dialect.taken, parsed), True
+    return _with_names(world, world.game.dialect.taken, parsed), True
 
 
 def _put(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
@@ -126,27 +126,27 @@ def _put(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     world.around[world.location] |= bit
     if parsed.receptacle in world.missing:
         world.missing[parsed.receptacle] &= ~bit
-    return _two(world, world.game.dialect.moved, parsed), True
+    return _with_names(world, world.game.dialect.moved, parsed), True
 
 
 def _clean(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.clean
     world.clean |= 1 << parsed.obj
-    return _two(world, world.game.dialect.cleaned, parsed), world.clean != before
+    return _with_names(world, world.game.dialect.cleaned, parsed), world.clean != before
 
 
 def _heat(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.hot, world.cool
     world.hot |= 1 << parsed.obj
     world.cool &= ~(1 << parsed.obj)
-    return _two(world, world.game.dialect.heated, parsed), (world.hot, world.cool) != before
+    return _with_names(world, world.game.dialect.heated, parsed), (world.hot, world.cool) != before
 
 
 def _cool(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
     before = world.hot, world.cool
     world.cool |= 1 << parsed.obj
     world.hot &= ~(1 << parsed.obj)
-    return _two(world, world.game.dialect.cooled, parsed), (world.hot, world.cool) != before
+    return _with_names(world, world.game.dialect.cooled, parsed), (world.hot, world.cool) != before
 
 
 def _use(world: World, parsed: ParsedCommand) -> tuple[str, bool]:
@@ -182,7 +182,7 @@ def _help(world: World, _parsed: ParsedCommand) -> tuple[str, bool]:
     return world.game.dialect.help, False
 
 
-def _two(world: World, template: str, parsed: ParsedCommand) -> str:
+def _with_names(world: World, template: str, parsed: ParsedCommand) -> str:
     return template.format(o=world.game.object_names[parsed.obj], r=world.game.receptacle_names[parsed.receptacle])
 
 
@@ -203,98 +203,3 @@ _VERBS = {
     "look": _look,
     "help": _help,
 }
-
-
-# -- replies ---------------------------------------------------------------------------------------------------------
-def enumerate_names(names: list[str], article: str) -> str:
-    """Names as the engine lists them: "nothing", "a x", "a x, and a y", with a comma before every "and".
-
-    >>> enumerate_names(["cup 2", "cup 1"], "a ")
-    'a cup 2, and a cup 1'
-    """
-    if not names:
-        return "nothing"
-    if len(names) == 1:
-        return article + names[0]
-    return ", ".join(article + name for name in names[:-1]) + ", and " + article + names[-1]
-
-
-def _listed(game: Game, mask: int) -> str:
-    text = game.enumerations.get(mask)
-    if text is None:
-        text = enumerate_names([game.object_names[o] for o in bits(mask)], game.dialect.article)
-        if len(game.enumerations) >= TEXTS_CACHED:
-            game.enumerations.clear()
-        game.enumerations[mask] = text
-    return text
-
-
-def seen(world: World, r: int) -> str:
-    """What examining the receptacle ``r`` shows."""
-    game, dialect, name = world.game, world.game.dialect, world.game.receptacle_names[r]
-    if not game.openable >> r & 1:
-        return dialect.seen_on.format(r=name, list=_listed(game, world.inside[r]))
-    if world.opened >> r & 1:
-        return dialect.seen_open.format(r=name, list=_listed(game, world.inside[r]))
-    return dialect.seen_closed.format(r=name)
-
-
-def inspected(world: World, o: int) -> str:
-    """What examining the held object ``o`` shows: the first sentence whose conditions hold."""
-    game = world.game
-    holds = {
-        "isreceptacleobject": game.containers,
-        "isclean": world.clean,
-        "ishot": world.hot,
-        "iscool": world.cool,
-        "issliced": world.sliced,
-        "istoggled": world.toggled,
-        "not_istoggled": 0,  # the engine never states this negative fact
-        "toggleable": game.toggleable,
-        "sliceable": game.sliceable,
-    }
-    for conditions, sentence in zip(EXAMINE_CONDITIONS, game.dialect.properties, strict=True):
-        if all(holds[name] >> o & 1 for name in conditions):
-            return sentence.format(o=game.object_names[o], list=_listed(game, game.inner[o]))
-    raise AssertionError("the last sentence has no condition")
-
-
-def inventory(world: World) -> str:
-    """What the agent carries."""
-    game = world.game
-    if world.held < 0:
-        return game.dialect.empty_handed
-    return game.dialect.carrying.format(list=game.dialect.article + game.object_names[world.held])
-
-
-def look(world: World) -> str:
-    """The reply to ``look``."""
-    game, dialect = world.game, world.game.dialect
-    here = game.at_location[world.location]
-    if not here:
-        return dialect.middle.format(list="nothing")  # the engine looks for receptacles *at this place*
-    facing = [game.receptacle_names[r] + _openness(world, r) for r in here]
-    around = world.around[world.location]
-    fallen = [
-        game.object_names[o] for o in bits(around) for r in here if world.missing.get(r, 0) >> o & 1
-    ]  # once per receptacle it was taken from
-    return dialect.facing.format(list=enumerate_names(facing, "")) + dialect.beside.format(
-        list=enumerate_names(fallen, dialect.article)
-    )
-
-
-def _openness(world: World, r: int) -> str:
-    if not world.game.openable >> r & 1:
-        return ""
-    return world.game.dialect.state_open if world.opened >> r & 1 else world.game.dialect.state_closed
-
-
-def intro(world: World) -> str:
-    """The first observation: all receptacles that stand somewhere, and the task."""
-    game = world.game
-    if game.at_location[world.location]:
-        scene = look(world)
-    else:
-        names = [name for r, name in enumerate(game.receptacle_names) if game.home[r] >= 0]
-        scene = game.dialect.middle.format(list=enumerate_names(names, game.dialect.article))
-    return game.dialect.welcome.format(look=scene, task=game.task_line)

@@ -1,8 +1,8 @@
 """Snapshots of an episode: self-contained JSON text, and its strict reader.
 
 ``{"format":"alfworld/1","steps":n,"world":[…],"story":[…],"past":[…],"syntax":"…","game":{…}}``: the house comes last, so that the
-reader can recognise a house it has compiled before by its text alone and parse only the few hundred characters ahead.
-Snapshots travel, so nothing in one is trusted.
+reader recognises a house that it has compiled before by its text and parses only the few hundred characters before it.
+Snapshots may come from anywhere, so everything in them is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.content import TASK_PREFIX, validate_content
+from creditflow.envs.alfworld.game_files.content import validate_content
+from creditflow.envs.alfworld.game_files.identity import TASK_PREFIX
 from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, short_repr
@@ -33,10 +34,10 @@ class Snapshot(NamedTuple):
     """A state of an episode.
 
     Attributes:
-        game: the compiled house.
+        game: the compiled game.
         world: its true facts.
         history: JSON of the episode's ``EpisodeHistory``.
-        past: the commands so far, if the writing backend needs them to come back here; else empty.
+        past: the commands so far, if the backend that wrote the snapshot replays them to restore it; else empty.
         steps: steps taken.
     """
 
@@ -47,13 +48,13 @@ class Snapshot(NamedTuple):
     steps: int
 
 
-KEPT: Final = 256  # compiled games
+MAX_COMPILED: Final = 256  # games kept
 
 
 class _Games:
-    """Compiled games by task id, the least recently used forgotten, so that environments share their tables.
+    """A cache of compiled games by task id (least recently used), so that environments share their tables.
 
-    Sharing saves time and means nothing: whether two games are the same is decided by content (``Game.same_as``).
+    Sharing only saves time: ``Game.same_as`` compares games by content.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ class _Games:
         self._lock = Lock()
 
     def of_id(self, task_id: str, syntax: str | None, content: Callable[[], Any]) -> Game:
-        """The game with this id; made of ``content`` if it is not remembered."""
+        """Return the game with this id, compiled from ``content`` if it is not cached."""
         key = (task_id, syntax)
         with self._lock:
             game = self._games.get(key)
@@ -72,12 +73,12 @@ class _Games:
         game = Game(validate_content(content(), "game content"), syntax)
         with self._lock:
             self._games[key] = game
-            if len(self._games) > KEPT:
+            if len(self._games) > MAX_COMPILED:
                 self._games.popitem(last=False)
         return game
 
     def of_text(self, text: str, syntax: str | None) -> Game:
-        """The game of a content's JSON text."""
+        """Return the game of a content's JSON text."""
         with self._lock:
             task_id = self._ids.get(text)
         if task_id is not None:
@@ -90,7 +91,7 @@ class _Games:
         task_id = content_id(TASK_PREFIX, content)
         with self._lock:
             self._ids[text] = task_id
-            if len(self._ids) > KEPT:
+            if len(self._ids) > MAX_COMPILED:
                 self._ids.popitem(last=False)
         return self.of_id(task_id, syntax, lambda: content)
 
@@ -99,12 +100,12 @@ _GAMES: Final = _Games()
 
 
 def game_of_task(task: Task, syntax: str | None) -> Game:
-    """The compiled game of a task, over a copy of its content that nobody else can change."""
+    """Return the compiled game of a task, over a private copy of its content."""
     return _GAMES.of_id(task.task_id, syntax, lambda: json.loads(json.dumps(task.content)))
 
 
 def compiled(content_text: str, syntax: str | None) -> Game:
-    """The compiled game of a content's JSON text.
+    """Return the compiled game of a content's JSON text.
 
     Raises:
         DataError: not a game's content.
@@ -113,7 +114,7 @@ def compiled(content_text: str, syntax: str | None) -> Game:
 
 
 def write_snapshot(world: World, history: list[Any], past: tuple[str, ...], steps: int) -> str:
-    """The snapshot's JSON text."""
+    """Return the JSON text of a snapshot."""
     head = {
         "format": FORMAT,
         "steps": steps,
@@ -126,7 +127,7 @@ def write_snapshot(world: World, history: list[Any], past: tuple[str, ...], step
 
 
 def read_snapshot(text: Any) -> Snapshot:
-    """The state in a snapshot.
+    """Return the state in a snapshot.
 
     Raises:
         DataError: not a snapshot, or not a state of its game.
@@ -148,7 +149,7 @@ def read_snapshot(text: Any) -> Snapshot:
     if syntax not in ("", *DIALECTS):
         raise DataError(f"snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {short_repr(syntax, 40)}")
     if type(steps) is not int or not 0 <= steps < MAX_STEPS:
-        raise DataError(f"snapshot: steps must be a natural number, got {short_repr(steps, 40)}")
+        raise DataError(f"snapshot: steps must be a non-negative integer, got {short_repr(steps, 40)}")
     if not isinstance(past, list) or not all(isinstance(command, str) for command in past):
         raise DataError("snapshot: past must be a list of commands")
     game = compiled(rest[:-1], syntax or None)

@@ -11,24 +11,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.alfworld.game_files.content import game_task, validate_content
+from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
+from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields, fields_from_file
 from creditflow.envs.alfworld.generator.houses import SPLITS, generate
-from creditflow.envs.alfworld.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, short_repr
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, load_panel, parse_panel_spec, sample_index
 
 __all__ = ["EMBEDDED_PANEL", "FolderTasks", "GeneratedTasks", "build_task", "open_tasks"]
 
 EMBEDDED_PANEL: Final = "standard-v1"
-REMEMBERED: Final = 4096  # locators of drawn games
+REMEMBERED: Final = 4096  # locators of sampled games
 PARSED: Final = 512  # released games kept in memory per folder, some 100 KB each
-SEEDS: Final = 2**62  # how many houses a split has
+SEEDS: Final = 2**62  # number of seeds of a split
 
 
 def build_task(content: Any, root: Path | None = None) -> Task:
-    """The task of whatever describes one game.
+    """Return the task of one game, described in any of the accepted ways.
 
     Args:
         content: a game's content; the fields of a ``.tw-pddl`` file; the arguments of ``generate`` (a panel's locator);
@@ -36,8 +37,8 @@ def build_task(content: Any, root: Path | None = None) -> Task:
         root: the folder of released games, for locators of released panels.
 
     Raises:
-        DataError: malformed.
-        ConfigError: a released panel without ``data_path``.
+        DataError: a malformed description.
+        ConfigError: a locator of a released panel without ``data_path``.
     """
     if isinstance(content, str):
         return game_task(_solvable(fields_from_file(Path(content).expanduser()), content))
@@ -53,12 +54,12 @@ def build_task(content: Any, root: Path | None = None) -> Task:
 
 
 class UnsolvableError(DataError):
-    """The file itself says that its game cannot be solved."""
+    """The game file declares its game unsolvable."""
 
 
 def _solvable(fields: Mapping[str, Any], source: str) -> dict[str, Any]:
     if fields.get("solvable") is False:
-        raise UnsolvableError(f"{source}: the file itself says that this game cannot be solved ('solvable': false)")
+        raise UnsolvableError(f"{source}: the file declares this game unsolvable ('solvable': false)")
     return content_from_fields(fields, source)
 
 
@@ -83,31 +84,31 @@ class GeneratedTasks:
 
     Args:
         split: one of ``SPLITS``.
-        task_types: drawn from these, equally often; () for all.
+        task_types: sampled uniformly from these; () for all.
     """
 
     def __init__(self, split: str, task_types: Sequence[str] = ()) -> None:
         check_name("split", split, SPLITS)
         self.split, self.task_types = split, tuple(task_types)
-        self._drawn: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._sampled: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:
-        """A new house, from one or two raw draws."""
+        """Sample a new house with one or two raw draws."""
         kind = self.task_types[sample_index(rng, len(self.task_types))] if self.task_types else ""
         locator = {"seed": sample_index(rng, SEEDS), "split": self.split, "task_type": kind}
         task = build_task(locator)
-        self._drawn[task.task_id] = locator
-        if len(self._drawn) > REMEMBERED:
-            self._drawn.popitem(last=False)
+        self._sampled[task.task_id] = locator
+        if len(self._sampled) > REMEMBERED:
+            self._sampled.popitem(last=False)
         return task
 
     def get(self, task_id: str) -> Task:
-        """A task that this instance drew (the last 4,096), or one of the embedded panel.
+        """Return a task that this instance sampled (among the last 4,096), or one of the embedded panel.
 
         Raises:
-            UnknownTaskError: any other; an id is a hash, the house cannot be rebuilt from it.
+            UnknownTaskError: any other id; it is a hash, from which the house cannot be rebuilt.
         """
-        locator: Mapping[str, Any] | None = self._drawn.get(task_id)
+        locator: Mapping[str, Any] | None = self._sampled.get(task_id)
         if locator is None:
             rows = load_panel("alfworld", EMBEDDED_PANEL).rows
             locator = next((row.locator for row in rows if row.task_id == task_id), None)
@@ -115,12 +116,12 @@ class GeneratedTasks:
             raise UnknownTaskError(
                 f"alfworld: the generator cannot look up task {short_repr(task_id)}. Give its payload too "
                 "(env.unwrapped.task.content, or the task of its group in a log): reset(options={'task_id': …, 'task': "
-                f"payload}}), repeat the seed that drew it (reset(seed=…)), or use a panel (panel='{EMBEDDED_PANEL}:train')"
+                f"payload}}), repeat the seed that sampled it (reset(seed=…)), or use a panel (panel='{EMBEDDED_PANEL}:train')"
             )
         return build_task(locator)
 
     def from_content(self, content: Any) -> Task:
-        """The task with this content, given in any of the ways ``build_task`` takes."""
+        """Return the task of a content, in any form that ``build_task`` accepts."""
         return build_task(content)
 
     def task_ids(self) -> tuple[str, ...]:
@@ -142,7 +143,7 @@ class FolderTasks:
         self._tasks: OrderedDict[int, Task] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:
-        """A uniformly drawn game; one that its file calls unsolvable gives way to the next in order.
+        """Sample a game uniformly; one that its file declares unsolvable is replaced by the next in order.
 
         Raises:
             DataError: a broken file, or no solvable game at all.
@@ -153,10 +154,10 @@ class FolderTasks:
                 return self._task((first + offset) % len(self.paths))
             except UnsolvableError:
                 continue
-        raise DataError(f"{self.paths[0].parent.parent.parent}: every game file says 'solvable': false")
+        raise DataError(f"{self.paths[0].parent.parent.parent}: every game file declares 'solvable': false")
 
     def get(self, task_id: str) -> Task:
-        """The game with this id. The first call for an id not yet met parses the whole split (seconds).
+        """Return the game with this id. The first call with a new id parses the whole split (seconds).
 
         Raises:
             UnknownTaskError: no game of this split has it.
@@ -171,20 +172,20 @@ class FolderTasks:
         return self._task(self._ids[task_id])
 
     def from_content(self, content: Any) -> Task:
-        """The task with this content, given in any of the ways ``build_task`` takes."""
+        """Return the task of a content, in any form that ``build_task`` accepts."""
         return build_task(content, self.root)
 
     def task_ids(self) -> tuple[str, ...]:
         """The ids of all solvable games, in the order of the paths; parses every one."""
         if len(self._ids) < len(self.paths):
             for index in range(len(self.paths)):
-                with suppress(UnsolvableError):  # never drawn, so not listed
+                with suppress(UnsolvableError):  # never sampled, so not listed
                     self._task(index)
         order = sorted(self._ids, key=lambda name: self._ids[name])
         return tuple(order)
 
     def path_of(self, task_id: str) -> Path | None:
-        """The file that a task of this source was read from."""
+        """Return the file from which a task of this source was read."""
         index = self._ids.get(task_id)
         return None if index is None else self.paths[index]
 
@@ -207,7 +208,7 @@ def open_tasks(
     split: str | None = None,
     task_types: Sequence[str] | None = None,
 ) -> TaskSource:
-    """The source that is named; by default the generator.
+    """Open the task source that the arguments name; by default the generator.
 
     Raises:
         ConfigError: arguments that do not go together, unknown names, missing folders.
@@ -234,7 +235,7 @@ def open_tasks(
     return GeneratedTasks(split, kinds)
 
 
-# A thousand environments of one process read the same panel or folder once: sources only ever add to their memory.
+# Environments of one process share sources, so a panel or folder is read once; a source only ever adds to its caches.
 @lru_cache(maxsize=16)
 def _panel_tasks(panel: str, root: Path | None) -> RowTasks:
     return RowTasks("alfworld", parse_panel_spec("alfworld", panel), partial(build_task, root=root))

@@ -1,4 +1,4 @@
-"""The part of a game that changes: where the agent is, what it holds, what lies where, what was done to it."""
+"""The mutable state of a game: agent, held object, positions and states of objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class World:
         held: object number, or −1.
         opened: receptacle mask.
         inside: object mask per receptacle. An object may lie in several at once: released games contain such.
-        around: object mask per location (what can be sliced or, fallen out of the lists, seen "next to" a place).
+        around: object mask per location (the objects that can be sliced there, or that ``look`` lists "next to" it).
         missing: receptacle -> object mask of the explicit negative facts that taking leaves behind. They change one
             text (``look``) and nothing else.
         clean, hot, cool, toggled, sliced: object masks.
@@ -50,9 +50,9 @@ class World:
         return twin
 
     def key(self) -> str:
-        """32 hex digits over game and true facts: equal keys mean equal dynamics, rewards and commands.
+        """Return 32 hex digits over game and true facts: equal keys mean equal dynamics, rewards and commands.
 
-        The negative facts in ``missing`` stay out: they alter the reply to ``look`` only.
+        The negative facts in ``missing`` are left out, as they alter only the reply to ``look``.
         """
         game = self.game
         text = (
@@ -87,7 +87,7 @@ class World:
         return bool(lamps) and any(self.inside[r] & lamps for r in self.game.at_location[self.location])
 
     def conditions(self) -> tuple[int, int]:
-        """(met, all) goal conditions, counted as ALFRED does.
+        """Return (met, total) goal conditions, counted as in ALFRED.
 
         Placing: 1. Two objects: how many of them lie in the best receptacle, of 2. Clean, heat, cool: an object is in
         place, an object has the property, one object has both, of 3. Looking: the object is held, a lamp that was
@@ -105,7 +105,7 @@ class World:
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
     def to_json(self) -> list[Any]:
-        """Differences from the initial state; masks as hexadecimal text, since JSON numbers may lose bits."""
+        """Return the differences from the initial state; masks are hexadecimal strings, as JSON numbers may lose bits."""
         game = self.game
         masks = (self.opened, self.clean, self.hot, self.cool, self.toggled, self.sliced)
         return [
@@ -119,7 +119,7 @@ class World:
 
     @classmethod
     def from_json(cls, game: Game, data: Any) -> World:
-        """Inverse of ``to_json``.
+        """Invert ``to_json``.
 
         Raises:
             DataError: not a state of this game.

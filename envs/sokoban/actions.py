@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from gymnasium.spaces import Discrete, Space
 
-from creditflow.envs.core import TextSpace
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.spaces import TextSpace
 
 __all__ = ["ACTION_MODES", "Vocabulary", "make_parser", "make_vocabulary"]
 

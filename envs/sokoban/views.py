@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Space
 
-from creditflow.envs.core import TextSpace
 from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, grid
 from creditflow.envs.sokoban.text import TextView
+from creditflow.envs.spaces import TextSpace
 
 __all__ = ["OBS_MODES", "View", "make_view"]
 

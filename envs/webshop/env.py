@@ -7,8 +7,9 @@ from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.webshop.actions import ShopAction, parse_action
 from creditflow.envs.webshop.admissible import listed_actions

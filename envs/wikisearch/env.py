@@ -7,8 +7,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.actions import Call

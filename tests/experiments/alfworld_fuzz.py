@@ -30,7 +30,9 @@ from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator.houses import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, admissible_commands, intro
+from creditflow.envs.alfworld.rules import act, admissible_commands
+from creditflow.envs.alfworld.wording.dialect import NOTHING_HAPPENS
+from creditflow.envs.alfworld.wording.replies import intro
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import sample_index
 

@@ -1,1 +1,1 @@
-"""Who plays a game: our own rules, or TextWorld's engine."""
+"""Game backends: native rules, or TextWorld's engine."""

@@ -1,4 +1,4 @@
-"""Who plays the game: our own rules, or TextWorld's engine behind the same four methods."""
+"""Game backends: native rules, or TextWorld's engine behind the same interface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, Final, Protocol
 
 from creditflow.envs.alfworld.actions import AdmissibleCommands
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.rules import NOTHING_HAPPENS, act, admissible_commands, intro
+from creditflow.envs.alfworld.rules import act, admissible_commands
+from creditflow.envs.alfworld.wording.dialect import NOTHING_HAPPENS
+from creditflow.envs.alfworld.wording.replies import intro
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import check_name
 
@@ -17,46 +19,46 @@ BACKENDS: Final = ("native", "textworld")
 
 
 class Backend(Protocol):
-    """Plays one game.
+    """Runs one game.
 
     Attributes:
-        world: the true facts now.
-        past: the commands since the start, if this backend needs them to come back to a state; else ().
+        world: the true facts of the present state.
+        past: the commands since the start, if this backend needs them to restore a state; else ().
     """
 
     world: World
     past: tuple[str, ...]
 
     def intro(self) -> str:
-        """The introduction of the game that was begun."""
+        """The introduction of the started game."""
         ...
 
     def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:
-        """Begin a game. ``fields`` are those of the file it was read from, for engines that read files."""
+        """Start a game; ``fields`` are those of its file, for engines that read files."""
         ...
 
     def admissible(self) -> AdmissibleCommands:
-        """The admissible commands."""
+        """The admissible commands of the present state."""
         ...
 
     def do(self, command: str) -> tuple[str, bool]:
-        """Send a command, admissible or not; returns the reply, and whether the state changed."""
+        """Send a command, admissible or not; return the reply and whether the state changed."""
         ...
 
     def restore(self, world: World, past: tuple[str, ...]) -> None:
-        """Come to a state of any game, whatever was played before."""
+        """Restore a state of any game, whichever game is running."""
         ...
 
 
 class NativeBackend:
-    """Our own rules."""
+    """Native rules."""
 
     world: World
     past: tuple[str, ...] = ()
-    _admissible: AdmissibleCommands | None = None  # of the world as it is now: a step asks for it several times
+    _admissible: AdmissibleCommands | None = None  # of the present state: a step needs it several times
 
-    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the native engine needs the parsed game alone
-        """Begin a game."""
+    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the native rules need only the compiled game
+        """Start a game."""
         self.world, self._admissible = World(game), None
 
     def intro(self) -> str:
@@ -77,13 +79,13 @@ class NativeBackend:
         self._admissible = None
         return act(self.world, parsed)
 
-    def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - a world says it all
-        """Come to a state."""
+    def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - the world is the whole state
+        """Restore a state."""
         self.world, self._admissible = world, None
 
 
 def make_backend(name: str) -> Backend:
-    """A backend by name.
+    """Make a backend by name.
 
     Raises:
         ConfigError: unknown name.

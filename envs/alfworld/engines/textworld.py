@@ -1,6 +1,6 @@
-"""TextWorld's own PDDL engine with ALFWorld's names, behind the interface of our rules.
+"""TextWorld's own PDDL engine with ALFWorld's names, as a backend.
 
-For sceptics and for the differential fuzzer. About a thousand times slower; needs ``pip install 'creditflow[alfworld]'``
+For differential tests. About a thousand times slower than the native rules; needs ``pip install 'creditflow[alfworld]'``
 (a C++ compiler, and parts under the GPL, which is why it is no dependency).
 """
 
@@ -24,9 +24,9 @@ _LOADING = Lock()  # the engine's translator replaces sys.argv and sys.stdout wh
 
 
 class RealEngine:
-    """``PddlEnv`` in ALFWorld's un-mangling wrapper, without shuffled names.
+    """``PddlEnv`` in ALFWorld's demangling wrapper, without shuffled names.
 
-    One instance should be reused: every new one maps another copy of the planner library, for ever.
+    Reuse one instance: every new one maps another copy of the planner library and never releases it.
 
     Raises:
         MissingExtraError: textworld or alfworld is not installed.
@@ -39,12 +39,12 @@ class RealEngine:
             from textworld.envs.pddl import PddlEnv
         except ImportError as error:
             raise MissingExtraError("the TextWorld engine (packages alfworld, textworld)", "alfworld") from error
-        wanted = textworld.EnvInfos(admissible_commands=True, won=True, facts=False)
-        self.env: Any = AlfredDemangler(PddlEnv(wanted), shuffle=False)
+        requested = textworld.EnvInfos(admissible_commands=True, won=True, facts=False)
+        self.env: Any = AlfredDemangler(PddlEnv(requested), shuffle=False)
         self.state: Any = None
 
     def start(self, fields: Mapping[str, Any]) -> str:
-        """Load the fields of a ``.tw-pddl`` file; returns the introduction."""
+        """Load the fields of a ``.tw-pddl`` file and return the introduction."""
         with _LOADING:
             argv = sys.argv
             try:
@@ -54,7 +54,7 @@ class RealEngine:
                 sys.argv = argv
 
     def restart(self) -> str:
-        """Play the loaded game from the start."""
+        """Restart the loaded game and return the introduction."""
         argv = sys.argv
         try:
             self.state = self.env.reset()
@@ -63,7 +63,7 @@ class RealEngine:
         return str(self.state.feedback)
 
     def step(self, command: str) -> str:
-        """Send a command; returns the reply."""
+        """Send a command and return the reply."""
         self.state, _, _ = self.env.step(command)
         return str(self.state.feedback)
 
@@ -114,7 +114,7 @@ def world_of_facts(game: Game, facts: Mapping[str, list[tuple[str, ...]]]) -> Wo
 
 
 class TextWorldBackend:
-    """The real engine as a ``Backend``. Coming back to a state replays its commands."""
+    """The real engine as a ``Backend``, which restores a state by replaying its commands."""
 
     world: World
     past: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class TextWorldBackend:
         self._intro = ""
 
     def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:
-        """Begin a game, from its own file if it has one, else from an exported one."""
+        """Start a game from its own file if it has one, else from an exported one."""
         if self._game is not None and game.same_as(self._game):
             self._intro = self.engine.restart()
         else:
@@ -139,7 +139,7 @@ class TextWorldBackend:
         return self._intro
 
     def admissible(self) -> AdmissibleCommands:
-        """The real engine's commands, with what they mean."""
+        """The real engine's commands, parsed."""
         known = admissible_commands(self.world).by_text
         commands = self.engine.commands
         return AdmissibleCommands(
@@ -155,10 +155,10 @@ class TextWorldBackend:
         return reply, self.world.key() != before
 
     def restore(self, world: World, past: tuple[str, ...]) -> None:
-        """Come to a state by replaying its commands.
+        """Restore a state by replaying its commands.
 
         Raises:
-            DataError: the snapshot holds no commands (the native backend needs none), or they lead elsewhere.
+            DataError: the snapshot has no commands (the native backend writes none), or they lead to another state.
         """
         self.start(world.game)
         for command in past:
@@ -167,6 +167,6 @@ class TextWorldBackend:
         self.world = self.engine.world(world.game)
         if self.world.key() != world.key():
             raise DataError(
-                "the snapshot's commands do not lead to its state in the TextWorld engine; backend='textworld' takes "
-                "only snapshots that it made itself"
+                "the snapshot's commands do not lead to its state in the TextWorld engine; backend='textworld' restores "
+                "only snapshots that it wrote itself"
             )

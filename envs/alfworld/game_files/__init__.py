@@ -1,1 +1,1 @@
-"""Games as files: single ones, folders and archives of released games, and the content they all mean."""
+"""Game files: single files, folders and archives of released games, and the canonical content that they describe."""

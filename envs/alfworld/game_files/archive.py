@@ -1,7 +1,7 @@
-"""Archives of released games (``.tar``, ``.tar.gz``, ``.tar.xz``): read or unpacked with nothing taken on trust.
+"""Archives of released games (``.tar``, ``.tar.gz``, ``.tar.xz``): read or unpacked as untrusted input.
 
-Only regular files that lie where a game's files lie are looked at, under caps of number and size; links, devices,
-absolute paths and ``..`` never leave the archive.
+Only regular files at the paths of game files are read, within limits of number and size; links, devices, absolute paths
+and ``..`` are ignored.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from creditflow.envs.reading.archives import iter_members
 
 __all__ = ["iter_archive", "unpack_archive"]
 
-_WANTED: Final = re.compile(
+_GAME_FILE: Final = re.compile(
     r"(?:\./)?(?:[\w.-]+/)*?((?:train|valid_seen|valid_unseen|valid_train)/[\w.-]+/[\w.-]+/(?:game\.tw-pddl|traj_data\.json))"
 )
 
 
 def iter_archive(path: str | Path) -> Iterator[tuple[str, bytes]]:
-    """The files of all games: (path below the split folders, content), in the archive's order.
+    """Yield the files of all games, (path that begins with the split, content), in the archive's order.
 
     Raises:
-        DataError: not a readable tar archive, or beyond a cap.
+        DataError: not a readable tar archive, or beyond a limit.
     """
-    return iter_members(path, _wanted)
+    return iter_members(path, _game_path)
 
 
-def _wanted(member: tarfile.TarInfo) -> str | None:
-    """The path below the split folders of a member that is a game's file, else None."""
+def _game_path(member: tarfile.TarInfo) -> str | None:
+    """Return the path, from the split on, of a member that is a game's file, else None."""
     if not member.isreg() or member.name.startswith("/") or ".." in Path(member.name).parts:
         return None
-    match = _WANTED.fullmatch(member.name)
+    match = _GAME_FILE.fullmatch(member.name)
     return match.group(1) if match else None
 
 
@@ -44,10 +44,10 @@ def unpack_archive(path: str | Path, folder: str | Path) -> int:
     """Write the games of an archive into ``folder/json_2.1.1``, which then serves as ``data_path``.
 
     Returns:
-        How many game files were written.
+        The number of game files written.
 
     Raises:
-        DataError: see ``iter_archive``; or the archive holds no game.
+        DataError: see ``iter_archive``; or an archive without a game.
     """
     games = 0
     for name, content in iter_archive(path):
@@ -57,6 +57,6 @@ def unpack_archive(path: str | Path, folder: str | Path) -> int:
         games += target.name == "game.tw-pddl"
     if not games:
         raise DataError(
-            f"{path}: holds no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen"
+            f"{path}: contains no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen"
         )
     return games

@@ -1,7 +1,7 @@
-"""The canonical content of a game: one JSON-able dictionary, the same for every file that means the same game.
+"""The canonical content of a game: one JSON dictionary, equal for all files that describe the same game.
 
-It is what task ids hash, what panels and snapshots carry, and what ``Game`` is compiled from. Everything is lower-case
-and sorted by raw id, because the engine numbers and lists things in that order. Layout (``FORMAT`` 1)::
+Task ids are its hashes, panels and snapshots contain it, and ``Game`` is compiled from it. All names are lower-case and
+sorted by raw id, the order in which the engine numbers and lists them. Layout (``FORMAT`` 1)::
 
     {"format": 1, "dialect": "move", "sentence": "put a mug in desk",
      "goal": ["pick_and_place_simple", "mugtype", "desktype"],
@@ -14,35 +14,30 @@ and sorted by raw id, because the engine numbers and lists things in that order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
 
-from creditflow.envs.alfworld.goals import TASK_TYPES, Goal, parse_goal
+from creditflow.envs.alfworld.pddl.goals import TASK_TYPES, Goal, parse_goal
 from creditflow.envs.alfworld.pddl.reading import Problem
 from creditflow.envs.alfworld.wording.dialect import Dialect, dialect_from_content, dialect_to_content
 from creditflow.envs.errors import DataError, short_repr
-from creditflow.envs.tasks import Task, content_id
 
 __all__ = [
     "AFFORDANCES",
     "FORMAT",
     "STATES",
-    "TASK_PREFIX",
     "content_from_problem",
-    "game_task",
     "goal_of",
     "validate_content",
 ]
 
 FORMAT = 1
-TASK_PREFIX = "alfworld1"
 AFFORDANCES = (
     "cleanable", "coolable", "heatable", "isreceptacleobject", "pickupable", "sliceable", "toggleable",
 )  # fmt: skip
 STATES = ("isclean", "iscool", "ishot", "issliced", "istoggled")
 MAX_THINGS = 2_000  # receptacles or objects of one game; released games have at most 68
 
-# predicate -> argument types; the last group occurs in the domain but is never read by an action or a text
+# predicate -> argument types; no action and no text depends on the last group
 _PREDICATES: dict[str, tuple[str, ...]] = {
     "atlocation": ("agent", "location"),
     "receptacleatlocation": ("receptacle", "location"),
@@ -69,10 +64,10 @@ _PREDICATES: dict[str, tuple[str, ...]] = {
 
 
 def content_from_problem(problem: Problem, dialect: Dialect, sentence: str, source: str) -> dict[str, Any]:
-    """The content of a parsed problem.
+    """Return the content of a parsed problem.
 
     Raises:
-        DataError: unknown predicates, undeclared or mistyped objects, no agent, an unknown goal.
+        DataError: an unknown predicate, an undeclared or mistyped object, no agent, an unknown goal.
     """
     facts: dict[str, list[tuple[str, ...]]] = {name: [] for name in _PREDICATES}
     for name, *arguments in problem.facts:
@@ -157,17 +152,17 @@ def _contain(rows: list[tuple[str, ...]], rtypes: set[str], otypes: set[str]) ->
     return {rtype: sorted(table[rtype]) for rtype in sorted(table)}
 
 
-# -- checking content that somebody else wrote -----------------------------------------------------------------------
+# -- validation ------------------------------------------------------------------------------------------------------
 _KEYS = ("format", "dialect", "sentence", "goal", "agent", "receptacles", "objects", "contain")
 
 
 def validate_content(content: Any, source: str) -> dict[str, Any]:
-    """The content itself with its keys in their order, if it follows the layout and is canonical.
+    """Return a content with its keys in their order, if it follows the layout and is canonical.
 
-    Equal contents come out as equal texts, whoever wrote them: snapshots are compared as texts.
+    Equal contents have equal JSON texts afterwards, as snapshots are compared as texts.
 
     Raises:
-        DataError: what is wrong.
+        DataError: the first violation.
     """
     if not isinstance(content, Mapping) or set(content) != set(_KEYS):
         raise DataError(
@@ -187,7 +182,7 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     _check_objects(content["objects"], {row[0] for row in content["receptacles"]}, source)
     held = content["agent"][2]
     if held and held not in {row[0] for row in content["objects"]}:
-        raise DataError(f"{source}: the agent holds {short_repr(held, 80)}, which is no object of the game")
+        raise DataError(f"{source}: the agent holds {short_repr(held, 80)}, which is not an object of the game")
     table = content["contain"]
     if not isinstance(table, Mapping) or not all(isinstance(k, str) and _sorted(v) for k, v in table.items()):
         raise DataError(f"{source}: 'contain' must map receptacle types to sorted lists of object types")
@@ -237,60 +232,13 @@ def _check_objects(rows: Any, receptacles: set[str], source: str) -> None:
                 f"lists, got {short_repr(row)}"
             )
         if not set(row[3]) <= receptacles or not set(row[4]) <= known:
-            raise DataError(f"{source}: object {short_repr(row[0], 80)} lies in something that the game does not have")
+            raise DataError(
+                f"{source}: object {short_repr(row[0], 80)} lies in a receptacle or object that the game does not have"
+            )
         if not set(row[5]) <= {*AFFORDANCES, *STATES}:
             raise DataError(f"{source}: object {short_repr(row[0], 80)} has unknown properties {short_repr(row[5])}")
 
 
 def goal_of(content: Mapping[str, Any]) -> Goal:
-    """The goal of a validated content."""
+    """Return the goal of a validated content."""
     return Goal(*content["goal"])
-
-
-# -- identity --------------------------------------------------------------------------------------------------------
-def game_task(content: Mapping[str, Any]) -> Task:
-    """The task of a validated content.
-
-    ``canonical_id`` ignores ids (hence the numbers of names), the wording and the dialect: houses that differ only in
-    those get the same one. It is a hash of refined neighbourhoods, so equal games always agree, and games that differ
-    agree only if three rounds of refinement cannot tell them apart.
-    """
-    return Task(content_id(TASK_PREFIX, content), _canonical_id(content), content)
-
-
-def _canonical_id(content: Mapping[str, Any]) -> str:
-    colour: dict[str, str] = {"": "", content["agent"][1]: "start"}
-    for r, rtype, _home, openness in content["receptacles"]:
-        colour[r] = f"{rtype}/{openness}"
-    for o, otype, _homes, _inside, _containers, properties in content["objects"]:
-        colour[o] = f"{otype}/{','.join(properties)}"
-    for _round in range(3):
-        colour = _refine(content, colour)
-    summary = {
-        "goal": content["goal"],
-        "contain": content["contain"],
-        "held": colour[content["agent"][2]],
-        "things": sorted(colour.values()),
-    }
-    return content_id(f"{TASK_PREFIX}c", summary)
-
-
-def _refine(content: Mapping[str, Any], colour: Mapping[str, str]) -> dict[str, str]:
-    """One round: everything takes on the colours of its neighbours."""
-    around: dict[str, list[str]] = {name: [] for name in colour}
-    for r, _rtype, home, _openness in content["receptacles"]:
-        _link(around, colour, "stands", r, home)
-    for o, _otype, homes, inside, containers, _properties in content["objects"]:
-        for relation, others in (("at", homes), ("in", inside), ("within", containers)):
-            for other in others:
-                _link(around, colour, relation, o, other)
-    return {name: _digest("|".join([colour.get(name, ""), *sorted(near)])) for name, near in around.items()}
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-def _link(around: dict[str, list[str]], colour: Mapping[str, str], relation: str, a: str, b: str) -> None:
-    around.setdefault(a, []).append(f"{relation}>{colour.get(b, '')}")
-    around.setdefault(b, []).append(f"{relation}<{colour.get(a, '')}")

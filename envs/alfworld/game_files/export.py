@@ -1,6 +1,7 @@
-"""Games as ``.tw-pddl`` files that TextWorld's engine and ALFWorld's loader play.
+"""Export of games as ``.tw-pddl`` files that TextWorld's engine and ALFWorld's loader accept.
 
-Such a file carries a PDDL domain and a grammar; both are our own (see ``pddl_text`` and ``grammar_text``).
+Such a file contains a PDDL domain and a grammar; both texts are our own (``pddl/writing.py``,
+``wording/grammar_writing.py``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["export_game", "game_fields", "traj_data"]
 
 
 def game_fields(game: Game, walkthrough: Sequence[str] | None = None) -> dict[str, Any]:
-    """The fields of a ``.tw-pddl`` file."""
+    """Return the fields of a ``.tw-pddl`` file."""
     fields: dict[str, Any] = {
         "pddl_domain": domain_text(with_help=bool(game.dialect.help), with_sinks="sinktype" in game.receptacle_types),
         "grammar": grammar_text(game.dialect, game.sentence),
@@ -30,7 +31,7 @@ def game_fields(game: Game, walkthrough: Sequence[str] | None = None) -> dict[st
 
 
 def traj_data(game: Game) -> dict[str, Any]:
-    """What ALFWorld's loader and its hand-coded expert read beside a game."""
+    """Return the metadata that ALFWorld's loader and its hand-coded expert read next to a game."""
     goal = game.goal
     place = goal.place.removesuffix("type")
     return {
@@ -51,10 +52,10 @@ def export_game(game: Game, folder: str | Path, split: str, walkthrough: Sequenc
     """Write a game into ``folder/json_2.1.1/split/…`` in the released layout, so that ALFWorld's loader finds it.
 
     Args:
-        game: the game.
+        game: the game to export.
         folder: becomes a valid ``$ALFWORLD_DATA``.
         split: "train", "valid_seen" or "valid_unseen".
-        walkthrough: a solution, such as ``ALFWorldOracle().solution`` gives.
+        walkthrough: a solution, for example from ``ALFWorldOracle().solution``.
 
     Returns:
         The path of ``game.tw-pddl``.

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.alfworld.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
 from creditflow.envs.reading.json_text import read_json
 
@@ -26,10 +26,10 @@ _HOW: Final = (
 
 
 def find_root(data_path: str) -> Path:
-    """The folder that holds the splits; ``~`` and ``$ALFWORLD_DATA`` are expanded.
+    """Return the folder of the splits; ``~`` and ``$ALFWORLD_DATA`` are expanded.
 
     Raises:
-        ConfigError: there is no such folder, or it holds no split.
+        ConfigError: no such folder, or one without splits.
     """
     if not isinstance(data_path, str) or not data_path:
         raise ConfigError(f"data_path must be the path of a folder, got {short_repr(data_path, 80)}; {_HOW}")
@@ -39,11 +39,11 @@ def find_root(data_path: str) -> Path:
     for root in (path / VERSION_FOLDER, path):
         if any((root / split).is_dir() for split in FOLDER_SPLITS):
             return root
-    raise ConfigError(f"data_path {str(path)!r} holds none of the folders {', '.join(FOLDER_SPLITS)}; {_HOW}")
+    raise ConfigError(f"data_path {str(path)!r} contains none of the folders {', '.join(FOLDER_SPLITS)}; {_HOW}")
 
 
 def game_paths(root: Path, split: str, task_types: Collection[str] = ()) -> tuple[Path, ...]:
-    """The game files of a split, sorted by path, so that an index means the same game everywhere.
+    """Return the game files of a split, sorted by path, so that an index names the same game everywhere.
 
     Args:
         root: as ``find_root`` returns it.
@@ -51,19 +51,19 @@ def game_paths(root: Path, split: str, task_types: Collection[str] = ()) -> tupl
         task_types: only these; () for all.
 
     Raises:
-        ConfigError: no such split, or nothing left.
-        DataError: absurdly many files.
+        ConfigError: no such split, or no game of these types.
+        DataError: more than ``MAX_GAMES`` files.
     """
     check_name("split", split, FOLDER_SPLITS)
     folder = root / split
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is not there; {_HOW}")
+        raise ConfigError(f"{folder} does not exist; {_HOW}")
     paths = _listed(folder, folder.stat().st_mtime_ns)
     if task_types:
         paths = tuple(path for path in paths if task_type_of(path) in task_types)
     if not paths:
-        wanted = f" of the types {', '.join(sorted(task_types))}" if task_types else ""
-        raise ConfigError(f"{folder} holds no game{wanted}; {_HOW}")
+        types = f" of the types {', '.join(sorted(task_types))}" if task_types else ""
+        raise ConfigError(f"{folder} contains no game{types}; {_HOW}")
     return paths
 
 
@@ -80,16 +80,16 @@ def _listed(folder: Path, _changed: int) -> tuple[Path, ...]:
 
 
 def task_type_of(path: Path) -> str:
-    """The task type of a game file, from its folder's name, else from ``traj_data.json``; "" if neither tells."""
+    """The task type of a game file, from its folder's name, else from ``traj_data.json``; "" if neither has it."""
     name = path.parent.parent.name.split("-", 1)[0]
     if name in TASK_TYPES:
         return name
-    notes = path.with_name("traj_data.json")
-    if not notes.is_file():
+    metadata = path.with_name("traj_data.json")
+    if not metadata.is_file():
         return ""
     try:
-        data = read_json(notes)
+        data = read_json(metadata)
     except DataError as error:
-        raise DataError(f"{error}; delete it (it is optional) or get it again") from error
+        raise DataError(f"{error}; delete it (it is optional) or download it again") from error
     kind = data.get("task_type", "") if isinstance(data, dict) else ""
     return kind if isinstance(kind, str) else ""

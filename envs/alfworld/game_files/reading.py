@@ -1,4 +1,4 @@
-"""Game files: one ``.tw-pddl`` file or dictionary to a game's content, with errors that name the file."""
+"""Reading a ``.tw-pddl`` file, or its fields, into a game's content; errors name the file."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _HOW = "games come from `alfworld-download`, or from an exported creditflow game
 
 
 def fields_from_file(path: Path) -> dict[str, Any]:
-    """The JSON fields of a ``.tw-pddl`` file.
+    """Return the JSON fields of a ``.tw-pddl`` file.
 
     Raises:
-        DataError: unreadable, too large, not JSON, or a field is missing.
+        DataError: an unreadable or too large file, not JSON, or a missing field.
     """
     try:
         data = read_json(path, GAME)
@@ -37,7 +37,7 @@ def fields_from_file(path: Path) -> dict[str, Any]:
 
 def _checked(data: Any, source: str) -> dict[str, Any]:
     if not isinstance(data, Mapping):
-        raise DataError(f"{source}: a game file holds one JSON object, got {type(data).__name__}; {_HOW}")
+        raise DataError(f"{source}: a game file contains one JSON object, got {type(data).__name__}; {_HOW}")
     for name in FIELDS:
         if not isinstance(data.get(name), str):
             raise DataError(
@@ -47,10 +47,10 @@ def _checked(data: Any, source: str) -> dict[str, Any]:
 
 
 def content_from_fields(data: Any, source: str) -> dict[str, Any]:
-    """The content of a game given as the fields of a ``.tw-pddl`` file.
+    """Return the content of a game from the fields of a ``.tw-pddl`` file.
 
     Raises:
-        DataError: a field is missing, or its text is not of a version this engine reproduces.
+        DataError: a missing field, or one of a version that the native rules do not reproduce.
     """
     fields = _checked(data, source)
     actions = check_domain(fields["pddl_domain"], source)
@@ -61,7 +61,7 @@ def content_from_fields(data: Any, source: str) -> dict[str, Any]:
 
 
 def content_from_file(path: Path) -> dict[str, Any]:
-    """The content of a ``.tw-pddl`` file.
+    """Return the content of a ``.tw-pddl`` file.
 
     Raises:
         DataError: see ``content_from_fields``.

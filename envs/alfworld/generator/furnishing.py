@@ -1,7 +1,7 @@
-"""What a made-up house is made of: our own tables of rooms, furniture and things.
+"""Content of generated houses: tables of rooms, furniture and objects.
 
-Things come in families that behave alike; furniture accepts families. The vocabulary is ALFWorld's, so prompts and
-parsers carry over; which things occur where, and how often, is our own simplification.
+Objects come in families with the same placement; furniture accepts families. The vocabulary is ALFWorld's, so prompts
+and parsers carry over; which objects occur where, and how often, is a simplification of our own.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ __all__ = ["ACCEPTS", "FAMILIES", "OPENABLE", "ROOMS", "THINGS", "Furniture", "R
 
 
 class Furniture(NamedTuple):
-    """How a room is furnished with one type: present in ``share`` of 100 rooms, then ``low`` to ``high`` pieces."""
+    """Frequency of one type of furniture: in ``percent`` of 100 rooms there are ``low`` to ``high`` pieces."""
 
     type: str
-    share: int
+    percent: int
     low: int
     high: int
 
@@ -24,9 +24,9 @@ class Room(NamedTuple):
     """A kind of room.
 
     Attributes:
-        furniture: what it may hold.
-        things: (family, fewest, most) of each family that lies about.
-        fixtures: things that only stand somewhere and cannot be taken.
+        furniture: its possible furniture.
+        things: (family, fewest, most) objects of each family.
+        fixtures: objects that have a location and cannot be taken.
     """
 
     furniture: tuple[Furniture, ...]
@@ -105,7 +105,7 @@ ACCEPTS: Final[dict[str, tuple[str, ...]]] = {
     "tvstand": ("decor", "floorlamp", "media"),
 }  # fmt: skip
 
-# furniture that can be opened -> in how many of 100 cases
+# type of furniture that may be openable -> percentage that is
 OPENABLE: Final[dict[str, int]] = {"cabinet": 85, "drawer": 85, "fridge": 100, "microwave": 100, "safe": 90}
 
 ROOMS: Final[dict[str, Room]] = {

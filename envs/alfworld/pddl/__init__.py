@@ -1,1 +1,1 @@
-"""PDDL, read and written."""
+"""Parsing and writing PDDL: domains, problems and goals."""

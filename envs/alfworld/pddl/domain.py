@@ -1,7 +1,7 @@
-"""Which PDDL domains the native engine reproduces.
+"""PDDL domains that the native rules reproduce.
 
-The engine's rules are code, not an interpreter of PDDL, so a file's domain is compared, action by action, with the
-ones whose rules that code implements. Comments, letter case and layout do not matter; a changed action does.
+The rules are code, not an interpreter of PDDL, so a file's domain is compared, action by action, with the domains that
+they implement. Comments, letter case and layout are ignored; a changed action is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from creditflow.envs.errors import DataError
 
 __all__ = ["action_digests", "check_domain"]
 
-# action -> digests of the definitions that mean what `engine.py` does: the released files' and our exporter's.
+# action -> digests of the definitions that `rules.py` implements: those of the released files and of our exporter
 KNOWN_ACTIONS: dict[str, frozenset[str]] = {
     "look": frozenset({"bae770758a6aa3f9", "bd20cc4eec8f579f"}),
     "inventory": frozenset({"8583e588c922bbc1", "cc82698e9ca2083c"}),
@@ -38,15 +38,15 @@ OPTIONAL_ACTIONS = frozenset({"help"})
 
 
 def check_domain(text: str, source: str) -> frozenset[str]:
-    """The names of the domain's actions, every one of which the native engine reproduces.
+    """Return the names of the domain's actions, all of which the native rules implement.
 
     Raises:
-        DataError: the domain is another one; says which actions differ and what to do.
+        DataError: another domain; names the actions that differ and what to do.
     """
     names, problem = _compare(text)
     if problem:
         raise DataError(
-            f"{source}: the PDDL domain is not the one of ALFWorld's released games ({problem}); the native engine "
+            f"{source}: the PDDL domain is not the one of ALFWorld's released games ({problem}); the native rules "
             "would not be exact on it. Get the games with alfworld-download, or play this file with backend='textworld'"
         )
     return names
@@ -54,7 +54,7 @@ def check_domain(text: str, source: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8)  # all files of a release share one domain text
 def _compare(text: str) -> tuple[frozenset[str], str]:
-    """The domain's actions, and how they differ from the known ones ("" if they do not)."""
+    """Return the domain's actions, and their differences from the known ones ("" if there are none)."""
     try:
         found = action_digests(text, "pddl_domain")
     except DataError as error:
@@ -67,10 +67,10 @@ def _compare(text: str) -> tuple[frozenset[str], str]:
 
 
 def action_digests(text: str, source: str) -> dict[str, str]:
-    """Digest of every action of a domain, taken over its brackets.
+    """Return a digest of every action of a domain, over its parsed expression.
 
     Raises:
-        DataError: the text is no PDDL domain.
+        DataError: the text is not a PDDL domain.
     """
     expr = read_sexpr(text, source)
     if expr[:2] != ["define", ["domain", "alfred"]]:

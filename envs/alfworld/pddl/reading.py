@@ -1,7 +1,7 @@
-"""Reading PDDL: brackets to nested lists, and a problem to its objects, facts and goal.
+"""A PDDL parser: bracketed text to nested lists, and a problem to its objects, facts and goal.
 
-Game files come from strangers, so the reader is iterative (no recursion to exhaust), capped in size and depth, and
-names the file, what it expected and what came.
+Game files are untrusted, so the parser is iterative (no recursion to exhaust) and limited in size and depth; its errors
+name the file, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Problem:
 
 
 def read_sexpr(text: str, source: str) -> list[Any]:
-    """The one bracketed expression in ``text``, lower-cased, comments dropped.
+    """Parse the one bracketed expression in ``text``, lower-cased, without comments.
 
     Args:
         text: PDDL.
-        source: what to call the text in errors.
+        source: name of the text in error messages.
 
     Raises:
-        DataError: unbalanced, too large or too deep.
+        DataError: unbalanced brackets, too large or too deep.
     """
     if len(text) > MAX_CHARACTERS:
         raise DataError(f"{source}: {len(text)} characters of PDDL, expected at most {MAX_CHARACTERS}")
@@ -56,26 +56,26 @@ def read_sexpr(text: str, source: str) -> list[Any]:
     for word in _TOKEN.findall(text.lower()):
         if word == "(":
             if len(stack) >= MAX_DEPTH:
-                raise DataError(f"{source}: PDDL brackets nest deeper than {MAX_DEPTH}; this is no ALFWorld game")
+                raise DataError(f"{source}: PDDL brackets nest deeper than {MAX_DEPTH}; this is not an ALFWorld game")
             stack.append(top)
             child: list[Any] = []
             top.append(child)
             top = child
         elif word == ")":
             if not stack:
-                raise DataError(f"{source}: a closing bracket too many in the PDDL text")
+                raise DataError(f"{source}: one closing bracket too many in the PDDL text")
             top = stack.pop()
         elif word[0] != _COMMENT:
             top.append(word)
     if stack:
-        raise DataError(f"{source}: {len(stack)} closing brackets are missing in the PDDL text; is the file cut off?")
+        raise DataError(f"{source}: {len(stack)} closing brackets are missing in the PDDL text; is the file truncated?")
     if len(root) != 1 or not isinstance(root[0], list):
         raise DataError(f"{source}: expected one bracketed PDDL expression (define …), found {len(root)} items")
     return root[0]
 
 
 def parse_problem(text: str, source: str) -> Problem:
-    """A problem of the domain ``alfred``.
+    """Parse a problem of the domain ``alfred``.
 
     Raises:
         DataError: a section is missing or malformed.
@@ -94,12 +94,12 @@ def parse_problem(text: str, source: str) -> Problem:
     if sections[":domain"] != ["alfred"]:
         raise DataError(f"{source}: the PDDL problem is of domain {short_repr(sections[':domain'])}, expected alfred")
     if len(sections[":goal"]) != 1:
-        raise DataError(f"{source}: (:goal …) must hold one expression")
+        raise DataError(f"{source}: (:goal …) must contain one expression")
     return Problem(_typed(sections[":objects"], source), _facts(sections[":init"], source), sections[":goal"][0])
 
 
 def _typed(items: list[Any], source: str) -> dict[str, str]:
-    """``a b - t c - u`` as ``{a: t, b: t, c: u}``."""
+    """Parse ``a b - t c - u`` into ``{a: t, b: t, c: u}``."""
     types: dict[str, str] = {}
     waiting: list[str] = []
     after_dash = False

@@ -1,8 +1,8 @@
-"""The PDDL of exported games: a domain that means what ``engine.py`` does, and problems.
+"""The PDDL of exported games: a domain with the semantics of ``rules.py``, and problems.
 
-Written from our own description of the rules (predicates, conditions, effects); nothing is copied from upstream's file,
-which is longer and comments much that is switched off. Two checks hold it to the same meaning: the differential fuzzer,
-which plays exported games in both engines, and ``domain.check_domain``, which accepts exactly these actions.
+The text is our own (predicates, conditions, effects), not copied from the original file. Two checks hold it to the same
+semantics: the differential fuzzer, which runs exported games in both engines, and ``domain.check_domain``, which accepts
+exactly these actions.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import AFFORDANCES, STATES
-from creditflow.envs.alfworld.goals import goal_expression
+from creditflow.envs.alfworld.pddl.goals import goal_expression
 
 __all__ = ["domain_text", "problem_text"]
 
-# action -> (parameters beside the agent, precondition, effects); every action costs 1 unless it treats something
+# action -> (parameters besides the agent, precondition, effects); every action costs 1
 _HERE: Final = "(atLocation ?a ?l) (receptacleAtLocation ?r ?l)"
 _ACCESS: Final = "(or (opened ?r) (not (openable ?r)))"
 _ACTIONS: Final[dict[str, tuple[str, str, str]]] = {
@@ -85,7 +85,7 @@ _PREDICATES: Final = (
     "(isOn ?o - object)",
     *(f"({name} ?o - object)" for name in (*AFFORDANCES, *STATES)),
 )
-# constants that the actions name: every problem declares them
+# constants that the actions refer to: every problem declares them
 _CONSTANTS: Final = {
     "rtype": ("sinkbasintype", "microwavetype", "fridgetype"),
     "otype": ("knifetype", "butterknifetype"),
@@ -93,12 +93,12 @@ _CONSTANTS: Final = {
 
 
 def domain_text(*, with_help: bool = True, with_sinks: bool = False) -> str:
-    """A PDDL domain that means what ``engine.py`` does.
+    """Return a PDDL domain with the semantics of ``rules.py``.
 
     Args:
-        with_help: whether there is the command ``help``.
-        with_sinks: whether things are also cleaned in receptacles of ``SinkType``. No known game has one: there it is
-            the type of an *object*, and a PDDL name cannot be both.
+        with_help: include the command ``help``.
+        with_sinks: objects can also be cleaned in receptacles of ``SinkType``. In known games this is the type of an
+            *object*, and a PDDL name cannot be both.
     """
     lines = [
         "(define (domain alfred)",
@@ -129,7 +129,7 @@ def domain_text(*, with_help: bool = True, with_sinks: bool = False) -> str:
 
 
 def problem_text(game: Game) -> str:
-    """The PDDL problem of a game."""
+    """Return the PDDL problem of a game."""
     content = game.content
     agent, start, held = content["agent"]
     declared = {

@@ -1,1 +1,1 @@
-"""Shortest plans in a reduced game."""
+"""Shortest plans in the abstract game."""

@@ -1,4 +1,4 @@
-"""Shortest ways in a reduced game: A* over deeds, each with its walk and its opening."""
+"""Shortest plans in the abstract game: A* over macro-actions (walk, open, act)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from creditflow.envs.alfworld.planning.reduction import EMPTY, OTHER, Reduced
 
 __all__ = ["SearchResult", "shortest"]
 
-GREED = 5  # how much a cut search trusts its estimate
+GREEDY_WEIGHT = 5  # of the estimate, in the second search
 
 
 class SearchResult(NamedTuple):
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         distance: fewest commands to the goal; inf if it cannot be reached.
-        exact: False if the search was cut: then ``distance`` is the length of some way, maybe not the shortest.
+        exact: False if the exact search reached its limit; then ``distance`` is the length of some plan.
     """
 
     distance: float
@@ -27,7 +27,7 @@ class SearchResult(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A state of the search. ``lies`` is a receptacle mask per object; ``doors`` the closed receptacles."""
+    """A search node. ``lies`` is a receptacle mask per object; ``doors`` is the mask of closed receptacles."""
 
     at: int
     held: int
@@ -38,7 +38,7 @@ class _Node(NamedTuple):
 
 
 class _Board:
-    """The fixed part of a reduced game, with receptacles numbered through."""
+    """The constant part of an abstract game, with its receptacles numbered consecutively."""
 
     def __init__(self, reduced: Reduced) -> None:
         places = [(stand, place) for stand, here in enumerate(reduced.stands) for place in here]
@@ -55,7 +55,7 @@ class _Board:
         self.goal_stands = {self.stand[r] for r in self.goal_list}
         self.treat_stands = {self.stand[r] for r in self.treats}
         self.count, self.loose = reduced.needed, reduced.loose
-        # putting an object elsewhere than at its goal only helps to take another one, and only if that one is better
+        # putting an object elsewhere than at the goal only helps to take another one, and only if that one is better
         every = (1 << max(1, reduced.treated.bit_length(), reduced.loose.bit_length())) - 1
         self.swap = self.count == 2 or (self.count == 1 and reduced.treated != every)
         size = max((place.items.bit_length() for _, place in places), default=0)
@@ -78,7 +78,7 @@ class _Board:
         return any(a & b for i, a in enumerate(ready) for b in ready[:i])
 
     def estimate(self, node: _Node) -> float:
-        """A lower bound of the remaining distance."""
+        """Return a lower bound of the remaining distance."""
         free = 1 if node.held == OTHER else 0
         if self.count == 0:
             return self._estimate_look(node, free)
@@ -125,9 +125,9 @@ class _Board:
             return math.inf
         return 2 + (not node.lies[o] & self.stand_mask[self.stand[g]])
 
-    # -- deeds -------------------------------------------------------------------------------------------------------
+    # -- macro-actions ----------------------------------------------------------------------------------------------
     def macro_actions(self, node: _Node) -> Iterator[tuple[int, _Node]]:
-        """Every deed that may begin a shortest way: its cost in commands and what it leads to."""
+        """Yield the macro-actions that may begin a shortest plan: cost in commands, and the next node."""
         at, held, doors, lies, treated, lit = node
         if held == OTHER:
             for r in self.fits_other:
@@ -178,32 +178,32 @@ class _Board:
 
 
 def shortest(reduced: Reduced, limit: int) -> SearchResult | None:
-    """The distance to the goal.
+    """Return the distance to the goal.
 
     Args:
-        reduced: the problem.
-        limit: most nodes to expand, first exactly and, should that not do, once more greedily.
+        reduced: the abstract problem.
+        limit: most nodes to expand, in an exact search and, if that reaches the limit, in a greedy one.
 
     Returns:
-        The answer, or None if even the greedy search found no way within the limit.
+        The result, or None if the greedy search reached the limit too.
     """
     board = _Board(reduced)
     exact = _search(board, limit, 1)
     if exact is not None:
         return SearchResult(exact, True)
-    greedy = _search(board, limit, GREED)
+    greedy = _search(board, limit, GREEDY_WEIGHT)
     return None if greedy is None else SearchResult(greedy, False)
 
 
 def _search(board: _Board, limit: int, weight: int) -> float | None:
-    """A*: the length of the way found, inf if there is none, None if ``limit`` was reached."""
+    """Run weighted A*: length of the plan, inf if there is none, None if ``limit`` was reached."""
     best = {board.start: 0}
     estimate = board.estimate(board.start)
     if math.isinf(estimate):
         return math.inf
     heap: list[tuple[float, int, int, _Node]] = [(weight * estimate, 0, 0, board.start)]
     pushed, expanded = 0, 0
-    while heap:  # among equal sums the deeper node first
+    while heap:  # ties are broken towards the deeper node
         _, negative, _, node = heappop(heap)
         steps = -negative
         if steps > best[node]:

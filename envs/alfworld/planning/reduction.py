@@ -1,17 +1,17 @@
-"""What matters of a state for reaching the goal, as a small canonical problem.
+"""State abstraction: the part of a state that matters for the goal, as a small canonical problem.
 
-Most of a house cannot influence the shortest way to the goal. A ``Reduced`` keeps the objects of the goal's type, the
-places where one can stand to use them, and forgets names; places that are alike are kept once. States with equal
-reductions have equal distances, so the oracle searches, and remembers, reductions.
+Most of a house cannot influence the shortest plan. A ``Reduced`` keeps the objects of the goal's type and the locations
+that are needed to use them, without names; of equal locations it keeps one. States with equal abstractions have equal
+distances, so the oracle searches and caches abstractions.
 
-Why this loses nothing:
+The abstraction preserves distances:
 
-* Closing never enables anything, and an opening or a walk can always be put off until right before the command that
-  needs it. So a shortest plan is a sequence of *deeds* (take, put, treat, switch on), each preceded by at most one walk
-  and one opening.
-* An object of no interest matters only while it is held, for it must be put somewhere first.
-* Two places with equal receptacles and nothing of interest inside can be exchanged in any plan, and no plan needs two
-  of them: what is put down in one becomes a place of its own kind.
+* Closing never enables anything, and an opening or a walk can always be postponed until right before the command that
+  needs it. So a shortest plan is a sequence of *macro-actions* (take, put, treat, switch on), each preceded by at most
+  one walk and one opening.
+* An irrelevant object matters only while it is held, as it must be put down first.
+* Two locations with equal receptacles and no relevant object can be exchanged in any plan, and no plan needs both:
+  the one where an object is put down becomes a location of another kind.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from creditflow.envs.alfworld.world import World
 
 __all__ = ["EMPTY", "OTHER", "Place", "Reduced", "reduce_world"]
 
-EMPTY, OTHER = -1, -2  # what is held: nothing, or an object of no interest
+EMPTY, OTHER = -1, -2  # the held object: none, or an irrelevant one
 
 
 class Place(NamedTuple):
-    """A receptacle, as far as it matters.
+    """The relevant properties of a receptacle.
 
     Attributes:
         goal: it is of the goal's type.
         treats: its appliance gives the wanted property.
         closed: it must be opened before use.
         fits: objects of the goal's type may be put in.
-        fits_other: the object of no interest that is held may be put in.
+        fits_other: the irrelevant object that is held may be put in.
         items: mask over the reduced objects.
         lamps: mask over the reduced lamps.
     """
@@ -49,16 +49,16 @@ class Place(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """A canonical small problem; hashable.
+    """An abstract problem in canonical form; hashable.
 
     Attributes:
-        stands: receptacles per location: first the agent's location, last those that nobody can reach.
+        stands: receptacles per location: first the agent's location, last those that cannot be reached.
         unreachable: how many of the last locations cannot be reached (0 or 1).
         held: a reduced object, ``EMPTY`` or ``OTHER``.
         treated: mask of objects that have the wanted property (all, if none is wanted).
         loose: mask of objects that can be picked up.
         lit: mask of lamps that were switched on.
-        needed: how many objects must lie in one receptacle; 0 for looking at one under a lamp.
+        needed: number of objects that must lie in one receptacle; 0 for looking at one under a lamp.
     """
 
     stands: tuple[tuple[Place, ...], ...]
@@ -71,7 +71,7 @@ class Reduced(NamedTuple):
 
 
 def reduce_world(world: World) -> Reduced:
-    """The reduction of a state."""
+    """Return the abstraction of a state."""
     game, goal = world.game, world.game.goal
     wanted = game.targets if goal.looks else game.candidates
     items, lamps = bits(wanted), bits(game.lamps)
@@ -105,7 +105,7 @@ def _renumber(mask: int, numbers: list[int]) -> int:
 
 
 class _Where:
-    """Describes receptacles of one state."""
+    """Abstraction of the receptacles of one state."""
 
     def __init__(self, game: Game, world: World, items: list[int], lamps: list[int], other: int) -> None:
         self.items, self.lamps, self.other = items, lamps, other
@@ -116,9 +116,9 @@ class _Where:
         self.goals = sum(1 << r for r in game.goal_places)
 
     def location(self, receptacles: tuple[int, ...], *, keep_plain: bool) -> tuple[Place, ...]:
-        """The receptacles of one location that matter, in canonical order.
+        """Return the relevant receptacles of one location, in canonical order.
 
-        ``keep_plain`` keeps those that only serve to put down what is held.
+        ``keep_plain`` keeps those that only serve to put down the held object.
         """
         found = []
         for r in receptacles:

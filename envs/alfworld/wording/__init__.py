@@ -1,1 +1,1 @@
-"""The wording of a game: what commands and replies look like, and how a game file's grammar says so."""
+"""The wording of a game: templates of commands and replies, the replies themselves, and grammars of game files."""

@@ -1,7 +1,7 @@
 """The wording of a game: templates of its commands and replies.
 
-Rules and wording are separate: three generations of ALFWorld files say the same things differently, and a game keeps
-the wording of its file unless another one is asked for.
+Rules and wording are separate: three generations of ALFWorld files word the same commands and replies differently, and
+a game keeps the wording of its file unless another one is requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = [
     "dialect_to_content",
 ]  # fmt: skip
 
-# Conditions of the sentences about an examined object, in the engine's order: the first that holds speaks.
+# Conditions of the sentences about an examined object, in the engine's order: the first that holds decides.
 EXAMINE_CONDITIONS: tuple[tuple[str, ...], ...] = (
     ("isreceptacleobject",),
     ("isclean", "ishot", "issliced"),
@@ -39,7 +39,7 @@ EXAMINE_CONDITIONS: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Templates of the texts. ``{o}``, ``{r}``, ``{k}``, ``{l}`` stand for names, ``{list}`` for an enumeration.
+    """Templates of commands and replies. ``{o}``, ``{r}``, ``{k}``, ``{l}`` stand for names, ``{list}`` for an enumeration.
 
     ``properties`` are the sentences about an examined object, in the order of ``EXAMINE_CONDITIONS``.
     ``state_open`` and ``state_closed`` follow a receptacle's name in ``facing`` (empty in later generations).
@@ -112,7 +112,7 @@ TASK_PREFIX, TASK_SUFFIX = "Your task is to: ", "."
 
 
 def dialect_to_content(dialect: Dialect) -> str | dict[str, Any]:
-    """The name of a known dialect, else all its templates."""
+    """Return the name of a known dialect, else all its templates."""
     for name, known in DIALECTS.items():
         if dialect == known:
             return name
@@ -120,7 +120,7 @@ def dialect_to_content(dialect: Dialect) -> str | dict[str, Any]:
 
 
 def dialect_from_content(content: Any, source: str) -> Dialect:
-    """Inverse of ``dialect_to_content``.
+    """Invert ``dialect_to_content``.
 
     Raises:
         DataError: neither a known name nor a full set of templates.
@@ -129,7 +129,7 @@ def dialect_from_content(content: Any, source: str) -> Dialect:
         return DIALECTS[content]
     names = {field.name for field in fields(Dialect)}
     if not isinstance(content, dict) or set(content) != names:
-        raise DataError(f"{source}: dialect must be one of {sorted(DIALECTS)} or hold exactly {sorted(names)}")
+        raise DataError(f"{source}: dialect must be one of {sorted(DIALECTS)} or have exactly the keys {sorted(names)}")
     sentences = content["properties"]
     if not isinstance(sentences, list) or len(sentences) != len(EXAMINE_CONDITIONS):
         raise DataError(f"{source}: dialect.properties must be a list of {len(EXAMINE_CONDITIONS)} sentences")
@@ -142,7 +142,7 @@ def dialect_from_content(content: Any, source: str) -> Dialect:
 
 
 def _check_fields(dialect: Dialect, source: str) -> None:
-    """Templates may only use the placeholders that the engine fills (and no attribute or index access)."""
+    """Reject templates with other placeholders than the engine's, or with attribute or index access."""
     texts = [value for value in asdict(dialect).values() if isinstance(value, str)] + list(dialect.properties)
     for text in texts:
         for name in re.findall(r"\{([^}]*)\}", text):

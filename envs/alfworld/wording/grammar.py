@@ -1,8 +1,8 @@
-"""What the engine says: a game file's grammar, read into a ``Dialect``.
+"""A parser of the grammars in game files, which yields a ``Dialect``.
 
-Every ``.tw-pddl`` file carries the texts of its commands and replies. Three generations are in circulation ("move …
-to …", "put … in/on …", and an early one without articles), so the engine takes its wording from the file. Only the
-rule *structure* is fixed here; a grammar of another structure is refused rather than played wrongly.
+Every ``.tw-pddl`` file contains the texts of its commands and replies. Three generations are in circulation ("move … to
+…", "put … in/on …", and an early one without articles), so the wording comes from the file. The *structure* of the rules
+is fixed here; a grammar of another structure is an error.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _FLOOR = (
 
 
 def parse_grammar(text: str, source: str) -> tuple[Dialect, str]:
-    """The dialect of a grammar and its task sentence (without "Your task is to: " and the full stop).
+    """Return the dialect of a grammar and its task sentence (without "Your task is to: " and the full stop).
 
     Raises:
-        DataError: the grammar is malformed, or of a structure whose texts this engine does not know.
+        DataError: a malformed grammar, or one of unknown structure.
     """
     if len(text) > MAX_GRAMMAR:
         raise DataError(f"{source}: a grammar of {len(text)} characters, expected at most {MAX_GRAMMAR}")
@@ -67,14 +67,14 @@ def parse_grammar(text: str, source: str) -> tuple[Dialect, str]:
         dialect = _dialect(text[: match.start(2)] + '"TASK"' + text[match.end(2) :])
     except _ForeignError as problem:
         raise DataError(
-            f"{source}: this grammar is of a version that the native engine does not know ({problem}); known are the "
-            "'move … to …', 'put … in/on …' and article-free generations. backend='textworld' plays any grammar"
+            f"{source}: the native rules do not know this version of the grammar ({problem}), only the 'move … to …', "
+            "'put … in/on …' and article-free generations. backend='textworld' runs any grammar"
         ) from None
     return dialect, sentence[len(TASK_PREFIX) : len(sentence) - len(TASK_SUFFIX)]
 
 
 class _ForeignError(Exception):
-    """The grammar's structure is not known."""
+    """The grammar has an unknown structure."""
 
 
 def _loads(text: str, source: str) -> Any:
@@ -101,13 +101,13 @@ class _Rules:
         self.actions = {name.lower(): (template, reply) for name, template, reply in _ACTION.findall(text)}
 
     def options(self, name: str) -> list[tuple[str, str]]:
-        """The (condition, text) alternatives of a rule."""
+        """Return the (condition, text) alternatives of a rule."""
         if name not in self.rules:
             raise _ForeignError(f"rule {name!r} is missing")
         return self.rules[name]
 
     def reply(self, action: str, conditions: tuple[str, ...] = ("",)) -> list[str]:
-        """The reply texts of an action, whose conditions must be these."""
+        """Return the reply texts of an action, whose conditions must equal ``conditions``."""
         if action not in self.actions:
             raise _ForeignError(f"action {action!r} is missing")
         feedback = self.actions[action][1]
@@ -116,7 +116,7 @@ class _Rules:
         return self.texts(feedback[1:-1], conditions)
 
     def texts(self, name: str, conditions: tuple[str, ...] = ("",)) -> list[str]:
-        """The texts of a rule, whose conditions must be these."""
+        """Return the texts of a rule, whose conditions must equal ``conditions``."""
         options = self.options(name)
         if tuple(condition for condition, _ in options) != conditions:
             raise _ForeignError(f"the conditions of rule {name!r} differ")
@@ -124,7 +124,7 @@ class _Rules:
 
 
 def _template(text: str, lists: str = "", **rename: str) -> str:
-    """A grammar text as a ``str.format`` template; ``lists`` is the condition its enumeration must have."""
+    """Turn a grammar text into a ``str.format`` template; ``lists`` is the condition of its enumeration."""
 
     def enumeration(match: re.Match[str]) -> str:
         if _squeeze(match.group(2)) != lists:
@@ -204,7 +204,7 @@ def _put_command(template: str) -> str:
 
 
 def _facing(rules: _Rules, is_open: str, openable: str) -> tuple[str, str, str]:
-    """How "You are facing …" is said, and what follows the name of an open and of a closed receptacle."""
+    """Return the template of "You are facing …", and the suffixes of open and of closed receptacles."""
     text = rules.texts("look-variations")[0]
     if "#overview_with_state(r)#" not in text:
         return _template(text, _HERE), "", ""
@@ -231,7 +231,7 @@ def _check_lists(rules: _Rules) -> None:
 
 
 def _article(rules: _Rules, enumerations: list[str]) -> str:
-    """What stands before listed names: "a " if every list says "a apple 1", "" if none does."""
+    """Return the article before listed names: "a " if every list has it ("a apple 1"), "" if none has."""
     plain = [
         rules.texts("overview(o)")[0] == "{o.name}",
         rules.texts("overview(r)")[0] == "{r.name or r.id}",

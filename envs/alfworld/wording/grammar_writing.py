@@ -1,4 +1,4 @@
-"""The TextWorld grammar of exported games, written out from a ``Dialect``; ``grammar.parse_grammar`` reads it back."""
+"""TextWorld grammars of exported games, written from a ``Dialect``; ``grammar.parse_grammar`` inverts it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXAMINE: Final = "#examineReceptacle.feedback#"
 
 
 def grammar_text(dialect: Dialect, sentence: str) -> str:
-    """A TextWorld grammar that says what ``dialect`` says; ``grammar.parse_grammar`` reads it back."""
+    """Return a TextWorld grammar with the texts of ``dialect``; ``grammar.parse_grammar`` inverts it."""
     rules = json.dumps(_rules(dialect, sentence), indent=1)
     actions = [*_COMMANDS.items(), ("PutObject", dialect.put)]
     if dialect.help:
@@ -52,17 +52,17 @@ def _rules(d: Dialect, sentence: str) -> dict[str, list[dict[str, str]]]:
     is_open, openable = "openable(r:receptacle) & opened(r:receptacle)", "openable(r:receptacle)"
     facing = "r.name" if not d.state_open else "#overview_with_state(r)#"
     return {
-        "intro": _say(d.welcome.format(look="#look.feedback#", task="#task#")),
-        "task": _say(f"{TASK_PREFIX}{sentence}{TASK_SUFFIX}"),
-        "GotoLocation.feedback": _say(d.arrived.format(r="{r.name}", l="{lend.name}") + _EXAMINE),
-        "OpenObject.feedback": _say(_named(d.opened) + _EXAMINE),
-        "CloseObject.feedback": _say(_named(d.closed)),
-        "PickupObject.feedback": _say(_named(d.taken)),
-        "PutObject.feedback": _say(_named(d.moved)),
-        "CleanObject.feedback": _say(_named(d.cleaned)),
-        "HeatObject.feedback": _say(_named(d.heated)),
-        "CoolObject.feedback": _say(_named(d.cooled)),
-        "SliceObject.feedback": _say(d.sliced.format(o="{co.name}", k="{ko.name}")),
+        "intro": _rule_of_one(d.welcome.format(look="#look.feedback#", task="#task#")),
+        "task": _rule_of_one(f"{TASK_PREFIX}{sentence}{TASK_SUFFIX}"),
+        "GotoLocation.feedback": _rule_of_one(d.arrived.format(r="{r.name}", l="{lend.name}") + _EXAMINE),
+        "OpenObject.feedback": _rule_of_one(_named(d.opened) + _EXAMINE),
+        "CloseObject.feedback": _rule_of_one(_named(d.closed)),
+        "PickupObject.feedback": _rule_of_one(_named(d.taken)),
+        "PutObject.feedback": _rule_of_one(_named(d.moved)),
+        "CleanObject.feedback": _rule_of_one(_named(d.cleaned)),
+        "HeatObject.feedback": _rule_of_one(_named(d.heated)),
+        "CoolObject.feedback": _rule_of_one(_named(d.cooled)),
+        "SliceObject.feedback": _rule_of_one(d.sliced.format(o="{co.name}", k="{ko.name}")),
         "ToggleObject.feedback": [
             _rule(_named(d.toggled), "toggleable(o:object) & istoggled(o:object)"),
             _rule(_named(d.toggled), "toggleable(o:object)"),
@@ -82,7 +82,7 @@ def _rules(d: Dialect, sentence: str) -> dict[str, list[dict[str, str]]]:
             _rule("#look-variations#" + d.beside.format(list="#list_objects_on_the_floor#"), _STANDING),
             _rule(d.middle.format(list="#list_appliances#")),
         ],
-        "look-variations": _say(d.facing.format(list=f"[{{{facing} | {_STANDING}}}]")),
+        "look-variations": _rule_of_one(d.facing.format(list=f"[{{{facing} | {_STANDING}}}]")),
         "list_objects_on_the_floor": [_rule(f"[{{#overview(o)# | {_BESIDE}}}]", _BESIDE), _rule("nothing")],
         "list_appliances": [
             _rule(
@@ -91,14 +91,14 @@ def _rules(d: Dialect, sentence: str) -> dict[str, list[dict[str, str]]]:
             ),
             _rule("nothing"),
         ],
-        "overview(o)": _say(thing),
-        "overview(r)": _say(stand),
-        "overview_with_state(r)": _say("{r.name or r.id}#overview_state(r)#"),
+        "overview(o)": _rule_of_one(thing),
+        "overview(r)": _rule_of_one(stand),
+        "overview_with_state(r)": _rule_of_one("{r.name or r.id}#overview_state(r)#"),
         "overview_state(r)": [_rule(d.state_open, is_open), _rule(d.state_closed, openable), _rule("")],
-        "list_empty": _say("nothing"),
-        "list_separator": _say(", "),
-        "list_last_separator": _say(", and "),
-        **({"help.feedback": _say("\n" + d.help)} if d.help else {}),
+        "list_empty": _rule_of_one("nothing"),
+        "list_separator": _rule_of_one(", "),
+        "list_last_separator": _rule_of_one(", and "),
+        **({"help.feedback": _rule_of_one("\n" + d.help)} if d.help else {}),
     }
 
 
@@ -106,7 +106,7 @@ def _rule(text: str, condition: str = "") -> dict[str, str]:
     return {"condition": condition, "rhs": text} if condition else {"rhs": text}
 
 
-def _say(text: str) -> list[dict[str, str]]:
+def _rule_of_one(text: str) -> list[dict[str, str]]:
     return [_rule(text)]
 
 
@@ -115,8 +115,8 @@ def _named(template: str) -> str:
 
 
 def _items(dialect: Dialect, condition: str, name: str = "o") -> str:
-    shown = f"{name}.indefinite + ' ' + {name}.name" if dialect.article else f"{name}.name"
-    return f"[{{{shown} | {condition}}}]"
+    expression = f"{name}.indefinite + ' ' + {name}.name" if dialect.article else f"{name}.name"
+    return f"[{{{expression} | {condition}}}]"
 
 
 def _examine_rules(d: Dialect) -> list[dict[str, str]]:

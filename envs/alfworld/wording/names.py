@@ -1,6 +1,6 @@
-"""The names players see: "cabinet 3" for ``cabinet_bar__minus_01_…``.
+"""Names in observations: "cabinet 3" for ``cabinet_bar__minus_01_…``.
 
-Follows ALFWorld's un-mangling without shuffling: the word before the first ``_bar_`` (plus "basin" for basins), and a
+Follows ALFWorld's demangling without shuffling: the word before the first ``_bar_`` (plus "basin" for basins), and a
 number counted *down* along the sorted raw ids, so the first "cabinet" gets the highest number.
 """
 
@@ -15,7 +15,7 @@ _MARKS = (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_
 
 
 def human_names(ids: Iterable[str]) -> dict[str, str]:
-    """Raw id -> name, for all ids of one game at once (names depend on one another).
+    """Return raw id -> name, for all ids of one game at once (names depend on one another).
 
     >>> human_names(["cup_bar_01", "cup_bar_02", "sink_bar_7_bar_sinkbasin"])
     {'cup_bar_01': 'cup 2', 'cup_bar_02': 'cup 1', 'sink_bar_7_bar_sinkbasin': 'sinkbasin 1'}
@@ -28,7 +28,7 @@ def human_names(ids: Iterable[str]) -> dict[str, str]:
             base = _base(name)
             names[name] = f"{base} {left[base]}"
             left[base] -= 1
-        else:  # the engine leaves the blank where the number would stand
+        else:  # the engine keeps the blank before the absent number
             names[name] = f"{_unmark(name)} "
     return names
 

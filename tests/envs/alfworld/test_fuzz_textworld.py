@@ -16,8 +16,8 @@ from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.export import export_game
 from creditflow.envs.alfworld.generator.houses import generate
-from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
 
@@ -107,5 +107,5 @@ def test_the_real_backend_keeps_the_contract_and_restores_its_own_snapshots() ->
     assert env.set_state(snapshot)[1]["state_key"] == twin.set_state(twin.get_state())[1]["state_key"]
     assert [env.step(command)[:4] for command in plan[2:]] == rest
     env.reset()
-    with pytest.raises(DataError, match="snapshots that it made itself"):
+    with pytest.raises(DataError, match="snapshots that it wrote itself"):
         env.set_state(twin.get_state())

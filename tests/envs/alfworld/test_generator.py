@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.content import game_task, validate_content
+from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.alfworld.game_files.export import export_game, game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
+from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator.houses import GENERATION, MIN_STEPS, ROOMS_FOR, SPLITS, generate
-from creditflow.envs.alfworld.goals import TASK_TYPES
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import standard_rows
+from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World

@@ -15,7 +15,7 @@ from helpers.shared_data import ROOT, shared_file
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
-from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import released_rows

@@ -22,8 +22,8 @@ from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
-from creditflow.envs.alfworld.game_files.content import game_task
 from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_file
 from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.errors import CreditflowError

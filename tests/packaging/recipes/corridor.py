@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import DataError, EpisodeError
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, content_id
 
 __all__ = ["CorridorEnv"]

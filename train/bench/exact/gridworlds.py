@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.core import AgentEnv, Outcome, TextSpace
+from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import Entry, register_unlisted
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, sample_index
 from creditflow.train.bench.exact.grid_layouts import (
     ACTIONS,

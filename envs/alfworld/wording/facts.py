@@ -1,4 +1,4 @@
-"""The true facts of a state, in words."""
+"""The true facts of a state as strings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["true_facts"]
 
 
 def true_facts(world: World) -> tuple[str, ...]:
-    """The facts that can change, with the names players see, sorted; such as ``inreceptacle(mug 1, desk 1)``."""
+    """Facts that can change, sorted, with the names that observations use, such as ``inreceptacle(mug 1, desk 1)``."""
     game = world.game
     objects, receptacles = game.object_names, game.receptacle_names
     facts = [f"atlocation(agent, {game.location_names[world.location]})"]

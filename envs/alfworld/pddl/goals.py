@@ -1,7 +1,7 @@
-"""The six goals of ALFWorld: what a PDDL goal says, as one small record.
+"""ALFWorld's six goals: PDDL goal expressions, parsed into a record and written back.
 
-Goals are conjunctions of existential statements; six fixed shapes occur. They are recognised by their *set* of atoms,
-so the order in which a file writes them does not matter, and anything else is refused by name.
+Goals are conjunctions of existential statements, of six fixed shapes. A goal is recognised by its *set* of atoms, so
+their order in the file does not matter; any other expression is rejected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TASK_TYPES: dict[str, str] = {
     "pick_cool_then_place_in_recep": "cool",
     "pick_two_obj_and_place": "",
 }
-# property -> (fact that an object has it, affordance that the goal also asks for)
+# property -> (fact that an object has it, affordance that the goal also requires)
 PROPERTIES: dict[str, tuple[str, str]] = {
     "clean": ("isclean", "cleanable"),
     "hot": ("ishot", "heatable"),
@@ -34,7 +34,7 @@ _BY_PROPERTY = {name: task for task, name in TASK_TYPES.items() if name}
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What wins a game.
+    """The goal of a game.
 
     Attributes:
         task_type: one of ``TASK_TYPES``.
@@ -48,7 +48,7 @@ class Goal:
 
     @property
     def quality(self) -> str:
-        """What must be done to the object: "clean", "hot", "cool" or ""."""
+        """The property that the object must have: "clean", "hot", "cool" or ""."""
         return TASK_TYPES[self.task_type]
 
     @property
@@ -58,19 +58,19 @@ class Goal:
 
     @property
     def count(self) -> int:
-        """How many objects must lie in one receptacle."""
+        """Number of objects that must lie in one receptacle."""
         return 2 if self.task_type == "pick_two_obj_and_place" else 1
 
 
 class _ShapeError(Exception):
-    """The expression is none of the six shapes."""
+    """The expression has none of the six shapes."""
 
 
 def parse_goal(expr: SExpr, source: str) -> Goal:
-    """The goal of a problem.
+    """Parse the goal of a problem.
 
     Raises:
-        DataError: it is none of the six.
+        DataError: not one of the six goals.
     """
     try:
         groups = [_flatten(part) for part in _conjuncts(expr)]
@@ -81,8 +81,8 @@ def parse_goal(expr: SExpr, source: str) -> Goal:
         raise _ShapeError
     except _ShapeError:
         raise DataError(
-            f"{source}: the goal is none of ALFWorld's six ({', '.join(TASK_TYPES)}); the native engine cannot judge "
-            "it, backend='textworld' may"
+            f"{source}: the goal is none of ALFWorld's six ({', '.join(TASK_TYPES)}), so the native rules cannot "
+            "check it; backend='textworld' may"
         ) from None
 
 
@@ -93,7 +93,7 @@ def _conjuncts(expr: SExpr) -> list[Any]:
 
 
 def _flatten(expr: Any) -> set[tuple[str, ...]]:
-    """The atoms below nested ``exists`` and ``and``; ``(not (= x y))`` becomes ("differ", x, y)."""
+    """Return the atoms below nested ``exists`` and ``and``; ``(not (= x y))`` becomes ("differ", x, y)."""
     atoms: set[tuple[str, ...]] = set()
     declared: set[str] = set()
     pending = [expr]
@@ -175,7 +175,7 @@ def _looking(groups: list[set[tuple[str, ...]]]) -> Goal:
 
 
 def goal_expression(goal: Goal) -> str:
-    """The PDDL text of a goal; ``parse_goal`` reads it back."""
+    """Return the PDDL text of a goal, which ``parse_goal`` parses."""
     if goal.looks:
         lamp = (
             f"(exists (?lamp - object ?r - receptacle ?a - agent ?l - location) (and (objectType ?lamp {goal.place}) "

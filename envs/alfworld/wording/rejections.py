@@ -1,4 +1,4 @@
-"""Why a command is refused. The engine only says "Nothing happens."; people and trainers want to know."""
+"""Reasons why a command is rejected; the engine itself only replies "Nothing happens."."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _FORMS: Final = (
     ("cool", re.compile(r"cool (.+) with (.+)")),
     ("slice", re.compile(r"slice (.+) with (.+)")),
 )
-_LONGEST: Final = 120  # a longer command is not worth matching
+_MAX_CHARACTERS: Final = 120  # longer commands are not matched
 
 
 def rejection_reason(world: World, command: str) -> str:
-    """The reason why a command that is not admissible is not, in one sentence."""
-    if len(command) > _LONGEST:
-        return f"no command is longer than {_LONGEST} characters"
+    """Return the reason why an inadmissible command is rejected, in one clause."""
+    if len(command) > _MAX_CHARACTERS:
+        return f"no command is longer than {_MAX_CHARACTERS} characters"
     for verb, form in _FORMS:
         match = form.fullmatch(command)
         if match:
             return _reason(world, verb, command, match.groups())
-    shown = command.encode("ascii", "backslashreplace").decode()[:60]
-    return f"not a command of this game: {shown!r}; try 'help' or one of the admissible actions"
+    quoted = command.encode("ascii", "backslashreplace").decode()[:60]
+    return f"not a command of this game: {quoted!r}; try 'help' or one of the admissible actions"
 
 
 def _reason(world: World, verb: str, command: str, names: tuple[str, ...]) -> str:

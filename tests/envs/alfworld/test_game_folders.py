@@ -1,0 +1,125 @@
+"""Folders and archives of released games: paths, limits, untrusted members."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from creditflow.envs.alfworld.env import ALFWorldEnv
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files import folder as folder_module
+from creditflow.envs.alfworld.game_files.archive import iter_archive, unpack_archive
+from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.errors import ConfigError, DataError
+
+SCENE = "valid_seen/pick_and_place_simple-Mug-None-Desk-1/trial_1/game.tw-pddl"
+
+
+# -- folders ---------------------------------------------------------------------------------------------------------
+def test_a_missing_folder_is_an_error_that_names_the_download_command() -> None:
+    with pytest.raises(ConfigError, match=r"not a folder.*alfworld-download"):
+        ALFWorldEnv(data_path="/no/such/folder")
+
+
+@pytest.mark.parametrize("made", ["", "json_2.1.1", "json_2.1.1/train", "json_2.1.1/train/movable-x/trial"])
+def test_an_empty_folder_is_an_error_that_names_the_download_command(tmp_path: Path, made: str) -> None:
+    (tmp_path / made).mkdir(parents=True, exist_ok=True)
+    with pytest.raises(ConfigError, match="alfworld-download"):
+        ALFWorldEnv(data_path=str(tmp_path))
+
+
+def test_data_path_expands_variables_and_the_variable_alone_is_never_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
+    ALFWorldEnv().reset(seed=0)
+    with pytest.raises(ConfigError, match="nothing"):
+        ALFWorldEnv(data_path="$ALFWORLD_DATA")
+
+
+def test_more_games_than_the_limit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "MAX_GAMES", 3)
+    for number in range(5):
+        trial = tmp_path / "train" / f"pick_and_place_simple-Mug-None-Desk-{number}" / "trial"
+        trial.mkdir(parents=True)
+        (trial / "game.tw-pddl").write_text("{}")
+    with pytest.raises(DataError, match="more than 3 games"):
+        ALFWorldEnv(data_path=str(tmp_path))
+
+
+def test_unsupported_tasks_are_skipped_and_traj_data_names_the_type_of_oddly_named_folders(tmp_path: Path) -> None:
+    for name in (
+        "pick_and_place_with_movable_recep-A-B-C-1",
+        "look_at_obj_in_light-AppleSliced-None-DeskLamp-1",
+        "odd",
+    ):
+        trial = tmp_path / "train" / name / "trial"
+        trial.mkdir(parents=True)
+        (trial / "game.tw-pddl").write_text(json.dumps(game_fields(Game(generate(3)))))
+        (trial / "traj_data.json").write_text(json.dumps({"task_type": "pick_two_obj_and_place"}))
+    env = ALFWorldEnv(data_path=str(tmp_path), task_types=["pick_two_obj_and_place"])
+    assert [path.parent.parent.name for path in env.tasks.paths] == ["odd"]  # type: ignore[attr-defined]  # a FolderTasks
+
+
+def test_games_whose_files_declare_them_unsolvable_are_skipped(tmp_path: Path) -> None:
+    for number in range(4):
+        trial = tmp_path / "train" / f"pick_and_place_simple-Mug-None-Desk-{number}" / "trial"
+        trial.mkdir(parents=True)
+        game = {**game_fields(Game(generate(number))), "solvable": number == 2}
+        (trial / "game.tw-pddl").write_text(json.dumps(game))
+    env = ALFWorldEnv(data_path=str(tmp_path))
+    assert {env.reset(seed=seed)[1]["task_id"] for seed in range(8)} == set(env.tasks.task_ids())
+    assert len(env.tasks.task_ids()) == 1
+
+
+# -- archives --------------------------------------------------------------------------------------------------------
+def archive_of(path: Path, *members: tuple[str, bytes, bytes]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, kind, data in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.size = kind, len(data)
+            info.linkname = "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def test_only_regular_files_at_paths_of_games_are_unpacked(tmp_path: Path) -> None:
+    path = archive_of(
+        tmp_path / "games.tar",
+        (f"./json_2.1.1/{SCENE}", tarfile.REGTYPE, b"{}"),
+        (f"../{SCENE}", tarfile.REGTYPE, b"evil"),
+        (f"/{SCENE}", tarfile.REGTYPE, b"evil"),
+        (f"x/../../{SCENE}", tarfile.REGTYPE, b"evil"),
+        (SCENE.replace("trial_1", "trial_2"), tarfile.SYMTYPE, b""),
+        (SCENE.replace("trial_1", "trial_3"), tarfile.LNKTYPE, b""),
+        (SCENE.replace("trial_1", "trial_4"), tarfile.FIFOTYPE, b""),
+        ("json_2.1.1/valid_seen/run.sh", tarfile.REGTYPE, b"evil"),
+    )
+    assert list(iter_archive(path)) == [(SCENE, b"{}")]
+    out = tmp_path / "out"
+    assert unpack_archive(path, out) == 1
+    assert [p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()] == [f"json_2.1.1/{SCENE}"]
+
+
+def test_an_archive_beyond_the_limits_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = archive_of(tmp_path / "games.tar", (SCENE, tarfile.REGTYPE, b"x" * 100))
+    for cap, value in (("MAX_MEMBER_BYTES", 50), ("MAX_ARCHIVE_BYTES", 50), ("MAX_ARCHIVE_MEMBERS", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"creditflow.envs.reading.archives.{cap}", value)
+            with pytest.raises(DataError, match=r"more than 50\b|more than 0 members"):
+                list(iter_archive(path))
+
+
+def test_files_that_are_not_archives_and_archives_without_games_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "junk.tar").write_bytes(b"junk" * 1_000)
+    with pytest.raises(DataError, match="not a readable tar"):
+        list(iter_archive(tmp_path / "junk.tar"))
+    with pytest.raises(DataError, match="not a readable tar"):
+        list(iter_archive(tmp_path / "nothing.tar"))
+    with pytest.raises(DataError, match="contains no"):
+        unpack_archive(archive_of(tmp_path / "empty.tar", ("readme", tarfile.REGTYPE, b"")), tmp_path / "out")
