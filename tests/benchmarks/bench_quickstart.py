@@ -67,9 +67,9 @@ def one_seed(settings: Any) -> dict[str, Any]:
             self.warm = copy.deepcopy(self.model.state_dict())
             self.cpu_iterations = 0.0
 
-        def _iterate(self, iteration: int) -> None:
+        def _train_iteration(self, iteration: int) -> None:
             began = time.process_time()
-            super()._iterate(iteration)
+            super()._train_iteration(iteration)
             self.cpu_iterations += time.process_time() - began
 
     began = time.process_time()
@@ -82,7 +82,7 @@ def one_seed(settings: Any) -> dict[str, Any]:
         run.backend.sync(name)
         greedy = make_policy_agent(settings, run.backend, run.tokenizer, temperature=0.0)
         sampled = make_policy_agent(settings, run.backend, run.tokenizer, temperature=settings.evaluation.temperature)
-        result = evaluate(run.judge, greedy, sampled, tasks, samples=settings.evaluation.samples, seed=99)
+        result = evaluate(run.eval_engine, greedy, sampled, tasks, samples=settings.evaluation.samples, seed=99)
         print(f"seed {settings.seed} {name}: {result.line()}", flush=True)
         return result
 
@@ -96,7 +96,8 @@ def one_seed(settings: Any) -> dict[str, Any]:
     steps = max(1, int(left / run.cpu_step))
     plan = sft_plan(rows, steps, settings.sft.batch_tokens, settings.seed + 1000)
     optimizer = make_optimizer(run.model, settings.sft.optimizer)
-    run_sft(run.model, optimizer, rows, list(enumerate(plan)), steps, settings, lambda step, metrics: None)
+    for _ in run_sft(run.model, optimizer, rows, plan, 0, settings):
+        pass
     spent = time.process_time() - began
     control = judge("after SFT with the same extra compute")
     return {

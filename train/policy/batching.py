@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.policy.samples import Row
 
-__all__ = ["MicroBatch", "Packing", "batches_of", "plan", "to_batch"]
+__all__ = ["MicroBatch", "Packing", "batches_of", "plan", "split_by_row", "to_batch"]
 
 Packing = Literal["padded", "packed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """What goes through the model at once.
+    """The tensors of one forward pass.
 
     Attributes:
         rows: indices into the list of rows, in the order of their tokens below.
         ids, positions: int64 (B, L).
         mask: bool (1, 1, L, L) block-diagonal and causal when packed; None when right-padded (padding comes after
             every real token, so a causal model never looks at it).
-        target_row, target_position: int64 (N,), where each target token stands in ``ids``.
+        target_row, target_position: int64 (N,), row and column of each target token in ``ids``.
     """
 
     rows: list[int]
@@ -42,7 +42,7 @@ class MicroBatch:
 
 
 def plan(lengths: Sequence[int], budget: int, packing: Packing = "padded") -> list[list[int]]:
-    """Which rows go together: no micro-batch has more than ``budget`` tokens, padding included.
+    """Indices of the rows of every micro-batch, each of at most ``budget`` tokens, padding included.
 
     A row longer than the budget gets a micro-batch of its own. Rows are sorted by length, longest first, so that a
     budget too large for the memory fails at once.
@@ -86,10 +86,12 @@ def to_batch(rows: Sequence[Row], chosen: Sequence[int], device: Any, packing: P
     ids = np.zeros((len(members), length), np.int64)
     for r, row in enumerate(members):
         ids[r, : len(row)] = row.ids
-    places = np.concatenate([row.target for row in members])
-    owners = np.repeat(np.arange(len(members)), [len(row.target) for row in members])
+    target_position = np.concatenate([row.target for row in members])
+    target_row = np.repeat(np.arange(len(members)), [len(row.target) for row in members])
     positions = torch.arange(length, device=device)[None, :]
-    return MicroBatch(list(chosen), _move(ids, device), positions, None, _move(owners, device), _move(places, device))
+    return MicroBatch(
+        list(chosen), _move(ids, device), positions, None, _move(target_row, device), _move(target_position, device)
+    )
 
 
 def _packed(members: Sequence[Row], chosen: list[int], device: Any) -> MicroBatch:
@@ -118,3 +120,10 @@ def batches_of(rows: Sequence[Row], budget: int, device: Any, packing: Packing =
     """All rows, micro-batch by micro-batch."""
     for chosen in plan([len(row) for row in rows], budget, packing):
         yield to_batch(rows, chosen, device, packing)
+
+
+def split_by_row(values: Any, batch: MicroBatch, rows: Sequence[Row]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Split a float (N,) tensor over a micro-batch's target tokens into the float32 arrays of its rows, by row index."""
+    sizes = [len(rows[i].target) for i in batch.rows]
+    flat = values.float().cpu().numpy()
+    yield from zip(batch.rows, np.split(flat, np.cumsum(sizes)[:-1]), strict=True)

@@ -1,7 +1,7 @@
 """The critic: a value head on the policy's last hidden state, or on a network of its own.
 
-V of a history is read from the hidden state of its last token, which is the state that the next token is drawn from:
-the value before a turn's first token is the value of the state that the model was asked in.
+V of a history is read from the hidden state of its last token, from which the next token is sampled too: the value
+before the first token of a turn is the value of the state in which the model acted.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from creditflow.train.policy.losses import value_losses
 from creditflow.train.policy.samples import Row
 from creditflow.train.settings.schema import CriticConfig
 
-__all__ = ["Critic", "explained_variance", "open_critic", "save_critic"]
+__all__ = ["Critic", "count_value_targets", "explained_variance", "open_critic", "save_critic"]
 
 HEAD_FILE, NOTE_FILE, VERSION = "value_head.safetensors", "creditflow_critic.json", 1
 
 
 class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-    """Values of histories.
+    """The value function: a linear head on a decoder.
 
     Args:
-        config: of the critic.
+        config: settings of the critic.
         decoder: a model of ``transformers`` without output layer; a separate critic trains a copy of it.
 
     Attributes:
@@ -51,45 +51,50 @@ class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         self.trunk = None if self.shared else copy.deepcopy(decoder)
         self._policy = [decoder]  # in a list: not a part of this module
         self.head = torch.nn.Linear(decoder.config.hidden_size, 1, device=first.device, dtype=torch.float32)
-        torch.nn.init.zeros_(self.head.weight)  # every value begins at 0, whatever the seed
+        torch.nn.init.zeros_(self.head.weight)  # every value is 0 at first, whatever the seed
         torch.nn.init.zeros_(self.head.bias)
 
     @property
     def decoder(self) -> Any:
-        """What makes hidden states."""
+        """The decoder that computes the hidden states."""
         return self._policy[0] if self.trunk is None else self.trunk
 
     def forward(self, batch: MicroBatch, before: Any | None = None) -> Any:
         """float32 (N,): the value of the history before every target token.
 
         Args:
-            batch: what to value.
-            before: the decoder's ``hidden_before``, if it is known already.
+            batch: the histories.
+            before: the decoder's ``hidden_before``, if it was computed already.
         """
         states = hidden_before(self.decoder, batch) if before is None else before
         return self.head((states.detach() if self.shared and self.config.detach else states).float())[:, 0]
 
     def loss(self, batch: MicroBatch, rows: Sequence[Row], count: int, before: Any | None = None) -> dict[str, Any]:
-        """The loss of one micro-batch's share of ``count`` value targets.
+        """What one micro-batch adds to the mean loss over ``count`` value targets.
 
         Returns:
-            ``loss`` with gradient; ``value_clip_fraction``, this micro-batch's share of the targets whose loss was capped.
+            ``loss`` with gradient, and ``clip_fraction``, the part of the targets whose loss was clipped.
         """
         device = batch.ids.device
         flat = [np.concatenate([getattr(rows[i], name) for i in batch.rows]) for name in ("value_target", "value_old")]
-        asked = torch.from_numpy(np.flatnonzero(np.isfinite(flat[0]))).to(device)
-        target, old = (torch.from_numpy(one.astype(np.float32)).to(device)[asked] for one in flat)
-        losses, clipped = value_losses(self(batch, before)[asked], old, target, self.config.clip)
-        return {"loss": losses.sum() / count, "value_clip_fraction": float(clipped.sum()) / count}
+        has_target = torch.from_numpy(np.flatnonzero(np.isfinite(flat[0]))).to(device)
+        target, old = (torch.from_numpy(one.astype(np.float32)).to(device)[has_target] for one in flat)
+        losses, clipped = value_losses(self(batch, before)[has_target], old, target, self.config.clip)
+        return {"loss": losses.sum() / count, "clip_fraction": float(clipped.sum()) / count}
+
+
+def count_value_targets(rows: Sequence[Row]) -> int:
+    """Number of tokens with a value target."""
+    return sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
 
 
 def explained_variance(rows: Sequence[Row]) -> float:
-    """1 − var(R − V) / var(R) over all value targets; 0 for a critic that knows nothing, nan if targets are equal."""
+    """1 − var(R − V) / var(R) over all value targets; 0 for a constant critic, nan if all targets are equal."""
     target = np.concatenate([row.value_target for row in rows if row.value_target is not None] or [np.zeros(0)])
     old = np.concatenate([row.value_old for row in rows if row.value_old is not None] or [np.zeros(0)])
-    asked = np.isfinite(target)
-    spread = float(target[asked].var()) if asked.any() else 0.0
-    return 1.0 - float((target[asked] - old[asked]).var()) / spread if spread > 0.0 else float("nan")
+    has_target = np.isfinite(target)
+    variance = float(target[has_target].var()) if has_target.any() else 0.0
+    return 1.0 - float((target[has_target] - old[has_target]).var()) / variance if variance > 0.0 else float("nan")
 
 
 def save_critic(critic: Critic, folder: Path) -> None:
@@ -101,7 +106,7 @@ def save_critic(critic: Critic, folder: Path) -> None:
 
 
 def open_critic(path: str | Path, device: Any) -> Critic:
-    """The critic of a folder.
+    """Open the critic of a folder.
 
     Raises:
         DataError: not a folder that ``save_critic`` wrote.

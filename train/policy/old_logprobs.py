@@ -1,4 +1,4 @@
-"""What the policies said before the update: log-probabilities of every row's target tokens."""
+"""Log-probabilities under the old and the reference policy, computed before the update."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.train.policy.batching import batches_of
+from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.precision import autocast
-from creditflow.train.policy.samples import Row
+from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.settings.schema import UpdateConfig
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.records.group import Group
 
-__all__ = ["OldLogprobs", "compute_logprobs", "sampler_mismatch", "select_loss_tokens"]
+__all__ = ["OldLogprobs", "compute_logprobs", "compute_old_logprobs", "sampler_mismatch", "select_loss_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,62 +26,101 @@ class OldLogprobs:
     """Log-probabilities of every row's target tokens before the update: float32 (n,) arrays, one per row.
 
     Attributes:
-        old: what ratios are taken against; None takes the update's own (right when there is one optimiser step only:
-            the ratio is 1 and its gradient that of the log-probability).
-        reference: of the reference policy; None if there is none.
+        old: under the old policy, which importance ratios are taken against. None stands for those of the update
+            itself: with a single optimiser step the ratio is 1 and its gradient that of the log-probability.
+        reference: under the reference policy; None without one.
     """
 
     old: list[NDArray[np.float32]] | None
     reference: list[NDArray[np.float32]] | None = None
 
 
+def compute_old_logprobs(
+    groups: Sequence[Group],
+    model: Any,
+    reference: Any | None,
+    config: UpdateConfig,
+    *,
+    temperature: float,
+    precision: str = "none",
+) -> tuple[list[Row], OldLogprobs]:
+    """Rows over all model tokens of the rollouts, and their log-probabilities before the update.
+
+    What nothing needs is not computed: with one optimiser step, the update's own stand for the old policy's.
+
+    Args:
+        groups: the rollouts.
+        model: the policy that is about to be updated.
+        reference: the reference policy, or None.
+        config: settings of the update.
+        temperature: sampling temperature of the rollout.
+        precision: of forward passes.
+    """
+    kl_in_reward = reference is not None and config.loss.kl_in == "reward"
+    needs_old = config.epochs * config.minibatches > 1 or kl_in_reward
+    if not needs_old and reference is None:
+        return [], OldLogprobs(None)
+    no_credit = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
+    rows = make_rows(groups, no_credit, row_layout=config.row_layout)
+    if not rows:
+        return rows, OldLogprobs(None)
+
+    def logprobs(policy: Any) -> list[NDArray[np.float32]]:
+        return compute_logprobs(policy, rows, config, temperature=temperature, precision=precision)
+
+    old = None
+    if needs_old:
+        old = [row.sampler_logprob for row in rows] if config.old_logprobs == "sampler" else logprobs(model)
+    return rows, OldLogprobs(old, None if reference is None else logprobs(reference))
+
+
 def compute_logprobs(
     model: Any, rows: Sequence[Row], config: UpdateConfig, *, temperature: float, precision: str = "none"
 ) -> list[NDArray[np.float32]]:
-    """Log-probabilities of all target tokens under a model, without gradient; in the micro-batches of an update."""
+    """Log-probabilities of all target tokens under a model, without gradient, in the micro-batches of an update."""
     device = next(model.parameters()).device
     out: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(rows)
-    trained = model.training
-    model.train()  # the very same code path as the update: the first ratio is then exactly 1
+    was_training = model.training
+    model.train()  # the very code path of the update: the first importance ratio is then exactly 1
     with torch.no_grad(), autocast(precision, device):
         for batch in batches_of(rows, config.batch_tokens, device, config.packing):
-            flat = (
-                token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk)
-                .logprob.cpu()
-                .numpy()
-            )
-            sizes = [len(rows[i].target) for i in batch.rows]
-            for i, part in zip(batch.rows, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
-                out[i] = part
-    model.train(trained)
+            policy = token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk)
+            for i, logprobs in split_by_row(policy.logprob, batch, rows):
+                out[i] = logprobs
+    model.train(was_training)
     return out
 
 
-def select_loss_tokens(scored: OldLogprobs, before: Sequence[Row], after: Sequence[Row]) -> OldLogprobs:
-    """Scores of all model tokens, cut down to those that the scheme left in the loss."""
-    if not before or (scored.old is None and scored.reference is None):
-        return scored
-    place = {(row.trajectory, row.turn_index): i for i, row in enumerate(before)}
+def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Sequence[Row]) -> OldLogprobs:
+    """Select the log-probabilities of the tokens that are in the loss.
 
-    def cut(parts: list[NDArray[np.float32]] | None) -> list[NDArray[np.float32]] | None:
-        if parts is None:
+    Args:
+        logprobs: of ``all_rows``.
+        all_rows: rows over all model tokens; empty if nothing was computed.
+        rows: the same rows, with the target tokens that the scheme's loss mask kept.
+    """
+    if not all_rows or (logprobs.old is None and logprobs.reference is None):
+        return logprobs
+    index = {(row.trajectory, row.turn_index): i for i, row in enumerate(all_rows)}
+
+    def select(arrays: list[NDArray[np.float32]] | None) -> list[NDArray[np.float32]] | None:
+        if arrays is None:
             return None
-        out = []
-        for row in after:
-            i = place[row.trajectory, row.turn_index]
-            out.append(parts[i][np.searchsorted(before[i].target, row.target)])
-        return out
+        selected = []
+        for row in rows:
+            i = index[row.trajectory, row.turn_index]
+            selected.append(arrays[i][np.searchsorted(all_rows[i].target, row.target)])
+        return selected
 
-    return OldLogprobs(cut(scored.old), cut(scored.reference))
+    return OldLogprobs(select(logprobs.old), select(logprobs.reference))
 
 
 def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """How far the sampler's log-probabilities are from the trainer's: largest and mean |difference|, and k3."""
-    mine = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
-    theirs = np.concatenate(list(trainer)).astype(np.float64)
-    gap = theirs - mine
+    """Difference between the sampler's and the trainer's log-probabilities: largest and mean magnitude, and KL (k3)."""
+    sampler_logprob = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
+    difference = np.concatenate(list(trainer)).astype(np.float64) - sampler_logprob
     return {
-        "sampler_mismatch_max": float(np.abs(gap).max()),
-        "sampler_mismatch_mean": float(np.abs(gap).mean()),
-        "sampler_mismatch_kl": float((np.exp(gap) - gap - 1.0).mean()),
+        "sampler_mismatch_max": float(np.abs(difference).max()),
+        "sampler_mismatch_mean": float(np.abs(difference).mean()),
+        "sampler_mismatch_kl": float((np.exp(difference) - difference - 1.0).mean()),
     }

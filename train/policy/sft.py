@@ -1,8 +1,8 @@
-"""Supervised warm-up: imitate a teacher's rollouts, token by token, before reinforcement learning begins."""
+"""Supervised fine-tuning (SFT) on rollouts of a scripted expert, before reinforcement learning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.logprobs import token_logprobs
-from creditflow.train.policy.optimizer import OptimizerConfig, learning_rate, set_learning_rate
+from creditflow.train.policy.optimizer import OptimizerConfig, clip_gradient, learning_rate, set_learning_rate
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.rollout.engine import RolloutEngine
@@ -24,13 +24,17 @@ from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["clip", "demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
+__all__ = ["demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
 
 EPISODES_PER_BATCH = 256
 
 
 def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task], ends: tuple[int, ...]) -> list[Group]:
-    """``sft.episodes`` teacher episodes over the training tasks, again and again in order."""
+    """Play ``sft.episodes`` episodes of the noisy expert on the training tasks, which are repeated in order.
+
+    Raises:
+        ConfigError: no demonstration succeeded, and only those with success are kept.
+    """
     sft = settings.sft
     conversations = settings.prompting.conversations(tokenizer, ends)
     teacher = TeacherAgent(
@@ -38,22 +42,24 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     )
     engine = RolloutEngine(group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
     groups: list[Group] = []
-    size = min(EPISODES_PER_BATCH, len(tasks))  # a task comes once per wave: its randomness is named by (wave, task)
+    size = min(EPISODES_PER_BATCH, len(tasks))  # a task is played once per batch: its seed is (batch, task)
     for start in range(0, sft.episodes, size):
         count = min(size, sft.episodes - start)
-        wave = [tasks[(start + i) % len(tasks)] for i in range(count)]
-        groups += engine.play(teacher, wave, seed=settings.seed, iteration=start // size)
+        batch = [tasks[(start + i) % len(tasks)] for i in range(count)]
+        groups += engine.play(teacher, batch, seed=settings.seed, iteration=start // size)
     if sft.keep == "success":
         groups = [group for group in groups if group.trajectories[0].success]
     if not groups:
-        raise ConfigError("sft: no demonstration is left; does the teacher ever succeed with this much noise?")
+        raise ConfigError(
+            "sft: no demonstration succeeded and sft.keep is success: lower sft.noise, or set sft.keep=all"
+        )
     return groups
 
 
 def sft_rows(groups: Sequence[Group], observation_weight: float) -> list[Row]:
-    """Rows whose ``advantage`` is the weight of each target token: 1 for what is written, less for what is read."""
-    scored = [Credit.of(group, outcome=np.ones(len(group))) for group in groups]
-    rows = make_rows(groups, scored)
+    """Rows whose ``advantage`` is the loss weight of each target token: 1 for action tokens, less for observation tokens."""
+    credits_ = [Credit.of(group, outcome=np.ones(len(group))) for group in groups]
+    rows = make_rows(groups, credits_)
     if not observation_weight:
         return rows
     return [_with_observations(row, observation_weight) for row in rows]
@@ -69,9 +75,17 @@ def _with_observations(row: Row, weight: float) -> Row:
 
 
 def sft_plan(rows: Sequence[Row], steps: int, batch_tokens: int, seed: int) -> list[list[int]]:
-    """Which rows each step takes: shuffled epochs, cut at ``batch_tokens``. A pure function: a resumed run repeats it."""
+    """Indices of the rows of every step: shuffled epochs, split at ``batch_tokens``.
+
+    A pure function of its arguments, so that a resumed run repeats it.
+
+    Raises:
+        ConfigError: there are no rows.
+    """
     if not rows:
-        raise ConfigError("sft: nothing is left to imitate: every action of the demonstrations was noise")
+        raise ConfigError(
+            "sft: nothing is left to imitate: every action of the demonstrations was noise; set sft.imitate_noise=true or lower sft.noise"
+        )
     plan: list[list[int]] = []
     epoch = 0
     while len(plan) < steps:
@@ -101,7 +115,14 @@ def sft_step(
     lr: float,
     precision: str = "none",
 ) -> dict[str, float]:
-    """One optimiser step on the weighted cross-entropy; returns ``loss`` (nats a token), ``grad_norm``, ``tokens``."""
+    """Take one optimiser step on the weighted cross-entropy.
+
+    Returns:
+        ``loss`` (nats per token), ``grad_norm`` (before clipping), ``lr``, ``tokens``.
+
+    Raises:
+        DivergedError: the loss or the gradient is not finite.
+    """
     device = next(model.parameters()).device
     total = float(sum(row.advantage.sum() for row in rows))
     loss_sum = 0.0
@@ -111,50 +132,40 @@ def sft_step(
     for batch in batches_of(rows, micro_tokens, device, packing):
         weight = np.concatenate([rows[i].advantage for i in batch.rows]) / total
         with autocast(precision, device):
-            scores = token_logprobs(model, batch, logits_chunk=logits_chunk)
-        loss = -(scores.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
+            policy = token_logprobs(model, batch, logits_chunk=logits_chunk)
+        loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
         loss.backward()
         loss_sum += float(loss.detach())
     if not np.isfinite(loss_sum):
-        raise DivergedError("the warm-up's loss is not finite", [row.trajectory for row in rows])
-    norm = clip(model, config.grad_clip)
+        raise DivergedError("the SFT loss is not finite", [row.trajectory for row in rows])
+    norm = clip_gradient(model, config.grad_clip)
     optimizer.step()
     return {"loss": loss_sum, "grad_norm": norm, "lr": lr, "tokens": float(sum(map(len, rows)))}
 
 
-def clip(model: Any, limit: float) -> float:
-    """Clip the gradient to a norm; returns the norm before.
-
-    Raises:
-        DivergedError: the norm is not finite.
-    """
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit if limit else float("inf")))
-    if not np.isfinite(norm):
-        raise DivergedError("the gradient is not finite", [])
-    return norm
-
-
 def run_sft(
-    model: Any,
-    optimizer: Any,
-    rows: Sequence[Row],
-    plan: Iterable[tuple[int, list[int]]],
-    total: int,
-    settings: TrainConfig,
-    after: Callable[[int, dict[str, float]], None],
-) -> None:
-    """Take the steps of a plan; ``after(step, metrics)`` is called after each, with steps counted from 1."""
+    model: Any, optimizer: Any, rows: Sequence[Row], plan: Sequence[Sequence[int]], start: int, settings: TrainConfig
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Take the optimiser steps of a plan, from step ``start`` on; yields steps done and metrics after each.
+
+    Args:
+        model, optimizer: changed in place.
+        rows: the demonstrations.
+        plan: indices of the rows of every step, see ``sft_plan``.
+        start: number of steps that were taken already.
+        settings: settings of the run.
+    """
     config = settings.sft.optimizer
-    for step, chosen in plan:
+    for step in range(start, len(plan)):
         metrics = sft_step(
             model,
             optimizer,
-            [rows[i] for i in chosen],
+            [rows[i] for i in plan[step]],
             micro_tokens=settings.update.batch_tokens,
             packing=settings.update.packing,
             logits_chunk=settings.update.logits_chunk,
             config=config,
-            lr=learning_rate(config, step, total),
+            lr=learning_rate(config, step, len(plan)),
             precision=settings.model.autocast,
         )
-        after(step + 1, metrics)
+        yield step + 1, metrics

@@ -1,72 +1,45 @@
-"""The policy update: from scored groups to optimiser steps, with every number that tells whether it went well."""
+"""The policy update: epochs of minibatches, each one optimiser step of the policy and its critic.
+
+Within a minibatch, gradients accumulate over micro-batches: log-probabilities → token losses → weighted sum → backward.
+The metrics have the names that other trainers use (``clip_fraction``, ``approx_kl``, ``entropy``, ``value_loss``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from creditflow.train.policy.batching import MicroBatch, batches_of
-from creditflow.train.policy.critic import Critic
+from creditflow.train.policy.critic import Critic, count_value_targets
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
+from creditflow.train.policy.minibatches import Minibatch, make_minibatches
 from creditflow.train.policy.old_logprobs import OldLogprobs
-from creditflow.train.policy.optimizer import set_learning_rate
+from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
 from creditflow.train.policy.precision import autocast
-from creditflow.train.policy.samples import Row, token_weights
-from creditflow.train.policy.sft import clip
+from creditflow.train.policy.samples import Row
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.schema import UpdateConfig
-from creditflow.wrappers.credit.base import Aggregation, Credit
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.credit.base import Aggregation
 
-__all__ = ["deal", "nonzero_step_fraction", "subtract_kl", "update_policy"]
+__all__ = ["update_policy"]
 
-
-def deal(rows: Sequence[Row], parts: int, rng: np.random.Generator) -> list[list[int]]:
-    """Rows in ``parts`` minibatches, whole trajectories together; fewer parts if there are fewer trajectories."""
-    names = sorted({row.trajectory for row in rows})
-    hand = {names[place]: i % parts for i, place in enumerate(rng.permutation(len(names)).tolist())}
-    dealt: list[list[int]] = [[] for _ in range(parts)]
-    for i, row in enumerate(rows):
-        dealt[hand[row.trajectory]].append(i)
-    return [part for part in dealt if part]
-
-
-def subtract_kl(
-    groups: Sequence[Group], rows: Sequence[Row], scored: OldLogprobs, weight: float, kind: Any
-) -> list[Group]:
-    """Groups whose turns' rewards are less by weight × Σ KL estimate of their tokens (KL in the reward)."""
-    penalty: dict[tuple[int, int], float] = {}
-    if scored.reference is None or scored.old is None:
-        raise ValueError("KL in the reward needs the rows scored under the policy and its reference before the update")
-    for row, old, reference in zip(rows, scored.old, scored.reference, strict=True):
-        kl = kl_estimate(torch.from_numpy(old), torch.from_numpy(reference), kind).numpy()
-        for turn, value in zip(row.turn.tolist(), kl.tolist(), strict=True):
-            penalty[row.trajectory, turn] = penalty.get((row.trajectory, turn), 0.0) + weight * value
-    number, out = 0, []
-    for group in groups:
-        members = []
-        for trajectory in group.trajectories:
-            turns = tuple(
-                replace(turn, reward=turn.reward - penalty.get((number, t), 0.0))
-                for t, turn in enumerate(trajectory.turns)
-            )
-            members.append(replace(trajectory, turns=turns))
-            number += 1
-        out.append(Group(tuple(members), group.task))
-    return out
+POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "kl_reference", "entropy", "grad_norm")
+CRITIC_MEANS: Final = ("value_loss", "value_clip_fraction", "value_grad_norm")
+# of the first optimiser step, when the policy is still the one that sampled
+FIRST_STEP_MAXIMA: Final = ("first_step_ratio_deviation", "sampler_mismatch_max")
 
 
 def update_policy(
     model: Any,
     optimizer: Any,
     rows: Sequence[Row],
-    scored: OldLogprobs,
+    logprobs: OldLogprobs,
     config: UpdateConfig,
     *,
     aggregation: Aggregation,
@@ -76,190 +49,203 @@ def update_policy(
     precision: str = "none",
     critic: Critic | None = None,
 ) -> dict[str, float]:
-    """All optimiser steps of one iteration.
+    """Take all optimiser steps of one iteration.
 
     Args:
         model, optimizer: changed in place.
-        rows: with advantages.
-        scored: log-probabilities before the update.
-        config: of the update.
+        rows: the batch, with advantages.
+        logprobs: log-probabilities of the rows' target tokens before the update.
+        config: settings of the update.
         aggregation: how token losses are averaged over each minibatch.
-        temperature: of the sampler.
-        lr: learning rate.
-        rng: deals minibatches.
-        precision: of forward passes.
-        critic: learns from the rows' value targets in the same steps; changed in place.
+        temperature: sampling temperature of the rollout.
+        lr: learning rate of the policy.
+        rng: shuffles rows into minibatches.
+        precision: "none" or "bfloat16" autocast of forward passes.
+        critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
-        sampler_mismatch_max (largest |trainer − sampler| log-probability before the first step) and means: loss, first_step_ratio_deviation (largest |ratio − 1| in the first step), clip_fraction, approx_kl (k3 against the policy
-        before), kl_reference, entropy, grad_norm; steps; tokens; with a critic value_loss, value_clip_fraction and
-        value_grad_norm. Rows without any gradient are left out of all of them.
+        Means over optimiser steps: loss, clip_fraction, approx_kl (k3 against the old policy), kl_reference, entropy
+        (nats), grad_norm (before clipping); with a critic also value_loss, value_clip_fraction, value_grad_norm. Of the
+        first step: first_step_ratio_deviation (largest |ratio − 1|) and sampler_mismatch_max (largest
+        |trainer − sampler| log-probability). Sums: steps, tokens. Rows without gradient are left out of all of them.
 
     Raises:
-        DivergedError: a loss or gradient that is not finite; the weights are as before that step.
+        DivergedError: a loss or gradient is not finite; the weights are those before that step.
     """
-    device = next(model.parameters()).device
-    totals = {
-        "loss": 0.0,
-        "clip_fraction": 0.0,
-        "approx_kl": 0.0,
-        "kl_reference": 0.0,
-        "entropy": 0.0,
-        "grad_norm": 0.0,
-    }
-    learned = {"value_loss": 0.0, "value_clip_fraction": 0.0, "value_grad_norm": 0.0} if critic is not None else {}
-    first, off, steps, lessons, tokens = 0.0, 0.0, 0, 0, 0
-    # a row whose advantages are all zero pulls nowhere, unless KL, entropy or a value head on the policy's own network
-    # do: it counts in the weights, no more
-    regularised = bool(config.loss.entropy_weight or (config.loss.kl_weight and config.loss.kl_in == "loss"))
-    shared = critic if critic is not None and critic.shared else None
+    learner = _Learner(model, config, temperature, precision, critic)
+    policy_means, critic_means = _Means(POLICY_MEANS), _Means(CRITIC_MEANS if critic is not None else ())
+    first_step, tokens = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0), 0
     model.train()
     set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):
-        whole = config.minibatches == 1
-        for part in [list(range(len(rows)))] if whole else deal(rows, config.minibatches, rng):
-            everyone = [rows[i] for i in part]
-            weights = token_weights(everyone, aggregation)
-            useful = [i for i, row in enumerate(everyone) if regularised or shared or row.advantage.any()]
-            if not useful and critic is None:
+        for minibatch in make_minibatches(rows, logprobs, config.minibatches, aggregation, rng):
+            trained = learner.with_gradient(minibatch)
+            num_value_targets = 0 if critic is None else count_value_targets(minibatch.rows)
+            if not trained.rows and critic is None:
                 continue
-            members, part = [everyone[i] for i in useful], [part[i] for i in useful]
-            weights = [weights[i] for i in useful]
             optimizer.zero_grad(set_to_none=True)
-            sums = dict.fromkeys((*totals, *learned), 0.0)
-            asked = _value_targets(everyone)
-            for batch in batches_of(members, config.batch_tokens, device, config.packing):
-                got = _micro_step(
-                    model, batch, members, part, weights, scored, config, temperature, precision, shared, asked
-                )
-                if not np.isfinite(got["loss"]):
-                    raise DivergedError(
-                        f"the loss is {got['loss']} in optimiser step {steps} of this iteration",
-                        [members[i].trajectory for i in batch.rows],
-                    )
-                if steps == 0:
-                    first, off = max(first, got["ratio_deviation"]), max(off, got["sampler_mismatch_max"])
-                for name in got.keys() & sums.keys():
-                    sums[name] += got[name]
-            if critic is not None and not critic.shared and asked:
-                for name, value in _critic_step(critic, everyone, config, precision, asked).items():
-                    sums[name] += value
-            if useful:
-                sums["grad_norm"] = clip(model, config.optimizer.grad_clip)
-                steps += 1
-                tokens += sum(map(len, members))
-                for name in totals:
-                    totals[name] += sums[name]
-            if critic is not None and asked:
-                sums["value_grad_norm"] = clip(critic, critic.config.grad_clip)
-                lessons += 1
-                for name in learned:
-                    learned[name] += sums[name]
+            metrics = learner.policy_gradient(trained, num_value_targets, policy_means.steps)
+            if num_value_targets and not learner.shared:
+                metrics |= learner.critic_gradient(minibatch.rows, num_value_targets)
+            if trained.rows:
+                metrics["grad_norm"] = clip_gradient(model, config.optimizer.grad_clip)
+                if not policy_means.steps:
+                    first_step = {name: max(first_step[name], metrics[name]) for name in FIRST_STEP_MAXIMA}
+                policy_means.add(metrics)
+                tokens += trained.tokens
+            if critic is not None and num_value_targets:
+                metrics["value_grad_norm"] = clip_gradient(critic, critic.config.grad_clip)
+                critic_means.add(metrics)
             optimizer.step()
-            if critic is not None and not critic.shared and asked:
-                for _ in range(critic.config.epochs - 1):
-                    optimizer.zero_grad(set_to_none=True)
-                    _critic_step(critic, everyone, config, precision, asked)
-                    clip(critic, critic.config.grad_clip)
-                    optimizer.step()
-    return (
-        {name: value / steps if steps else float("nan") for name, value in totals.items()}
-        | {name: value / lessons if lessons else float("nan") for name, value in learned.items()}
-        | {
-            "first_step_ratio_deviation": first,
-            "sampler_mismatch_max": off,
-            "steps": float(steps),
-            "tokens": float(tokens),
-        }
-    )
+            if num_value_targets and not learner.shared:
+                learner.more_critic_epochs(optimizer, minibatch.rows, num_value_targets)
+    counts = {"steps": float(policy_means.steps), "tokens": float(tokens)}
+    return policy_means.means() | critic_means.means() | first_step | counts
 
 
-def _value_targets(rows: Sequence[Row]) -> int:
-    """How many tokens a critic is asked about."""
-    return sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
+class _Means:
+    """Means of named metrics over optimiser steps; nan without a step."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._sums = dict.fromkeys(names, 0.0)
+        self.steps = 0
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Count one step; a metric that it lacks is 0."""
+        self.steps += 1
+        for name in self._sums:
+            self._sums[name] += metrics.get(name, 0.0)
+
+    def means(self) -> dict[str, float]:
+        return {name: value / self.steps if self.steps else float("nan") for name, value in self._sums.items()}
 
 
-def _critic_step(
-    critic: Critic, rows: Sequence[Row], config: UpdateConfig, precision: str, asked: int
-) -> dict[str, float]:
-    """Forward and backward of a separate critic over one minibatch."""
-    device = next(critic.parameters()).device
-    sums = {"value_loss": 0.0, "value_clip_fraction": 0.0}
-    critic.train()
-    for batch in batches_of(rows, config.batch_tokens, device, config.packing):
-        with autocast(precision, device):
-            got = critic.loss(batch, rows, asked)
-        got["loss"].backward()
-        sums["value_loss"] += float(got["loss"].detach())
-        sums["value_clip_fraction"] += got["value_clip_fraction"]
-    if not np.isfinite(sums["value_loss"]):
-        raise DivergedError(f"the critic's loss is {sums['value_loss']}", [row.trajectory for row in rows])
-    return sums
+@dataclass(frozen=True, slots=True, eq=False)
+class _Learner:
+    """Forward and backward passes of policy and critic; gradients accumulate in the modules."""
 
+    model: Any
+    config: UpdateConfig
+    temperature: float
+    precision: str
+    critic: Critic | None
 
-def _micro_step(
-    model: Any,
-    batch: MicroBatch,
-    rows: Sequence[Row],
-    part: Sequence[int],
-    weights: Sequence[NDArray[np.float64]],
-    scored: OldLogprobs,
-    config: UpdateConfig,
-    temperature: float,
-    precision: str,
-    critic: Critic | None,
-    asked: int,
-) -> dict[str, float]:
-    """Forward and backward of one micro-batch; returns its share of the minibatch's sums.
+    @property
+    def shared(self) -> bool:
+        """Whether the critic is a value head on the policy's own network."""
+        return self.critic is not None and self.critic.shared
 
-    ``critic``: one that shares the policy's network and learns in the same pass from ``asked`` targets in all.
-    """
-    device = batch.ids.device
+    @property
+    def device(self) -> Any:
+        return next(self.model.parameters()).device
 
-    def flat(arrays: Sequence[Any]) -> Any:
-        return torch.from_numpy(np.concatenate(arrays).astype(np.float32)).to(device)
+    def with_gradient(self, minibatch: Minibatch) -> Minibatch:
+        """The rows that have a policy gradient.
 
-    with autocast(precision, device):
-        before = hidden_before(model.get_decoder(), batch)
-        scores = token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk, before=before)
-        lesson = critic.loss(batch, rows, asked, before) if critic is not None and asked else None
-    advantage = flat([rows[i].advantage for i in batch.rows])
-    sampler = flat([rows[i].sampler_logprob for i in batch.rows])
-    old = scores.logprob.detach() if scored.old is None else flat([scored.old[part[i]] for i in batch.rows])
-    weight = flat([weights[i] for i in batch.rows])
-    reference = None
-    if scored.reference is not None:
-        reference = flat([scored.reference[part[i]] for i in batch.rows])
-    losses = token_losses(
-        scores.logprob,
-        scores.entropy,
-        old,
-        advantage,
-        config.loss,
-        sampler_logprob=sampler if config.old_logprobs == "trainer" else None,
-        reference_logprob=reference,
-    )
-    loss = (weight * losses["loss"]).sum()
-    whole = loss if critic is None or lesson is None else loss + critic.config.weight * lesson["loss"]
-    whole.backward()
-    with torch.no_grad():
-        gap = scores.logprob - sampler
-        got = {
-            "loss": float(whole),
-            "sampler_mismatch_max": float(gap.abs().max()),
-            "clip_fraction": float((weight * losses["clipped"]).sum()),
-            "approx_kl": float((weight * kl_estimate(scores.logprob, old, "k3")).sum()),
-            "entropy": float((weight * scores.entropy).sum()),
-            "ratio_deviation": float((losses["ratio"] - 1.0).abs().max()),
-        }
-        if "kl" in losses:
-            got["kl_reference"] = float((weight * losses["kl"]).sum())
-        if lesson is not None:
-            got |= {"value_loss": float(lesson["loss"]), "value_clip_fraction": lesson["value_clip_fraction"]}
-    return got
+        Rows with zero advantage have none and need no forward pass, unless entropy, KL or a shared value head gives
+        them one; their tokens still count in the weights of the others.
+        """
+        loss = self.config.loss
+        every_row = self.shared or bool(loss.entropy_weight or (loss.kl_weight and loss.kl_in == "loss"))
+        return minibatch.select([i for i, row in enumerate(minibatch.rows) if every_row or row.advantage.any()])
 
+    def policy_gradient(self, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
+        """Forward and backward over a minibatch, micro-batch by micro-batch.
 
-def nonzero_step_fraction(credits_: Sequence[Credit]) -> float:
-    """Share of turns whose step advantage is not zero."""
-    step = np.concatenate([credit.flat_step_advantages for credit in credits_])
-    return float((np.abs(step) > 0).mean()) if len(step) else 0.0
+        Raises:
+            DivergedError: the loss is not finite.
+        """
+        config = self.config
+        sums: dict[str, float] = {}
+        for batch in batches_of(minibatch.rows, config.batch_tokens, self.device, config.packing):
+            metrics = self._micro_batch(batch, minibatch, num_value_targets)
+            if not np.isfinite(metrics["loss"]):
+                raise DivergedError(
+                    f"the loss is {metrics['loss']} in optimiser step {step} of this iteration",
+                    [minibatch.rows[i].trajectory for i in batch.rows],
+                )
+            for name, value in metrics.items():
+                sofar = sums.get(name, 0.0)
+                sums[name] = max(sofar, value) if name in FIRST_STEP_MAXIMA else sofar + value
+        return sums
+
+    def _micro_batch(self, batch: MicroBatch, minibatch: Minibatch, num_value_targets: int) -> dict[str, float]:
+        """Forward and backward over one micro-batch; returns what it adds to the minibatch's metrics."""
+        config, critic = self.config, self.critic if self.shared else None
+
+        def flat(arrays: Sequence[NDArray[Any]]) -> Any:
+            """One tensor over the target tokens of the micro-batch, from one array per row of the minibatch."""
+            return torch.from_numpy(np.concatenate([arrays[i] for i in batch.rows]).astype(np.float32)).to(self.device)
+
+        with autocast(self.precision, self.device):
+            hidden = hidden_before(self.model.get_decoder(), batch)
+            policy = token_logprobs(
+                self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden
+            )
+            value = (
+                critic.loss(batch, minibatch.rows, num_value_targets, hidden)
+                if critic is not None and num_value_targets
+                else None
+            )
+        weight = flat(minibatch.weights)
+        old = policy.logprob.detach() if minibatch.old is None else flat(minibatch.old)
+        sampler = flat([row.sampler_logprob for row in minibatch.rows])
+        losses = token_losses(
+            policy.logprob,
+            policy.entropy,
+            old,
+            flat([row.advantage for row in minibatch.rows]),
+            config.loss,
+            sampler_logprob=sampler if config.old_logprobs == "trainer" else None,
+            reference_logprob=None if minibatch.reference is None else flat(minibatch.reference),
+        )
+        loss = (weight * losses["loss"]).sum()
+        if critic is not None and value is not None:
+            loss = loss + critic.config.weight * value["loss"]
+        loss.backward()
+        with torch.no_grad():
+            metrics = {
+                "loss": float(loss),
+                "clip_fraction": float((weight * losses["clipped"]).sum()),
+                "approx_kl": float((weight * kl_estimate(policy.logprob, old, "k3")).sum()),
+                "entropy": float((weight * policy.entropy).sum()),
+                "first_step_ratio_deviation": float((losses["ratio"] - 1.0).abs().max()),
+                "sampler_mismatch_max": float((policy.logprob - sampler).abs().max()),
+            }
+            if "kl" in losses:
+                metrics["kl_reference"] = float((weight * losses["kl"]).sum())
+            if value is not None:
+                metrics |= {"value_loss": float(value["loss"]), "value_clip_fraction": value["clip_fraction"]}
+        return metrics
+
+    def critic_gradient(self, rows: Sequence[Row], num_value_targets: int) -> dict[str, float]:
+        """Forward and backward of a separate critic over a minibatch.
+
+        Raises:
+            DivergedError: the value loss is not finite.
+        """
+        critic, config = self.critic, self.config
+        if critic is None:
+            return {}
+        metrics = {"value_loss": 0.0, "value_clip_fraction": 0.0}
+        critic.train()
+        for batch in batches_of(rows, config.batch_tokens, self.device, config.packing):
+            with autocast(self.precision, self.device):
+                value = critic.loss(batch, rows, num_value_targets)
+            value["loss"].backward()
+            metrics["value_loss"] += float(value["loss"].detach())
+            metrics["value_clip_fraction"] += value["clip_fraction"]
+        if not np.isfinite(metrics["value_loss"]):
+            raise DivergedError(f"the critic's loss is {metrics['value_loss']}", [row.trajectory for row in rows])
+        return metrics
+
+    def more_critic_epochs(self, optimizer: Any, rows: Sequence[Row], num_value_targets: int) -> None:
+        """Optimiser steps of a separate critic beyond its first on a minibatch."""
+        critic = self.critic
+        if critic is None:
+            return
+        for _ in range(critic.config.epochs - 1):
+            optimizer.zero_grad(set_to_none=True)
+            self.critic_gradient(rows, num_value_targets)
+            clip_gradient(critic, critic.config.grad_clip)
+            optimizer.step()

@@ -30,8 +30,10 @@ from creditflow.wrappers.group_env import GroupEnv
 __all__ = [
     "group_env_factory",
     "make_backend",
+    "make_eval_engine",
     "make_policy",
     "make_policy_agent",
+    "make_rollout_engine",
     "needs_texts",
     "panel_tasks",
     "pick_device",
@@ -168,6 +170,22 @@ def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
         return VllmTrainedBackend(model, dtype=name, config=generation.vllm, seed=settings.seed)
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
     return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
+
+
+def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:
+    """The engine that plays training groups."""
+    texts = needs_texts(settings, scheme)
+    return RolloutEngine(
+        group_env_factory(settings.env, settings.rollout.group_size, texts=texts),
+        Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
+        branching=settings.rollout.branching,
+        make_branch=group_env_factory(settings.env, 1, texts=texts),
+    )
+
+
+def make_eval_engine(settings: TrainConfig) -> RolloutEngine:
+    """The engine that plays evaluation episodes, one per group."""
+    return RolloutEngine(group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
 
 
 def make_policy_agent(

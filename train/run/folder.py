@@ -1,4 +1,4 @@
-"""The folder of a run: what it holds before the first checkpoint, beside them, and when a run breaks."""
+"""The run folder: files written at the start, next to the checkpoints, and after a divergence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from creditflow.agents.language_model.pretrained import open_tokenizer
-from creditflow.envs.errors import DataError
+from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer
+from creditflow.agents.language_model.saved import write_agent_file
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.train.policy.checkpoint import (
     CHECKPOINT_VERSION,
@@ -29,24 +30,39 @@ from creditflow.train.run.identity import (
     write_run_file,
 )
 from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data, write_yaml
+from creditflow.train.settings.schema import TrainConfig
 
 __all__ = [
-    "export_whole",
+    "export_model",
     "init_run_folder",
     "load_or_save_reference",
     "load_run_tokenizer",
     "require_same_run",
     "run_identity",
     "save_diverged_state",
+    "save_policy",
+    "unfinished_run",
 ]
 
 
+def unfinished_run(folder: Path, *, resume: bool) -> Path | None:
+    """The latest checkpoint of a run folder; None for a new run.
+
+    Raises:
+        ConfigError: the folder has checkpoints and ``resume`` is False.
+    """
+    checkpoint = latest_checkpoint(folder / "checkpoints")
+    if checkpoint is not None and not resume:
+        raise ConfigError(f"{folder} holds a run already: continue it with --resume {folder}, or choose another out")
+    return checkpoint
+
+
 def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
-    """Write what every resumed run needs: the resolved config, the identity and the tokenizer.
+    """Write what a resumed run needs: the resolved config, the identity and the tokenizer.
 
     Returns:
-        The tokenizer as it was kept: a resumed run opens it too, and a tokenizer that was opened is not saved as one
-        that was just made.
+        The tokenizer, opened from the run folder as a resumed run opens it: saving an opened tokenizer gives other files
+        than saving a new one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_yaml(folder / "config.yaml", to_plain_data(settings))
@@ -57,16 +73,17 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
 
 
 def run_identity(settings: Mapping[str, Any]) -> Identity:
-    """What determines a run: its resolved settings but for where it lies, versions, and the content of files and models."""
+    """What determines a run: resolved settings except the run folder, versions, and the contents of files and models."""
     own = {name: value for name, value in settings.items() if name != "out"}
     return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
 
 
 def require_same_run(folder: Path, settings: Any) -> None:
-    """Compare the settings of a resumed run with those it was begun with.
+    """Compare the settings of a resumed run with those it was started with.
 
-    More iterations may be asked for, if the learning rate does not depend on their number: the run is then the one
-    that would have been begun so, and the folder says so. A run of a version that wrote no ``run.json`` is compared by its ``config.yaml`` alone, and says so.
+    The number of iterations may grow if the learning rate does not depend on it: the run is then the one that would have
+    been started with that number, which is written to the folder. A run of a version that wrote no ``run.json`` is
+    compared by its ``config.yaml`` alone, and a line is printed.
 
     Raises:
         OtherRunError: lists every field that differs.
@@ -85,7 +102,7 @@ def require_same_run(folder: Path, settings: Any) -> None:
 
 
 def _with_iterations_of(asked: Identity, stored: Identity) -> Identity:
-    """The stored identity, with as many iterations as are asked for if a longer run begins like the stored one."""
+    """The stored identity, with the larger number of iterations if a longer run starts like the stored one."""
     try:
         old, new = stored["settings"]["update"], asked["settings"]["update"]
         steady = new["optimizer"]["schedule"] == "constant" and not new["optimizer"]["warmup_fraction"]
@@ -97,14 +114,14 @@ def _with_iterations_of(asked: Identity, stored: Identity) -> Identity:
     return {**stored, "settings": {**stored["settings"], "update": update}}
 
 
-def export_whole(folder: Path, save: Callable[[Path], None]) -> None:
-    """Write a model's folder in full or not at all."""
+def export_model(folder: Path, save: Callable[[Path], None]) -> None:
+    """Write a model folder completely or not at all."""
     with new_folder(folder, replace=True) as place:
         save(place)
 
 
 def load_run_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a run that is resumed.
+    """Open the tokenizer of a run folder.
 
     Raises:
         DataError: it is missing.
@@ -116,11 +133,11 @@ def load_run_tokenizer(folder: Path) -> Any:
 
 
 def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
-    """The policy that the KL term stays near to: as it was when reinforcement learning began.
+    """The reference policy of the KL term: the policy at the start of RL.
 
     Args:
-        folder: of the run.
-        model, optimizer: as they are now; what the reference is if the folder has none yet.
+        folder: the run folder.
+        model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
     """
     place = folder / "reference"
     reference = copy.deepcopy(model)
@@ -133,7 +150,7 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
 
 
 def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError) -> Path:
-    """Keep what there is when a loss was not finite, with a report; returns where."""
+    """Save the state before a loss or gradient that was not finite, with a report; returns the folder."""
     place = save_checkpoint(folder / "diverged", progress, learner, optimizer)
     report = {
         "error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories,
@@ -141,3 +158,13 @@ def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimize
     with atomic_writer(folder / "diverged" / "report.json") as stream:
         stream.write(json.dumps(report, indent=1) + "\n")
     return place
+
+
+def save_policy(model: Any, tokenizer: Any, settings: TrainConfig, folder: Path) -> None:
+    """Write a Hugging Face folder that ``hf:PATH`` opens."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    write_agent_file(folder / AGENT_FILE, settings.prompting, settings.sampling)

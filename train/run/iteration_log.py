@@ -1,4 +1,4 @@
-"""What an iteration says of itself: numbers for ``metrics.jsonl``, one plain line, and where the seconds went."""
+"""Metrics of one iteration for ``metrics.jsonl``, their one-line summary, and timings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.train.policy.update import nonzero_step_fraction
 from creditflow.train.rollout.engine import RolloutReport
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -22,7 +21,7 @@ __all__ = ["format_iteration", "graph_metrics", "rollout_metrics", "stopwatch"]
 def rollout_metrics(
     groups: Sequence[Group], credits_: Sequence[Credit], report: RolloutReport, discarded: int
 ) -> dict[str, float]:
-    """What was played and how it was credited."""
+    """Metrics of the rollout and of its credit; token counts leave out what a branch shares with its parent."""
     episodes = [t for group in groups for t in group.trajectories]
     turns = [turn for t in episodes for turn in t.turns]
     return {
@@ -36,14 +35,20 @@ def rollout_metrics(
         "groups_discarded": discarded,
         "groups_failed_to_start": report.groups_failed_to_start,
         "env_errors": len(report.errors),
-        "step_credit_fraction": nonzero_step_fraction(credits_),
+        "step_credit_fraction": _nonzero_step_fraction(credits_),
         "prompt_tokens": report.prompt_tokens,
         "completion_tokens": report.completion_tokens,
     }
 
 
+def _nonzero_step_fraction(credits_: Sequence[Credit]) -> float:
+    """Fraction of turns whose step advantage is not zero."""
+    step = np.concatenate([credit.flat_step_advantages for credit in credits_])
+    return float((np.abs(step) > 0).mean()) if len(step) else 0.0
+
+
 def graph_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Means over groups of what the papers report about their graphs, and unique / total states."""
+    """Mean size of the groups' state graphs, as the papers report it, and unique states as a fraction of turns."""
     statistics = [StateGraph.from_group(group).statistics() for group in groups if group.turns]
     if not statistics:
         return {}

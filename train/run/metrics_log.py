@@ -1,7 +1,7 @@
-"""The journal of a run: ``metrics.jsonl``, one plain line each, and optionally TensorBoard and Weights & Biases.
+"""The metrics of a run: ``metrics.jsonl``, lines of text on standard output, optionally TensorBoard and Weights & Biases.
 
-A checkpoint says how many records there were when it was written. After a resume the others are dropped before new ones
-are written, so the file holds every record once.
+A checkpoint stores the number of records at its time. A resumed run drops the later ones before it writes new ones, so the
+file holds every record once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_ROWS_FILE
 from creditflow.envs.reading.streams import read_text
-from creditflow.train.policy.checkpoint import PHASES, Progress
+from creditflow.train.policy.checkpoint import PHASES, Progress, records_at
+from creditflow.train.settings.schema import LogConfig
 
-__all__ = ["MetricsLogger", "read_metrics"]
+__all__ = ["MetricsLogger", "open_logger", "read_metrics"]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics file; a torn last line is left out.
+    """The records of a metrics file; an incomplete last line is skipped.
 
     Raises:
-        DataError: a line that is not a record.
+        DataError: another line is not a record.
     """
     if not path.is_file():
         return []
@@ -46,20 +47,20 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def _record(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("phase") not in PHASES or type(data.get("step")) is not int:
-        raise DataError("a record names its phase and step")
+        raise DataError("a record has a phase (sft or rl) and an integer step")
     return data
 
 
 class MetricsLogger:
-    """Writes metrics.
+    """Writes metrics and lines of text.
 
     Args:
-        folder: of the run.
-        after: how far a resumed run is; records beyond it are dropped.
-        records: how many records there were then; None if its checkpoint does not say.
+        folder: the run folder.
+        after: progress of a resumed run; records beyond it are dropped.
+        records: number of records at that time; None if its checkpoint does not contain it.
         tensorboard: also write events to ``folder/tensorboard``.
         wandb: also log to this project; "" for none.
-        stream: where plain lines go; default standard output.
+        stream: receives the lines of text; default standard output.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class MetricsLogger:
         self._wandb = _wandb(folder, wandb) if wandb else None
 
     def write(self, phase: str, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """One record: ``{"phase", "step", "kind", …}``; NaN and infinities are written as null."""
+        """Append a record ``{"phase", "step", "kind", …}``; NaN and infinities are written as null."""
         record = {"phase": phase, "step": step, "kind": kind, **{k: _plain(v) for k, v in values.items()}}
         with self.path.open("a", encoding="ascii", newline="\n") as out:
             out.write(json.dumps(record) + "\n")
@@ -106,11 +107,25 @@ class MetricsLogger:
         print(text, file=self._stream or sys.stdout, flush=True)
 
     def close(self) -> None:
-        """Close what needs closing."""
+        """Close the TensorBoard and Weights & Biases writers."""
         if self._writer is not None:
             self._writer.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+
+def open_logger(
+    folder: Path, config: LogConfig, progress: Progress, checkpoint: Path | None, stream: TextIO | None
+) -> MetricsLogger:
+    """The logger of a new run, or of one resumed from a checkpoint."""
+    return MetricsLogger(
+        folder,
+        after=progress if checkpoint else None,
+        records=records_at(checkpoint) if checkpoint else None,
+        tensorboard=config.tensorboard,
+        wandb=config.wandb,
+        stream=stream,
+    )
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from creditflow.agents.language_model.pretrained import open_pretrained
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
 from creditflow.train.annotate.success.labels import Labels, read_labels
 from creditflow.train.annotate.success.loss import SuccessLossConfig, hazard_loss, paper_loss
@@ -28,15 +28,15 @@ from creditflow.train.annotate.success.names import plain_words
 from creditflow.train.annotate.success.predict import PlaceBatch, predict_success, read_logits
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.policy.batching import plan
-from creditflow.train.policy.checkpoint import Progress, latest_checkpoint, load_checkpoint, records_at, save_checkpoint
+from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
 from creditflow.train.policy.device import pick_device
-from creditflow.train.policy.optimizer import learning_rate, make_optimizer, set_learning_rate
+from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.recomputation import recompute_activations
 from creditflow.train.policy.scratch import build_model, build_tokenizer
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.run.folder import export_whole, init_run_folder, load_run_tokenizer
-from creditflow.train.run.metrics_log import MetricsLogger
+from creditflow.train.run.folder import export_model, init_run_folder, load_run_tokenizer, unfinished_run
+from creditflow.train.run.metrics_log import open_logger
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 
@@ -119,11 +119,7 @@ class SuccessTrainer:
         self.checkpoints = self.folder / "checkpoints"
         if settings.threads:
             torch.set_num_threads(settings.threads)
-        found = latest_checkpoint(self.checkpoints)
-        if found is not None and not resume:
-            raise ConfigError(
-                f"{self.folder} holds a run already: go on with --resume {self.folder}, or choose another out"
-            )
+        found = unfinished_run(self.folder, resume=resume)
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
         words = self._words(groups)
@@ -143,14 +139,7 @@ class SuccessTrainer:
         else:
             kept = init_run_folder(self.folder, settings, tokenizer)
             self.encoder = Encoder(kept, settings.text, positions, words)
-        self.logger = MetricsLogger(
-            self.folder,
-            after=self.progress if found else None,
-            records=records_at(found) if found else None,
-            tensorboard=settings.log.tensorboard,
-            wandb=settings.log.wandb,
-            stream=stream,
-        )
+        self.logger = open_logger(self.folder, settings.log, self.progress, found, stream)
 
     def run(self) -> dict[str, float]:
         """Train, evaluate on the validation tasks, save. Returns the evaluation.
@@ -172,7 +161,7 @@ class SuccessTrainer:
             result = evaluate_success(self.model, self.valid, settings.loss.kind, settings.batch_tokens)
             self.logger.write("sft", settings.steps, "validation", result)
             log("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in result.items()))
-            export_whole(self.folder / "model", self._export)
+            export_model(self.folder / "model", self._export)
         except DivergedError:
             save_checkpoint(self.folder / "diverged", self.progress, self.model, self.optimizer)
             raise
@@ -246,10 +235,7 @@ def success_step(
             raise DivergedError("the loss of the success model is not finite", [])
         loss.backward()
         total += float(loss.detach())
-    limit = settings.optimizer.grad_clip or float("inf")
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
-    if not np.isfinite(norm):
-        raise DivergedError("the gradient of the success model is not finite", [])
+    norm = clip_gradient(model, settings.optimizer.grad_clip)
     optimizer.step()
     return {"loss": total, "grad_norm": norm, "tokens": float(sum(len(sample.episode) for sample in samples))}
 

@@ -35,7 +35,7 @@ def iterations(run: Trainer) -> list[dict[str, Any]]:
 
 
 def weights(run: Trainer) -> dict[str, torch.Tensor]:
-    return {name: p.detach().clone() for name, p in run._learner().named_parameters()}
+    return {name: p.detach().clone() for name, p in run._trained_modules().named_parameters()}
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:

@@ -224,7 +224,7 @@ def test_another_models_checkpoint_is_refused(trainer_of: Make, config: dict[str
 
 
 def test_a_folder_with_a_run_is_not_overwritten(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
-    with pytest.raises(ConfigError, match=f"go on with --resume {finished.folder}"):
+    with pytest.raises(ConfigError, match=f"continue it with --resume {finished.folder}"):
         trainer_of(config)
 
 
