@@ -1,7 +1,7 @@
-"""What an agent is: something that chooses actions for a batch of running episodes.
+"""What an agent is: it chooses actions for a batch of running episodes.
 
-Batching is the interface, because a language model needs it; every view brings its own random generator, so that an
-episode does not depend on who shares its batch.
+The interface is batched, because a language model needs it; every view has its own random generator, so that an
+episode does not depend on the others in its batch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Agent", "Decision", "Forking", "TurnTokens", "View"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an agent may look at in one running episode.
+    """What an agent can see of one running episode.
 
     Attributes:
-        observation: the present observation.
-        info: the environment's info; not to be changed.
+        observation: the latest observation.
+        info: the environment's info; read only.
         turns: the turns so far.
-        env: the bare environment, for agents that use its oracle or snapshots.
-        rng: the episode's own randomness.
+        env: the unwrapped environment, for agents that use its oracle or snapshots.
+        rng: the episode's own random generator.
     """
 
     observation: Any
@@ -51,35 +51,35 @@ class View:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TurnTokens:
-    """The tokens of one turn, as they went into the model and came out of it.
+    """The tokens of one turn, as the model read and generated them.
 
     Attributes:
-        prompt: int32, what was appended before the answer; with a windowed history, the whole prompt.
-        answer: int32, what the model wrote, its end-of-turn token included.
-        logprobs: float32, the sampler's log-probability of each answer token.
-        windowed: whether ``prompt`` stands alone.
-        learn: whether the answer may enter a loss.
-        entropies: float32, entropy (nats) of the distributions that the first tokens were drawn from, if asked for.
+        prompt: int32, the ids appended before the completion; with a windowed history, the whole prompt.
+        completion: int32, the generated ids, the end-of-turn token included.
+        logprobs: float32, the sampler's log-probability of each completion token.
+        windowed: whether ``prompt`` is a whole prompt.
+        in_loss: whether the completion may enter a loss.
+        entropies: float32, entropy (nats) of the distributions that the first tokens were sampled from, if requested.
     """
 
     prompt: NDArray[np.int32]
-    answer: NDArray[np.int32]
+    completion: NDArray[np.int32]
     logprobs: NDArray[np.float32]
     windowed: bool = False
-    learn: bool = True
+    in_loss: bool = True
     entropies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an agent does.
+    """An agent's choice for one episode.
 
     Attributes:
-        action: as the environment takes it.
+        action: the action, as the environment takes it.
         thought, response: a language model's reasoning and its full text.
-        invalid_reason: why the answer does not follow its form ("" if it does); the turn then counts as not parsed.
-        tokens: of a language model.
-        stop: end the episode instead of acting, for a limit that the environment does not know.
+        invalid_reason: why the response does not follow the dialect ("" if it does); the turn then counts as not parsed.
+        tokens: tokens of the turn, for a language model.
+        stop: end the episode instead of acting, because of a limit that the environment does not enforce.
     """
 
     action: Any
@@ -91,19 +91,19 @@ class Decision:
 
 
 class Agent(Protocol):
-    """Chooses actions. Stateless between calls but for its parameters."""
+    """Chooses actions. Its parameters are its only state between calls."""
 
     name: str
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
+        """Choose one action per view."""
         ...
 
 
 @runtime_checkable
 class Forking(Protocol):
-    """An agent that remembers its episodes, and can be told that one goes on in two environments."""
+    """An agent that keeps a history of its episodes, which can be copied when an episode is forked."""
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
-        """``child`` has the history of ``parent`` up to its first ``turns`` turns."""
+        """Give ``child`` the history of ``parent`` up to its first ``turns`` turns."""
         ...

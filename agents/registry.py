@@ -35,7 +35,7 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
     "expert": lambda text: _plain(ExpertAgent, "expert", text),
     "noisy": lambda text: NoisyExpert(_number("noisy", text)) if text else NoisyExpert(),
     **{name: partial(_model, name) for name in MODELS},
-    "tabular": lambda text: TabularAgent(guidance=_number("tabular", text)) if text else TabularAgent(),
+    "tabular": lambda text: TabularAgent(optimal_prob=_number("tabular", text)) if text else TabularAgent(),
 }
 
 # ways to prompt a language model, which is named behind the colon

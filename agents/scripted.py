@@ -16,7 +16,7 @@ class RandomAgent:
     name = "random"
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
+        """Choose one action per view."""
         return [_drawn(view, view.info["admissible_actions"]) for view in views]
 
 
@@ -26,7 +26,7 @@ class ExpertAgent:
     name = "expert"
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
+        """Choose one action per view."""
         decisions = []
         for view in views:
             best = view.oracle.optimal_actions(view.snapshot)
@@ -49,7 +49,7 @@ class NoisyExpert:
         self.noise = noise
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
+        """Choose one action per view."""
         decisions = []
         for view in views:
             best = () if view.rng.random() < self.noise else view.oracle.optimal_actions(view.snapshot)

@@ -31,7 +31,7 @@ class TabularAgent:
     """π(a | s) ∝ exp θ(s, a), one row per state key, made when the state is first met.
 
     Args:
-        guidance: probability in [0, 1) that a fresh row gives to the oracle's optimal actions together; 0 (default)
+        optimal_prob: probability in [0, 1) that a fresh row gives to the oracle's optimal actions together; 0 (default)
             starts uniform and never asks the oracle.
         step: "kl" or "rms": what ``step_size`` means.
         step_size: KL per update (nats, averaged over visited turns), or learning rate after dividing the advantages
@@ -40,20 +40,22 @@ class TabularAgent:
 
     name = "tabular"
 
-    def __init__(self, *, guidance: float = 0.0, step: Literal["kl", "rms"] = "kl", step_size: float = 0.01) -> None:
+    def __init__(
+        self, *, optimal_prob: float = 0.0, step: Literal["kl", "rms"] = "kl", step_size: float = 0.01
+    ) -> None:
         if step not in ("kl", "rms"):
             raise unknown_name_error("step matching", str(step), ["kl", "rms"])
-        if not 0.0 <= guidance < 1.0:
-            raise ConfigError(f"guidance is a probability in [0, 1), got {short_repr(guidance)}")
+        if not 0.0 <= optimal_prob < 1.0:
+            raise ConfigError(f"optimal_prob is a probability in [0, 1), got {short_repr(optimal_prob)}")
         if not step_size > 0.0:
             raise ConfigError(f"step_size must be positive, got {short_repr(step_size)}")
-        self.guidance, self.step, self.step_size = guidance, step, step_size
+        self.optimal_prob, self.step, self.step_size = optimal_prob, step, step_size
         self._actions: dict[str, tuple[str, ...]] = {}
         self._logits: dict[str, NDArray[np.float64]] = {}
         self._cumulative: dict[str, list[float]] = {}
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view, sampled."""
+        """Choose one action per view."""
         decisions = []
         for view in views:
             key = view.info["state_key"]
@@ -120,11 +122,11 @@ class TabularAgent:
         """Make the row of a state met for the first time; returns its cumulative probabilities."""
         actions = self._actions[key] = view.info["admissible_actions"]
         logits = np.zeros(len(actions))
-        if self.guidance:
+        if self.optimal_prob:
             best = np.isin(actions, view.oracle.optimal_actions(view.snapshot))
             if best.any() and not best.all():
-                logits[best] = np.log(self.guidance / best.sum())
-                logits[~best] = np.log((1.0 - self.guidance) / (~best).sum())
+                logits[best] = np.log(self.optimal_prob / best.sum())
+                logits[~best] = np.log((1.0 - self.optimal_prob) / (~best).sum())
         self._logits[key] = logits
         return list(accumulate(_softmax(logits[None])[0].tolist()))
 

@@ -2,12 +2,20 @@
 
 from creditflow.agents.backends.base import (
     Backend,
+    Completion,
     GenerationError,
-    Job,
-    Sampled,
+    GenerationRequest,
     Sampling,
     TrainedBackend,
     WeightPushError,
 )
 
-__all__ = ["Backend", "GenerationError", "Job", "Sampled", "Sampling", "TrainedBackend", "WeightPushError"]
+__all__ = [
+    "Backend",
+    "Completion",
+    "GenerationError",
+    "GenerationRequest",
+    "Sampling",
+    "TrainedBackend",
+    "WeightPushError",
+]

@@ -1,4 +1,4 @@
-"""What a backend is: it continues token sequences, and says with which probability it did.
+"""What a backend is: it continues token sequences and returns their log-probabilities.
 
 Ids in, ids out: nothing is encoded or decoded here, so what is trained on is what was sampled.
 """
@@ -14,27 +14,35 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 
-__all__ = ["Backend", "GenerationError", "Job", "Sampled", "Sampling", "TrainedBackend", "WeightPushError"]
+__all__ = [
+    "Backend",
+    "Completion",
+    "GenerationError",
+    "GenerationRequest",
+    "Sampling",
+    "TrainedBackend",
+    "WeightPushError",
+]
 
 
 class GenerationError(CreditflowError, RuntimeError):
-    """An engine or server did not continue the sequences it was given."""
+    """An engine or server failed to continue the sequences it was given."""
 
 
 class WeightPushError(GenerationError):
-    """A sampler does not have the weights that were sent to it."""
+    """The sampler does not have the weights that were pushed to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn.
+    """Sampling settings.
 
     Attributes:
-        max_new_tokens: longest answer, its end token included.
+        max_new_tokens: maximum length of a completion, its end token included.
         temperature: logits are divided by it; 0 takes the most likely token.
         top_p, top_k: truncation of the distribution (1.0 and 0: none). The reported log-probabilities are those of the
             untruncated distribution at this temperature, which is what a trainer recomputes; train without truncation.
-        entropies: report the entropy of the distribution that each of an answer's first so many tokens was drawn from.
+        entropies: number of leading tokens of a completion for which the entropy of the sampling distribution is reported.
 
     Raises:
         ConfigError: a number out of range.
@@ -59,35 +67,36 @@ class Sampling:
 
     @property
     def truncated(self) -> bool:
-        """Whether tokens are drawn from less than the whole distribution."""
+        """Whether tokens are sampled from less than the full distribution."""
         return self.top_p < 1.0 or self.top_k > 0 or self.temperature == 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class GenerationRequest:
     """One sequence to continue.
 
     Attributes:
-        key: names the conversation: a backend may keep what it computed for a key's earlier tokens.
+        key: identifies the conversation: a backend may keep what it computed for a key's earlier tokens.
         ids: int32 (L,), the whole sequence so far, L ≥ 1.
-        draws: float64 (max_new_tokens,), uniform in [0, 1): the randomness of this answer, of its episode alone.
+        uniforms: float64 (max_new_tokens,), in [0, 1): the random numbers of this completion, which belong to its episode
+            alone.
     """
 
     key: Hashable
     ids: NDArray[np.int32]
-    draws: NDArray[np.float64]
+    uniforms: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """One answer.
+class Completion:
+    """What the model generated for one request.
 
     Attributes:
-        ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the answer was cut.
+        ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the completion was cut.
         logprobs: float32 (n,).
-        entropies: float32 (min(n, asked),), nats.
-        exact: whether ids and log-probabilities are those that the answer was sampled with; if not (a server that gives
-            text only), the answer can be acted on, but a token record of it would be false.
+        entropies: float32 (min(n, Sampling.entropies),), nats.
+        exact: whether ids and log-probabilities are those that the completion was sampled with; if not (a server that
+            returns text only), the completion can be acted on, but a token record of it would be false.
     """
 
     ids: NDArray[np.int32]
@@ -97,13 +106,20 @@ class Sampled:
 
 
 class Backend(Protocol):
-    """Continues sequences in batches."""
+    """Continues sequences in batches.
+
+    Attributes:
+        version: names the weights in logs.
+        context: maximum sequence length; 0 if unknown.
+    """
 
     version: str
     context: int
 
-    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
-        """One answer per job."""
+    def generate(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+    ) -> list[Completion]:
+        """Generate one completion per request."""
         ...
 
 
@@ -113,15 +129,15 @@ class TrainedBackend(Backend, Protocol):
     In every iteration: ``generate`` …, ``sleep``, the update, ``sync``.
 
     Attributes:
-        device: where the trained model is.
-        sync_numbers: what the last ``sync`` measured of itself, for the log; {} if it had nothing to do.
+        device: device of the trained model.
+        sync_numbers: metrics of the last ``sync``; {} if it had nothing to do.
     """
 
     device: Any
     sync_numbers: dict[str, float]
 
     def sync(self, version: str = "") -> None:
-        """Sample from the trained model's present weights from now on, awake.
+        """Wake up and sample from the trained model's present weights from now on.
 
         Raises:
             WeightPushError: the weights did not arrive.
@@ -129,5 +145,5 @@ class TrainedBackend(Backend, Protocol):
         ...
 
     def sleep(self) -> None:
-        """Give back what only sampling needs; the next ``sync`` wakes."""
+        """Free the memory that only sampling needs; the next ``sync`` wakes the sampler."""
         ...

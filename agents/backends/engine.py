@@ -1,6 +1,7 @@
-"""What an engine that samples by itself must offer, and the bookkeeping shared by those who ask one.
+"""Interface of an inference engine with its own batching and sampling, and shared request handling.
 
-Engines batch, cache and draw on their own: an answer's randomness comes from the engine, not from its job's draws.
+Engines batch, cache and sample on their own: a completion's randomness comes from the engine, not from its request's
+uniforms.
 """
 
 from __future__ import annotations
@@ -13,19 +14,29 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.envs.errors import ConfigError, short_repr
 
-__all__ = ["Engine", "Probed", "Request", "check_sampling", "dealt", "requests_of", "seed_of"]
+__all__ = [
+    "Engine",
+    "ProbeResult",
+    "UniquePrompt",
+    "call_seed",
+    "check_sampling",
+    "deduplicate_prompts",
+    "in_request_order",
+]
+
+MIN_TEMPERATURE = 0.01  # engines treat anything lower as 0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One prompt and how many answers are wanted to it.
+class UniquePrompt:
+    """One prompt, and the requests that have it.
 
     Attributes:
         ids: int32 (L,).
-        places: the jobs that get the answers, in order.
+        places: indices of the requests that get the completions, in order.
     """
 
     ids: NDArray[np.int32]
@@ -33,12 +44,12 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """Most likely continuation of a probe prompt, with log-probabilities at temperature 1.
 
     Attributes:
         ids: int32 (n,).
-        logprobs: per position, of some tokens, the chosen one among them.
+        logprobs: log-probabilities of some tokens at every position, the chosen one among them.
     """
 
     ids: NDArray[np.int32]
@@ -46,11 +57,11 @@ class Probed:
 
 
 class Engine(Protocol):
-    """An engine in this process.
+    """An inference engine in this process.
 
     Attributes:
-        context: longest sequence.
-        block_size: tokens of a block of its prefix cache.
+        context: maximum sequence length.
+        block_size: tokens in a block of its prefix cache.
         exact: whether it computes in float32.
     """
 
@@ -59,74 +70,80 @@ class Engine(Protocol):
     exact: bool
 
     def complete(
-        self, requests: Sequence[Request], sampling: Sampling, end_ids: frozenset[int], seed: int
-    ) -> list[list[Sampled]]:
-        """The answers to every request."""
+        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
+    ) -> list[list[Completion]]:
+        """Generate the completions of every prompt."""
         ...
 
-    def probe(self, ids: NDArray[np.int32], tokens: int) -> Probed:
-        """What the engine makes of a fixed prompt, by the way that answers are made."""
+    def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
+        """Continue a fixed prompt on the same path as completions."""
         ...
 
     def load(self, folder: str) -> int:
-        """Take over the weights in a folder; returns how many tensors every worker read."""
+        """Load the weights in a folder; returns how many tensors every worker read."""
         ...
 
-    def forget(self) -> bool:
-        """Empty the prefix cache; whether it was emptied."""
+    def reset_prefix_cache(self) -> bool:
+        """Empty the prefix cache; returns whether it was emptied."""
         ...
 
     def sleep(self) -> None:
-        """Give memory back."""
+        """Free GPU memory."""
         ...
 
     def wake(self, part: Literal["weights", "kv_cache"]) -> None:
-        """Take memory again, in this order."""
+        """Allocate the memory of a part again: the weights first, then the cache."""
         ...
 
 
-def requests_of(jobs: Sequence[Job]) -> list[Request]:
-    """Jobs with the same ids as one request, in the order of their first."""
+def deduplicate_prompts(requests: Sequence[GenerationRequest]) -> list[UniquePrompt]:
+    """Merge requests with equal ids, in the order of their first occurrence."""
     places: dict[bytes, list[int]] = {}
-    for place, job in enumerate(jobs):
-        places.setdefault(np.ascontiguousarray(job.ids, np.int32).tobytes(), []).append(place)
-    return [Request(jobs[found[0]].ids, tuple(found)) for found in places.values()]
+    for place, request in enumerate(requests):
+        places.setdefault(np.ascontiguousarray(request.ids, np.int32).tobytes(), []).append(place)
+    return [UniquePrompt(requests[equal[0]].ids, tuple(equal)) for equal in places.values()]
 
 
-def dealt(requests: Sequence[Request], answers: Sequence[Sequence[Sampled]], jobs: Sequence[Job]) -> list[Sampled]:
-    """Answers in the order of the jobs.
+def in_request_order(
+    prompts: Sequence[UniquePrompt],
+    completions: Sequence[Sequence[Completion]],
+    requests: Sequence[GenerationRequest],
+) -> list[Completion]:
+    """Completions in the order of the requests.
 
     Raises:
-        GenerationError: not as many answers as were asked for.
+        GenerationError: the number of completions is wrong.
     """
-    if len(answers) != len(requests):
-        raise GenerationError(f"{len(requests)} prompts were to be answered, {len(answers)} were")
-    out: dict[int, Sampled] = {}
-    for request, found in zip(requests, answers, strict=True):
-        if len(found) != len(request.places):
-            raise GenerationError(f"{len(request.places)} answers to a prompt were asked for, {len(found)} came")
-        out.update(zip(request.places, found, strict=True))
-    return [out[place] for place in range(len(jobs))]
+    if len(completions) != len(prompts):
+        raise GenerationError(f"expected completions of {len(prompts)} prompts, got those of {len(completions)}")
+    ordered: dict[int, Completion] = {}
+    for prompt, generated in zip(prompts, completions, strict=True):
+        if len(generated) != len(prompt.places):
+            raise GenerationError(f"expected {len(prompt.places)} completions of a prompt, got {len(generated)}")
+        ordered.update(zip(prompt.places, generated, strict=True))
+    return [ordered[place] for place in range(len(requests))]
 
 
-def seed_of(jobs: Sequence[Job]) -> int:
-    """A seed for a whole call, 63 bits, from the first draw of every job: the same call again is the same draw."""
-    first = np.array([job.draws[0] for job in jobs], np.float64)
+def call_seed(requests: Sequence[GenerationRequest]) -> int:
+    """A 63-bit seed for a whole call, from the first uniform of every request: equal calls get equal seeds."""
+    first = np.array([request.uniforms[0] for request in requests], np.float64)
     return int.from_bytes(blake2b(first.tobytes(), digest_size=8).digest(), "big") >> 1
 
 
-def check_sampling(sampling: Sampling, who: str) -> None:
-    """Refuse what an engine's answers do not say truly.
+def check_sampling(sampling: Sampling, sampler: str) -> None:
+    """Reject settings under which an engine does not report the numbers that a token record needs.
 
     Raises:
-        ConfigError: entropies are asked for, or log-probabilities of a truncated distribution.
+        ConfigError: entropies are requested, or log-probabilities of a truncated distribution.
     """
     if sampling.entropies:
-        raise ConfigError(f"{who} reports no entropies (branching needs them): use the transformers backend")
+        raise ConfigError(f"{sampler} reports no entropies (branching needs them): use the transformers backend")
     if sampling.top_p < 1.0 or sampling.top_k > 0:
         raise ConfigError(
-            f"{who} reports log-probabilities after truncation, not those of the whole distribution: use top_p=1 and "
+            f"{sampler} reports log-probabilities after truncation, not those of the whole distribution: use top_p=1 and "
             f"top_k=0, or the transformers backend; got {short_repr(sampling.top_p)} and {short_repr(sampling.top_k)}"
         )
-    if 0.0 < sampling.temperature < 0.01:
-        raise ConfigError(f"{who} samples at temperature 0 or from 0.01 on, got {short_repr(sampling.temperature)}")
+    if 0.0 < sampling.temperature < MIN_TEMPERATURE:
+        raise ConfigError(
+            f"{sampler} samples at temperature 0 or from {MIN_TEMPERATURE} on, got {short_repr(sampling.temperature)}"
+        )

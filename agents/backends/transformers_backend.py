@@ -3,7 +3,7 @@
 Episodes of one batch run in lockstep, so their caches do too: each call feeds only what is new since the last one
 (the last sampled token and the next message), left-padded to one width, with explicit positions and a mask over cache
 slots. Rows whose episode has ended are dropped. A row is only continued by ids that begin with those it holds; if one
-job of a call does not (a windowed prompt, a new episode), all are computed from their whole ids, so the cache never
+request of a call does not (a windowed prompt, a new episode), all are computed from their whole ids, so the cache never
 decides a result.
 
 On a GPU ``cache="static"`` keeps shapes fixed (rows and slots in powers of two) so that the one-token step can be
@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from transformers import DynamicCache, StaticCache
 
-from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.backends.token_sampling import draw, entropy_of
+from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.token_sampling import entropy_of, sample_tokens
 from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["TransformersBackend"]
@@ -48,15 +48,15 @@ class _Cohort:
     used: int
     cache: Any
 
-    def continued_by(self, jobs: Sequence[Job]) -> list[int] | None:
-        """Each job's row, if every job goes on with what a row of its own holds."""
+    def continued_by(self, requests: Sequence[GenerationRequest]) -> list[int] | None:
+        """Each request's row, if every request goes on with what a row of its own holds."""
         rows = {key: row for row, key in enumerate(self.keys)}
-        places = [rows.get(job.key, -1) for job in jobs]
+        places = [rows.get(request.key, -1) for request in requests]
         if -1 in places or len(set(places)) < len(places):
             return None
-        for place, job in zip(places, jobs, strict=True):
+        for place, request in zip(places, requests, strict=True):
             seen = int(self.seen[place])
-            if seen >= len(job.ids) or not np.array_equal(self.held[place][:seen], job.ids[:seen]):
+            if seen >= len(request.ids) or not np.array_equal(self.held[place][:seen], request.ids[:seen]):
                 return None
         return places
 
@@ -124,15 +124,17 @@ class TransformersBackend:
         """Give the key-value cache back; the next call computes what it needs again."""
         self._cohort = None
 
-    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
-        """One answer per job."""
-        if not jobs:
+    def generate(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+    ) -> list[Completion]:
+        """One answer per request."""
+        if not requests:
             return []
         trained = self.model.training
         self.model.eval()
         try:
             with torch.inference_mode():
-                return self._generate(jobs, sampling, end_ids)
+                return self._generate(requests, sampling, end_ids)
         except BaseException:
             self._cohort = None
             raise
@@ -140,27 +142,29 @@ class TransformersBackend:
             self.model.train(trained)
 
     # -- one call -----------------------------------------------------------------------------------------------------
-    def _generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
-        cohort, places = self._seat(jobs, sampling.max_new_tokens)
+    def _generate(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+    ) -> list[Completion]:
+        cohort, places = self._seat(requests, sampling.max_new_tokens)
         rows = len(cohort.seen)
-        block, real, positions = self._block(cohort, jobs, places)
+        block, real, positions = self._block(cohort, requests, places)
         logits = self._feed(cohort, block, real, positions, self._forward)
         self._check_length(cohort)
         draws = np.zeros((rows, sampling.max_new_tokens))
-        draws[places] = [job.draws[: sampling.max_new_tokens] for job in jobs]
+        draws[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
         uniform = torch.from_numpy(draws).to(self.device)
         ends = torch.tensor(sorted(end_ids), device=self.device)
         going = torch.zeros(rows, dtype=torch.bool, device=self.device)
         going[torch.from_numpy(places).to(self.device)] = True
         lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
-        for place, job in zip(places.tolist(), jobs, strict=True):
-            cohort.seen[place] = len(job.ids)
+        for place, request in zip(places.tolist(), requests, strict=True):
+            cohort.seen[place] = len(request.ids)
         position = torch.from_numpy(cohort.seen).to(self.device)
         tokens, scores, unsure = [], [], []
         for step in range(sampling.max_new_tokens):
             if step < sampling.entropies:
                 unsure.append(entropy_of(logits, sampling))
-            token, score = draw(logits, uniform[:, step], sampling)
+            token, score = sample_tokens(logits, uniform[:, step], sampling)
             tokens.append(token)
             scores.append(score)
             lengths += going
@@ -174,37 +178,41 @@ class TransformersBackend:
         logprobs = torch.stack(scores, 1).float().cpu().numpy()
         counts = lengths.cpu().numpy()
         entropies = torch.stack(unsure, 1).cpu().numpy() if unsure else np.zeros((rows, 0), np.float32)
-        for p, job in zip(places.tolist(), jobs, strict=True):
-            cohort.held[p] = np.concatenate([job.ids, ids[p, : counts[p]]])
+        for p, request in zip(places.tolist(), requests, strict=True):
+            cohort.held[p] = np.concatenate([request.ids, ids[p, : counts[p]]])
         return [
-            Sampled(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy(), entropies[p, : counts[p]].copy())
+            Completion(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy(), entropies[p, : counts[p]].copy())
             for p in places.tolist()
         ]
 
-    def _seat(self, jobs: Sequence[Job], room: int) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
-        """The cohort that serves these jobs, and each job's row in it."""
+    def _seat(
+        self, requests: Sequence[GenerationRequest], room: int
+    ) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
+        """The cohort that serves these requests, and each request's row in it."""
         cohort = self._cohort
-        places = cohort.continued_by(jobs) if cohort is not None else None
+        places = cohort.continued_by(requests) if cohort is not None else None
         if cohort is not None and places is not None:
             if not self._static:
                 if places != list(range(len(cohort.seen))):
                     cohort.keep(places, torch.tensor(places, device=self.device))
-                return cohort, np.arange(len(jobs))
-            width = max(len(job.ids) - int(cohort.seen[place]) for place, job in zip(places, jobs, strict=True))
-            if cohort.used + width + room <= cohort.mask.shape[1] and 2 * len(jobs) > len(cohort.seen):
+                return cohort, np.arange(len(requests))
+            width = max(
+                len(request.ids) - int(cohort.seen[place]) for place, request in zip(places, requests, strict=True)
+            )
+            if cohort.used + width + room <= cohort.mask.shape[1] and 2 * len(requests) > len(cohort.seen):
                 return cohort, np.array(places, np.int64)
-        return self._fresh(jobs, room), np.arange(len(jobs))
+        return self._fresh(requests, room), np.arange(len(requests))
 
-    def _fresh(self, jobs: Sequence[Job], room: int) -> _Cohort:
-        width = max(len(job.ids) for job in jobs)
-        rows, slots = len(jobs), 0
+    def _fresh(self, requests: Sequence[GenerationRequest], room: int) -> _Cohort:
+        width = max(len(request.ids) for request in requests)
+        rows, slots = len(requests), 0
         if self._static:
             rows, slots = _power_of_two(rows), _power_of_two(2 * width + room)
             cache: Any = StaticCache(config=self.model.config, max_cache_len=slots)
         else:
             cache = DynamicCache(config=self.model.config)
         self._cohort = _Cohort(
-            keys=[job.key for job in jobs],
+            keys=[request.key for request in requests],
             seen=np.zeros(rows, np.int64),
             held=[np.zeros(0, np.int32)] * rows,
             mask=torch.zeros((rows, slots), dtype=torch.bool, device=self.device),
@@ -213,9 +221,9 @@ class TransformersBackend:
         )
         return self._cohort
 
-    def _block(self, cohort: _Cohort, jobs: Sequence[Job], places: Any) -> tuple[Any, Any, Any]:
+    def _block(self, cohort: _Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any, Any]:
         """What is new, left-padded: ids, which are real, and positions, each (R, W)."""
-        news = [job.ids[int(cohort.seen[place]) :] for place, job in zip(places, jobs, strict=True)]
+        news = [request.ids[int(cohort.seen[place]) :] for place, request in zip(places, requests, strict=True)]
         width = max(map(len, news))
         ids = np.zeros((len(cohort.seen), width), np.int64)
         real = np.zeros(ids.shape, np.bool_)

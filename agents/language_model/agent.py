@@ -1,7 +1,7 @@
 """A language model as an agent: prompt, answer, action, token by token.
 
-With ``history="append"`` a conversation grows: each turn adds its message and its answer to the ids of all turns
-before, and one row holds the whole episode. With ``history="window"`` every turn is a prompt of its own that shows the
+With ``history="append"`` a conversation grows: each turn appends its message and its completion to the ids of all earlier
+turns, and one row holds the whole episode. With ``history="window"`` every turn is a prompt of its own that shows the
 last k turns.
 """
 
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import Backend, Job, Sampled, Sampling
+from creditflow.agents.backends.base import Backend, Completion, GenerationRequest, Sampling
 from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, make_dialect
@@ -23,12 +23,17 @@ from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
 
-__all__ = ["Conversations", "LanguageModelAgent", "Pending", "decide"]
+__all__ = ["Conversations", "LanguageModelAgent", "PendingCompletion", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """The ids so far, and for every turn how many there were after it and whether its answer closed itself."""
+    """The token history of one episode.
+
+    Attributes:
+        ids: all ids so far.
+        ends: for every turn the number of ids up to its end, and whether its completion ended with an end token.
+    """
 
     ids: NDArray[np.int32]
     ends: tuple[tuple[int, bool], ...] = ()
@@ -39,8 +44,14 @@ class _Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """One view whose answer is still to come: the new ids, and all ids before the answer."""
+class PendingCompletion:
+    """A prompt that waits for its completion.
+
+    Attributes:
+        view: the running episode.
+        new: int32, the ids that this turn adds.
+        ids: int32, all ids before the completion.
+    """
 
     view: View
     new: NDArray[np.int32]
@@ -49,20 +60,20 @@ class Pending:
 
 @dataclass
 class Conversations:
-    """The token history of every running episode, kept by its environment.
+    """The token history of every running episode, by its environment.
 
     Attributes:
-        prompt, chat: how messages are worded and encoded.
+        prompt, chat: the prompt template and the encoding of messages.
         history: "append" or "window".
-        window: past turns that a windowed prompt shows.
-        lessons: what earlier trials of a view's task taught; "" for none.
+        window: number of past turns that a windowed prompt shows.
+        reflections: text on earlier trials of a view's task; "" for none.
     """
 
     prompt: Prompt
     chat: Chat
     history: Literal["append", "window"] = "append"
     window: int = 2
-    lessons: Callable[[View], str] = lambda _view: ""
+    reflections: Callable[[View], str] = lambda _view: ""
     _running: WeakKeyDictionary[AgentEnv[Any, Any, Any], _Conversation] = field(default_factory=WeakKeyDictionary)
 
     def __post_init__(self) -> None:
@@ -71,64 +82,67 @@ class Conversations:
                 f"history must be 'append' or 'window' and window ≥ 0, got {short_repr(self.history)}, {short_repr(self.window)}"
             )
 
-    def ask(self, view: View) -> Pending:
-        """The ids that go in front of the next answer.
+    def build_prompt(self, view: View) -> PendingCompletion:
+        """Build the prompt of the next completion.
 
         Raises:
-            ConfigError: an append-only conversation that was not followed from its first turn.
+            ConfigError: an append-only history that was not recorded from its first turn.
         """
-        slots = slots_of(self.prompt, view, self.window, self.lessons(view))
+        slots = slots_of(self.prompt, view, self.window, self.reflections(view))
         if not view.turns:
-            new = self.chat.begin(self.prompt.fill("system", slots), self.prompt.fill("first", slots))
-            return Pending(view, new, new)
+            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill("first", slots))
+            return PendingCompletion(view, new, new)
         if self.history == "window":
-            new = self.chat.begin(self.prompt.fill("system", slots), self.prompt.fill("windowed", slots))
-            return Pending(view, new, new)
-        before = self._running.get(view.env)
-        if before is None or before.turns != len(view.turns):
+            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill("windowed", slots))
+            return PendingCompletion(view, new, new)
+        earlier = self._running.get(view.env)
+        if earlier is None or earlier.turns != len(view.turns):
             raise ConfigError(
-                "an append-only history must be followed from the first turn of the episode; use history='window' to "
-                "enter an episode in the middle"
+                "an append-only history must be recorded from the first turn of the episode; use history='window' to "
+                "start in the middle of an episode"
             )
-        new = self.chat.go_on(self.prompt.fill("later", slots), ended=before.ends[-1][1])
-        return Pending(view, new, np.concatenate([before.ids, new]))
+        new = self.chat.next_prompt_ids(self.prompt.fill("later", slots), ended=earlier.ends[-1][1])
+        return PendingCompletion(view, new, np.concatenate([earlier.ids, new]))
 
-    def answer(self, pending: Pending, sampled: Sampled, *, learn: bool = True) -> TurnTokens:
-        """Take note of an answer; returns the turn's tokens."""
-        ids = np.concatenate([pending.ids, sampled.ids])
-        before = self._running.get(pending.view.env) if pending.view.turns else None
-        ended = bool(len(sampled.ids)) and int(sampled.ids[-1]) in self.chat.end_ids
-        self._running[pending.view.env] = _Conversation(ids, (*(before.ends if before else ()), (len(ids), ended)))
+    def record_completion(
+        self, pending: PendingCompletion, completion: Completion, *, in_loss: bool = True
+    ) -> TurnTokens:
+        """Append a completion to its conversation; returns the turn's tokens."""
+        ids = np.concatenate([pending.ids, completion.ids])
+        earlier = self._running.get(pending.view.env) if pending.view.turns else None
+        ended = bool(len(completion.ids)) and int(completion.ids[-1]) in self.chat.end_ids
+        self._running[pending.view.env] = _Conversation(ids, (*(earlier.ends if earlier else ()), (len(ids), ended)))
         windowed = self.history == "window"
-        return TurnTokens(pending.new, sampled.ids, sampled.logprobs, windowed, learn, sampled.entropies)
+        return TurnTokens(pending.new, completion.ids, completion.logprobs, windowed, in_loss, completion.entropies)
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
-        """``child`` has the history of ``parent`` up to its first ``turns`` turns.
+        """Give ``child`` the history of ``parent`` up to its first ``turns`` turns.
 
         Raises:
             ConfigError: the parent's conversation has fewer turns.
         """
-        before = self._running.get(parent)
+        conversation = self._running.get(parent)
         if self.history == "window" or not turns:
             self._running.pop(child, None)
             return
-        if before is None or before.turns < turns:
-            raise ConfigError(f"a conversation of {before.turns if before else 0} turns has no state after {turns}")
-        ends = before.ends[:turns]
-        self._running[child] = _Conversation(before.ids[: ends[-1][0]], ends)
+        if conversation is None or conversation.turns < turns:
+            known = conversation.turns if conversation else 0
+            raise ConfigError(f"cannot fork after turn {turns} of a conversation with {known} turns")
+        ends = conversation.ends[:turns]
+        self._running[child] = _Conversation(conversation.ids[: ends[-1][0]], ends)
 
 
 class LanguageModelAgent:
-    """Asks a backend for every view's answer, in one batch.
+    """Generates one completion per view, in one batch.
 
     Args:
-        backend: samples tokens.
-        conversations: words, encodes and remembers.
-        dialect: reads answers.
-        sampling: how tokens are drawn.
-        name: for logs.
-        max_context: no prompt and answer together may be longer (0: the backend's own limit); the episode then stops
-            with "token_limit".
+        backend: samples completions.
+        conversations: builds and caches prompts.
+        dialect: parses completions.
+        sampling: sampling settings.
+        name: agent name in logs.
+        max_context: maximum length of prompt and completion together (0: the backend's own limit); an episode that
+            would exceed it stops with "token_limit".
     """
 
     def __init__(
@@ -149,28 +163,32 @@ class LanguageModelAgent:
         self.max_context = max_context or limit
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
-        pending = [self.conversations.ask(view) for view in views]
-        room = self.max_context - self.sampling.max_new_tokens
-        fits = [not self.max_context or len(one.ids) <= room for one in pending]
-        jobs = [
-            Job(one.view.env, one.ids, one.view.rng.random(self.sampling.max_new_tokens))
+        """Choose one action per view."""
+        pending = [self.conversations.build_prompt(view) for view in views]
+        max_prompt = self.max_context - self.sampling.max_new_tokens
+        fits = [not self.max_context or len(one.ids) <= max_prompt for one in pending]
+        requests = [
+            GenerationRequest(one.view.env, one.ids, one.view.rng.random(self.sampling.max_new_tokens))
             for one, fit in zip(pending, fits, strict=True)
             if fit
         ]
-        answers = iter(self.backend.generate(jobs, self.sampling, self.conversations.chat.end_ids) if jobs else ())
+        completions = iter(
+            self.backend.generate(requests, self.sampling, self.conversations.chat.end_ids) if requests else ()
+        )
         return [
-            self._decide(one, next(answers)) if fit else Decision("", stop="token_limit")
+            decide(self.conversations, self.dialect, one, next(completions))
+            if fit
+            else Decision("", stop="token_limit")
             for one, fit in zip(pending, fits, strict=True)
         ]
 
     def with_sampling(self, sampling: Sampling) -> LanguageModelAgent:
-        """The same model, sampled in another way, with conversations of its own."""
-        talk = self.conversations
+        """The same model with other sampling settings and its own conversations."""
+        mine = self.conversations
+        conversations = Conversations(mine.prompt, mine.chat, mine.history, mine.window, mine.reflections)
         return LanguageModelAgent(
-            self.backend, Conversations(talk.prompt, talk.chat, talk.history, talk.window, talk.lessons), self.dialect,
-            sampling, name=self.name, max_context=self.max_context,
-        )  # fmt: skip
+            self.backend, conversations, self.dialect, sampling, name=self.name, max_context=self.max_context
+        )
 
     def with_prompting(
         self,
@@ -180,33 +198,32 @@ class LanguageModelAgent:
         name: str,
         history: Literal["append", "window"] = "append",
         window: int = 0,
-        lessons: Callable[[View], str] | None = None,
+        reflections: Callable[[View], str] | None = None,
     ) -> LanguageModelAgent:
         """The same model with another prompt and dialect, by their names."""
         other = self.with_sampling(self.sampling)
-        talk = Conversations(make_prompt(prompt), self.conversations.chat, history, window)
-        other.conversations = talk if lessons is None else replace(talk, lessons=lessons)
+        conversations = Conversations(make_prompt(prompt), self.conversations.chat, history, window)
+        other.conversations = conversations if reflections is None else replace(conversations, reflections=reflections)
         other.dialect, other.name = make_dialect(dialect), name
         return other
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
-        """``child`` has the history of ``parent`` up to its first ``turns`` turns."""
+        """Give ``child`` the history of ``parent`` up to its first ``turns`` turns."""
         self.conversations.fork(parent, child, turns)
 
-    def _decide(self, pending: Pending, sampled: Sampled) -> Decision:
-        return decide(self.conversations, self.dialect, pending, sampled)
 
-
-def decide(conversations: Conversations, dialect: Dialect, pending: Pending, sampled: Sampled) -> Decision:
-    """Take note of an answer, and read from it what the agent does."""
-    tokens = conversations.answer(pending, sampled)
-    response = conversations.chat.read(sampled.ids.tolist())
+def decide(
+    conversations: Conversations, dialect: Dialect, pending: PendingCompletion, completion: Completion
+) -> Decision:
+    """Record a completion, and parse the action from it."""
+    tokens = conversations.record_completion(pending, completion)
+    response = conversations.chat.decode_completion(completion.ids.tolist())
     parsed = dialect.parse(response)
-    cut = "" if int(sampled.ids[-1]) in conversations.chat.end_ids else "; it was cut at max_new_tokens"
+    cut = "" if int(completion.ids[-1]) in conversations.chat.end_ids else "; it was cut at max_new_tokens"
     return Decision(
         action=parsed.action,
         thought=parsed.thought,
         response=response,
         invalid_reason="" if parsed.valid else parsed.reason + cut,
-        tokens=tokens if sampled.exact else None,
+        tokens=tokens if completion.exact else None,
     )

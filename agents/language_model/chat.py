@@ -28,21 +28,21 @@ class Chat(Protocol):
     """How one model family writes conversations."""
 
     end_ids: frozenset[int]
-    opened: str
+    completion_prefix: str
 
-    def begin(self, system: str, user: str) -> Ids:
+    def first_prompt_ids(self, system: str, user: str) -> Ids:
         """The ids up to the first answer."""
         ...
 
-    def go_on(self, user: str, *, ended: bool) -> Ids:
+    def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
         """The ids between an answer and the next; ``ended``: the answer closed itself with an end token."""
         ...
 
-    def close(self, text: str) -> Ids:
+    def encode_completion(self, text: str) -> Ids:
         """A whole answer as ids, its end token included: what a teacher writes."""
         ...
 
-    def read(self, ids: Sequence[int]) -> str:
+    def decode_completion(self, ids: Sequence[int]) -> str:
         """The text of an answer, without its end token."""
         ...
 
@@ -100,28 +100,28 @@ class TemplateChat:
             )
         between = whole.partition(_ANSWER)[2]
         self._between, _, self._after = between.partition(_USER)
-        self.opened = "<think>" if self._after.rstrip().endswith("<think>") else ""
+        self.completion_prefix = "<think>" if self._after.rstrip().endswith("<think>") else ""
         self._end, self._end_text = self._turn_end()
         self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
 
-    def begin(self, system: str, user: str) -> Ids:
+    def first_prompt_ids(self, system: str, user: str) -> Ids:
         """The ids up to the first answer."""
         messages = [{"role": "system", "content": system}] if system else []
         return self._encode(self._render([*messages, {"role": "user", "content": user.strip()}]))
 
-    def go_on(self, user: str, *, ended: bool) -> Ids:
+    def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
         """The ids between an answer and the next."""
         between = self._between[len(self._end_text) :] if ended else self._between
         return self._encode(between + user.strip() + self._after)
 
-    def close(self, text: str) -> Ids:
+    def encode_completion(self, text: str) -> Ids:
         """A whole answer as ids, its end token included."""
         return np.append(self._encode(text), np.int32(self._end))
 
-    def read(self, ids: Sequence[int]) -> str:
+    def decode_completion(self, ids: Sequence[int]) -> str:
         """The text of an answer, without its end token."""
         kept = ids[:-1] if len(ids) and int(ids[-1]) in self.end_ids else ids
-        return self.opened + str(self._tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
+        return self.completion_prefix + str(self._tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
 
     def _render(self, messages: list[dict[str, str]]) -> str:
         return str(
@@ -149,7 +149,7 @@ class PlainChat:
         end_ids: more ids that end an answer.
     """
 
-    opened = ""
+    completion_prefix = ""
 
     def __init__(self, tokenizer: Any, end_ids: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
@@ -162,21 +162,21 @@ class PlainChat:
         self._end = int(line[0])
         self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
 
-    def begin(self, system: str, user: str) -> Ids:
+    def first_prompt_ids(self, system: str, user: str) -> Ids:
         """The ids up to the first answer."""
         first = getattr(self._tokenizer, "bos_token_id", None)
         ids = self._encode("\n\n".join(filter(None, (system, user.strip()))) + "\n>")
         return ids if first is None else np.concatenate([np.array([first], np.int32), ids])
 
-    def go_on(self, user: str, *, ended: bool) -> Ids:
+    def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
         """The ids between an answer and the next."""
         return self._encode(("" if ended else "\n") + user.strip() + "\n>")
 
-    def close(self, text: str) -> Ids:
+    def encode_completion(self, text: str) -> Ids:
         """A whole answer as ids, its end token included."""
         return np.append(self._encode(text.replace("\n", " ")), np.int32(self._end))
 
-    def read(self, ids: Sequence[int]) -> str:
+    def decode_completion(self, ids: Sequence[int]) -> str:
         """The text of an answer, without its end token."""
         kept = ids[:-1] if len(ids) and int(ids[-1]) in self.end_ids else ids
         return str(self._tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))

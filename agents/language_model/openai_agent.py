@@ -103,7 +103,7 @@ def make_openai_agent(
     backend = OpenAIBackend(
         client,
         model,
-        prompting.conversations(tokenizer, ends).chat.close,
+        prompting.conversations(tokenizer, ends).chat.encode_completion,
         version=f"served:{model}",
         context=context if isinstance(context, int) else 0,
     )

@@ -1,7 +1,7 @@
 """From what a model wrote to an action: dialects that say how an answer is written, and read it back with a reason.
 
 A dialect is a pair: ``write`` makes the answer a teacher would give, ``parse`` reads any text. Our own are strict: an
-answer either follows the form or it does not, nothing is searched for inside it. ``VerlAgent`` reads as the published
+answer either follows the form or it does not, nothing is searched for inside it. ``VerlAgentDialect`` reads as the published
 agents' trainers do, so that their runs can be compared.
 """
 
@@ -16,12 +16,12 @@ from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = [
     "DIALECTS",
-    "Bare",
+    "BareDialect",
     "Dialect",
     "Parsed",
-    "React",
-    "Tagged",
-    "VerlAgent",
+    "ReactDialect",
+    "TaggedDialect",
+    "VerlAgentDialect",
     "make_dialect",
     "verl_agent_projection",
 ]
@@ -62,10 +62,10 @@ class Dialect(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bare:
+class BareDialect:
     """The answer is the action and nothing else.
 
-    >>> Bare().parse(" up ")
+    >>> BareDialect().parse(" up ")
     Parsed(action='up', valid=True, reason='', thought='')
     """
 
@@ -85,12 +85,12 @@ _TAGGED: Final = re.compile(r"\s*(?:<think>(.*?)</think>\s*)?<action>(.*?)</acti
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedDialect:
     """``<think>reasoning</think><action>the action</action>``, and nothing before, between or after.
 
-    >>> Tagged().parse("<think>free</think> <action>up</action>").action
+    >>> TaggedDialect().parse("<think>free</think> <action>up</action>").action
     'up'
-    >>> Tagged().parse("I go <action>up</action>").reason
+    >>> TaggedDialect().parse("I go <action>up</action>").reason
     'there is no <think>…</think>'
 
     Args:
@@ -132,12 +132,12 @@ _REACT: Final = re.compile(r"\s*Thought:(.*?)\n\s*Action:(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class React:
+class ReactDialect:
     r"""``Thought: reasoning`` and, on a line of its own and last, ``Action: the action`` (ReAct, Yao et al. 2023).
 
-    >>> React().parse("Thought: the box is free\nAction: up")
+    >>> ReactDialect().parse("Thought: the box is free\nAction: up")
     Parsed(action='up', valid=True, reason='', thought='the box is free')
-    >>> React().parse("Action: up").reason
+    >>> ReactDialect().parse("Action: up").reason
     'there is no line that begins with Thought:'
     """
 
@@ -171,7 +171,7 @@ _SOKOBAN: Final[Mapping[str, int]] = {"up": 1, "down": 2, "left": 3, "right": 4,
 
 
 @dataclass(frozen=True, slots=True)
-class VerlAgent:
+class VerlAgentDialect:
     """Reads answers as verl-agent's released projections do, quirks included.
 
     ALFWorld and WebShop send the last 30 or 20 characters when the tags are missing and never ask whether the action
@@ -262,11 +262,11 @@ _PROJECTIONS: Final[Mapping[str, Callable[[str], tuple[str | int, bool]]]] = {
 }
 
 DIALECTS: Final[Mapping[str, Callable[[str], Dialect]]] = {
-    "bare": lambda argument: _without(argument, "bare", Bare()),
-    "action": lambda argument: _without(argument, "action", Tagged(think=False)),
-    "think": lambda argument: _without(argument, "think", Tagged(think=True)),
-    "react": lambda argument: _without(argument, "react", React()),
-    "verl_agent": VerlAgent,
+    "bare": lambda argument: _without(argument, "bare", BareDialect()),
+    "action": lambda argument: _without(argument, "action", TaggedDialect(think=False)),
+    "think": lambda argument: _without(argument, "think", TaggedDialect(think=True)),
+    "react": lambda argument: _without(argument, "react", ReactDialect()),
+    "verl_agent": VerlAgentDialect,
 }
 
 

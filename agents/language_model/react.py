@@ -1,9 +1,9 @@
-"""ReAct and Reflexion: a language model that is prompted, not trained, to think aloud and to learn from its failures.
+"""ReAct and Reflexion: a language model prompted with chain of thought, and with reflections on its failed trials.
 
-ReAct (Yao et al. 2023, arXiv 2210.03629): one line of thought, one action, turn by turn, in one growing conversation.
-Reflexion (Shinn et al. 2023, arXiv 2303.11366): after a failed episode the model writes down what to do differently; the
-next trial of the same task begins with what was written after the last few. Trials of one task are not independent
-draws: they carry their number in ``Trajectory.trial``, and a group never mixes them.
+ReAct (Yao et al. 2023, arXiv 2210.03629): one line of thought and one action per turn, in one growing conversation.
+Reflexion (Shinn et al. 2023, arXiv 2303.11366): after a failed episode the model writes a reflection on it; the
+prompt of the next trial of the same task begins with the last few reflections. Trials of one task are not independent
+samples: they carry their number in ``Trajectory.trial``, and a group never mixes them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
@@ -21,8 +21,8 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["ReactAgent", "ReflexionAgent"]
 
-REMEMBERED: Final = 3  # reflections shown at the next trial, as published
-LONGEST: Final = 6_000  # characters of an episode that a reflection is written about; its end says most
+MAX_REFLECTIONS: Final = 3  # in the prompt of the next trial, as published
+MAX_TRANSCRIPT: Final = 6_000  # characters of a failed episode that the reflection prompt shows, from its end
 _REFLECT: Final = (
     "An attempt at a task has failed. This is what happened, its end last:\n\n{episode}\n\nIt ended with: {stop}.\n\n"
     "In at most three sentences, say where the attempt went wrong and what the next attempt should do instead. Name "
@@ -35,90 +35,92 @@ class ReactAgent:
     """ReAct over any language model.
 
     Args:
-        model: answers; its own prompt and dialect are put aside.
+        model: the language model; its own prompt and dialect are replaced.
     """
 
     name = "react"
 
     def __init__(self, model: LanguageModelAgent) -> None:
         self.model = model
-        self._talks = {
-            kind: model.with_prompting(prompt, "react", name=self.name, history="append", lessons=self.lessons)
+        self._models = {
+            kind: model.with_prompting(prompt, "react", name=self.name, history="append", reflections=self.reflections)
             for kind, prompt in (("search", "react-search-v1"), ("other", "react-v1"))
         }
 
     @property
     def sampling(self) -> Sampling:
-        """How the model is sampled."""
+        """The model's sampling settings."""
         return self.model.sampling
 
     def with_sampling(self, sampling: Sampling) -> ReactAgent:
-        """The same agent, sampled in another way."""
+        """The same agent with other sampling settings."""
         return type(self)(self.model.with_sampling(sampling))
 
-    def lessons(self, view: View) -> str:
-        """What the prompt says of earlier trials of this episode: nothing, unless a subclass keeps some."""
+    def reflections(self, view: View) -> str:
+        """Text on earlier trials for the prompt: none here."""
         del view
         return ""
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
+        """Choose one action per view."""
         kinds: set[Literal["search", "other"]] = {
             "search" if view.env.env_name == "wikisearch" else "other" for view in views
         }
         if len(kinds) > 1:
-            raise ConfigError("one batch holds search questions and other tasks: play them apart")
-        return self._talks[kinds.pop()].act(views) if kinds else []
+            raise ConfigError("a batch must not mix search questions with other tasks: play them separately")
+        return self._models[kinds.pop()].act(views) if kinds else []
 
 
 class ReflexionAgent(ReactAgent):
-    """ReAct that remembers, per task, what it wrote after failed trials.
+    """ReAct with reflections on failed trials, kept by task.
 
     Args:
-        model: answers and reflects.
+        model: the language model that acts and reflects.
     """
 
     name = "reflexion"
 
     def __init__(self, model: LanguageModelAgent) -> None:
-        self._notes: dict[str, list[str]] = {}
+        self._reflections: dict[str, list[str]] = {}
         super().__init__(model)
 
-    def lessons(self, view: View) -> str:
+    def reflections(self, view: View) -> str:
         """The last few reflections on the view's task."""
-        notes = self._notes.get(view.info["task_id"], [])[-REMEMBERED:]
-        return _LESSONS.format(notes="\n".join(f"- {note}" for note in notes)) if notes else ""
+        recent = self._reflections.get(view.info["task_id"], [])[-MAX_REFLECTIONS:]
+        return _LESSONS.format(notes="\n".join(f"- {text}" for text in recent)) if recent else ""
 
-    def forget(self) -> None:
-        """Begin anew, as before any trial."""
-        self._notes.clear()
+    def reset(self) -> None:
+        """Drop all reflections."""
+        self._reflections.clear()
 
     def reflect(self, failed: Sequence[Trajectory], *, seed: int = 0) -> list[str]:
-        """Write down, and remember for their tasks, what went wrong in some episodes.
+        """Generate a reflection on every failed episode, and keep it for the task.
 
         Args:
-            failed: with texts; one per task.
-            seed: of the sampling.
+            failed: trajectories with texts; one per task.
+            seed: sampling seed.
         """
         chat, sampling = self.model.conversations.chat, self.sampling
-        jobs = []
+        requests = []
         for one in failed:
-            text = _REFLECT.replace("{stop}", one.stop_reason).replace("{episode}", _story(one))
-            draws = np.random.default_rng([seed, one.seed, one.trial, one.replica]).random(sampling.max_new_tokens)
-            jobs.append(Job(f"reflection on {one.trajectory_id}", chat.begin("", text), draws))
-        answers = self.model.backend.generate(jobs, sampling, chat.end_ids) if jobs else []
-        notes = [" ".join(chat.read(answer.ids.tolist()).split()) for answer in answers]
-        for one, note in zip(failed, notes, strict=True):
-            if note:
-                self._notes.setdefault(one.task_id, []).append(note)
-        return notes
+            text = _REFLECT.replace("{stop}", one.stop_reason).replace("{episode}", _transcript(one))
+            uniforms = np.random.default_rng([seed, one.seed, one.trial, one.replica]).random(sampling.max_new_tokens)
+            requests.append(
+                GenerationRequest(f"reflection on {one.trajectory_id}", chat.first_prompt_ids("", text), uniforms)
+            )
+        completions = self.model.backend.generate(requests, sampling, chat.end_ids) if requests else []
+        reflections = [" ".join(chat.decode_completion(one.ids.tolist()).split()) for one in completions]
+        for one, reflection in zip(failed, reflections, strict=True):
+            if reflection:
+                self._reflections.setdefault(one.task_id, []).append(reflection)
+        return reflections
 
 
-def _story(trajectory: Trajectory) -> str:
-    """What was seen, thought and done; its end, if it is long."""
+def _transcript(trajectory: Trajectory) -> str:
+    """Observations, thoughts and actions; only the end of a long episode."""
     lines = [
         f"seen: {turn.observation}\n" + (f"thought: {turn.thought}\n" if turn.thought else "") + f"done: {turn.action}"
         for turn in trajectory.turns
     ]
     text = "\n".join(lines)
-    return text if len(text) <= LONGEST else "…" + text[-LONGEST:]
+    return text if len(text) <= MAX_TRANSCRIPT else "…" + text[-MAX_TRANSCRIPT:]

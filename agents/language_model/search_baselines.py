@@ -19,41 +19,43 @@ class SearchBaseline:
     """Answers a question from what the model knows, or from one retrieval.
 
     Args:
-        model: answers; its own prompt and dialect are put aside.
-        retrieve: search for the question itself first.
+        model: the language model; its own prompt and dialect are replaced.
+        retrieve: search for the question first.
     """
 
     def __init__(self, model: LanguageModelAgent, *, retrieve: bool) -> None:
         self.model, self.retrieve = model, retrieve
         self.name = "rag" if retrieve else "direct"
-        self._talk = model.with_prompting(f"{self.name}-v1", "bare", name=self.name, history="window")
+        self._prompted = model.with_prompting(f"{self.name}-v1", "bare", name=self.name, history="window")
 
     @property
     def sampling(self) -> Sampling:
-        """How the model is sampled."""
+        """The model's sampling settings."""
         return self.model.sampling
 
     def with_sampling(self, sampling: Sampling) -> SearchBaseline:
-        """The same agent, sampled in another way."""
+        """The same agent with other sampling settings."""
         return SearchBaseline(self.model.with_sampling(sampling), retrieve=self.retrieve)
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
-        asked = [view for view in views if view.turns or not self.retrieve]
-        answers = iter(self._talk.act(asked))
+        """Choose one action per view."""
+        answering = [bool(view.turns) or not self.retrieve for view in views]
+        answers = iter(self._prompted.act([view for view, now in zip(views, answering, strict=True) if now]))
         return [
-            self._answered(view, next(answers)) if view.turns or not self.retrieve else _searched(view)
-            for view in views
+            _answer(view, next(answers)) if now else _search(view) for view, now in zip(views, answering, strict=True)
         ]
 
-    def _answered(self, view: View, decision: Decision) -> Decision:
-        text = " ".join(decision.action.split())
-        if decision.stop is not None or not text:
-            return decision
-        return replace(decision, action=_env(view).dialect.write(Call("answer", (text,))))
+
+def _answer(view: View, decision: Decision) -> Decision:
+    """The model's text as an answer call."""
+    text = " ".join(decision.action.split())
+    if decision.stop is not None or not text:
+        return decision
+    return replace(decision, action=_env(view).dialect.write(Call("answer", (text,))))
 
 
-def _searched(view: View) -> Decision:
+def _search(view: View) -> Decision:
+    """A search for the question."""
     env = _env(view)
     return Decision(env.dialect.write(Call("search", (str(env.task.content["text"]),))))
 

@@ -1,4 +1,4 @@
-"""A teacher: a scripted agent that writes its actions down as a language model would, for supervised warm-up."""
+"""A scripted expert that also produces the tokens a language model would have generated, for SFT."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from creditflow.agents.backends.base import Sampled
+from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.agent import Conversations
 from creditflow.agents.language_model.parsing import Dialect
@@ -16,12 +16,12 @@ __all__ = ["TeacherAgent"]
 
 
 class TeacherAgent:
-    """Plays the oracle's actions with some noise, and gives the tokens that a model would have had to write.
+    """Plays the oracle's optimal actions with some noise, and encodes them as completions of a model.
 
     Args:
-        conversations, dialect: as of the agent that is to learn.
+        conversations, dialect: those of the agent to be trained.
         noise: probability of a random admissible action instead of an optimal one.
-        imitate_noise: whether random actions are imitated too; if not, they only lead to other states.
+        imitate_noise: whether random actions enter the loss too; if not, they only lead to other states.
     """
 
     name = "teacher"
@@ -34,18 +34,18 @@ class TeacherAgent:
         self.conversations, self.dialect, self.noise, self.imitate_noise = conversations, dialect, noise, imitate_noise
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """One decision per view."""
+        """Choose one action per view."""
         return [self._decide(view) for view in views]
 
     def _decide(self, view: View) -> Decision:
         best = () if view.rng.random() < self.noise else view.oracle.optimal_actions(view.snapshot)
-        offered = best or view.info["admissible_actions"]
-        action = offered[int(view.rng.integers(len(offered)))]
+        candidates = best or view.info["admissible_actions"]
+        action = candidates[int(view.rng.integers(len(candidates)))]
         response = self.dialect.write(action)
-        ids = self.conversations.chat.close(response)
-        tokens = self.conversations.answer(
-            self.conversations.ask(view),
-            Sampled(ids, np.zeros(len(ids), np.float32)),
-            learn=bool(best) or self.imitate_noise,
+        ids = self.conversations.chat.encode_completion(response)
+        tokens = self.conversations.record_completion(
+            self.conversations.build_prompt(view),
+            Completion(ids, np.zeros(len(ids), np.float32)),
+            in_loss=bool(best) or self.imitate_noise,
         )
         return Decision(action=action, response=response, tokens=tokens)

@@ -26,17 +26,17 @@ def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, prefix: Seque
     windowed = bool(turns) and turns[0].windowed
     ids, mask, logprobs, offsets = [], [], [], [0]
     if prefix and not windowed:
-        ids = [part for turn in prefix for part in (turn.prompt, turn.answer)]
+        ids = [part for turn in prefix for part in (turn.prompt, turn.completion)]
         offsets = [sum(map(len, ids))]
         mask, logprobs = [np.zeros(offsets[0], np.bool_)], [np.zeros(offsets[0], np.float32)]
     for turn in turns:
         read = 0 if windowed else len(turn.prompt)
         if read:
             ids.append(turn.prompt)
-        ids.append(turn.answer)
-        mask.append(np.repeat([False, turn.learn], [read, len(turn.answer)]))
+        ids.append(turn.completion)
+        mask.append(np.repeat([False, turn.in_loss], [read, len(turn.completion)]))
         logprobs.append(np.concatenate([np.zeros(read, np.float32), turn.logprobs]))
-        offsets.append(offsets[-1] + read + len(turn.answer))
+        offsets.append(offsets[-1] + read + len(turn.completion))
     return Tokens(
         ids=np.concatenate(ids) if ids else np.zeros(0, np.int32),
         mask=np.concatenate(mask) if mask else np.zeros(0, np.bool_),

@@ -1,10 +1,10 @@
-"""The templates, by what they are for.
+"""The prompt templates, by name.
 
 ``think-v1``, ``action-v1`` and ``react-v1`` show an instructed model the possible actions. The search templates
 (``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1`` and ``rag-v1``
-for the two baselines) never do: WikiSearch's list is for scripted players and names the golden answer once its evidence
-was read. ``terse-v1`` and ``places-v1`` give a small model trained from nothing the observation alone: it has no use
-for words.
+for the two baselines) never do: WikiSearch's list is for scripted agents and names the golden answer once its evidence
+was read. ``terse-v1`` and ``places-v1`` give a small model trained from scratch the observation alone, without
+instructions.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _SHORT: Final = "Write nothing but the answer, in a few words: a name, a date, a
 _SEEN: Final = "This is step {step} of at most {steps}. What happened last:\n{history}\n\n{refused}Now:\n{observation}"
 
 
-def _search(name: str, how: str) -> Prompt:
-    """A search template: how to search, the question, and then nothing but what comes back."""
-    first = how + "\n\n{lessons}Question: {task}"
+def _search(name: str, instructions: str) -> Prompt:
+    """A search template: instructions and question in the first message, then search results alone."""
+    first = instructions + "\n\n{lessons}Question: {task}"
     return Prompt(name, "", first, "{refused}{observation}", first + "\n\n" + _SEEN, _TURN, _REFUSED)
 
 
@@ -86,7 +86,7 @@ def make_prompt(name: str) -> Prompt:
     """A template by name.
 
     Raises:
-        ConfigError: unknown; suggests the near one.
+        ConfigError: an unknown name; suggests the nearest one.
     """
     if name not in PROMPTS:
         raise unknown_name_error("prompt", name, PROMPTS)

@@ -1,6 +1,6 @@
-"""A grid of symbols as a list of places: what a model without a sense of position can read.
+"""A grid of symbols as a list of symbol positions, easier for small models.
 
-Where a symbol stands in a long text is hard to learn for a small model with rotary positions; a name for every place
+The position of a symbol in a long text is hard to learn for a small model with rotary embeddings; a name for every cell
 is not, and the list is shorter than the grid.
 """
 
@@ -10,29 +10,33 @@ from string import ascii_lowercase
 
 __all__ = ["places"]
 
-SMALLEST, LARGEST = 3, 26
+MIN_SIZE, MAX_ROWS, MAX_COLUMNS = 3, 26, 99
 
 
 def places(text: str) -> str:
-    r"""Every symbol but the commonest of the inside, with its place: row letter, column number.
+    r"""List the position (row letter, column number) of every symbol but the most frequent one.
 
-    The outermost frame is left out when it is all one symbol. Symbols come rarest first, equally rare ones in the order
-    of their code points; a text that is no grid of single symbols is returned as it is.
+    An outer frame of one symbol is left out. Symbols are listed from rare to frequent, equally frequent ones by their
+    code points; a text that is not a grid of single symbols is returned unchanged.
 
     >>> places("#####\n#__P#\n#_OX#\n#___#\n#####")
     'Ob2 Pa3 Xb3'
     """
     rows = [row.replace(" ", "") for row in text.split("\n")]
     width = len(rows[0])
-    if not SMALLEST <= len(rows) <= LARGEST or not SMALLEST <= width <= 99 or any(len(row) != width for row in rows):
+    if (
+        not MIN_SIZE <= len(rows) <= MAX_ROWS
+        or not MIN_SIZE <= width <= MAX_COLUMNS
+        or any(len(r) != width for r in rows)
+    ):
         return text
     frame = set(rows[0] + rows[-1] + "".join(row[0] + row[-1] for row in rows))
     if len(frame) == 1:
         rows = [row[1:-1] for row in rows[1:-1]]
-    found: dict[str, list[str]] = {}
+    positions: dict[str, list[str]] = {}
     for letter, row in zip(ascii_lowercase, rows, strict=False):
         for column, symbol in enumerate(row, 1):
-            found.setdefault(symbol, []).append(f"{letter}{column}")
-    commonest = max(found, key=lambda symbol: (len(found[symbol]), symbol))
-    ordered = sorted((symbol for symbol in found if symbol != commonest), key=lambda s: (len(found[s]), s))
-    return " ".join(symbol + place for symbol in ordered for place in found[symbol])
+            positions.setdefault(symbol, []).append(f"{letter}{column}")
+    most_frequent = max(positions, key=lambda symbol: (len(positions[symbol]), symbol))
+    ordered = sorted((symbol for symbol in positions if symbol != most_frequent), key=lambda s: (len(positions[s]), s))
+    return " ".join(symbol + position for symbol in ordered for position in positions[symbol])

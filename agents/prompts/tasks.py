@@ -1,4 +1,4 @@
-"""What is to be done, in words: from info or the task itself where they say so, else one paragraph per game."""
+"""Task statements: from info or the task's content where they hold one, else one paragraph per environment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from creditflow.agents.base import View
 
 __all__ = ["CONTENT_FIELDS", "TASK_TEXTS", "task_text"]
 
-# info keys in which environments state the task, in the order they are looked for
+# info keys under which environments state the task, in the order of the look-up
 STATED: Final = ("task_text", "goal", "instruction", "question")
 
-# where a task's content states it: an environment shows it once, a prompt with a short history must repeat it
+# fields of a task's content that state it: an environment shows it once, a prompt with a short history must repeat it
 CONTENT_FIELDS: Final[Mapping[str, str]] = {"alfworld": "sentence", "webshop": "instruction", "wikisearch": "text"}
 
 TASK_TEXTS: Final[Mapping[str, str]] = {
@@ -25,7 +25,7 @@ TASK_TEXTS: Final[Mapping[str, str]] = {
 
 
 def task_text(view: View) -> str:
-    """The task of one episode; "" if the environment neither states it nor is known here."""
+    """The task statement of one episode; "" if there is none."""
     for key in STATED:
         stated = view.info.get(key)
         if isinstance(stated, str) and stated:

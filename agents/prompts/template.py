@@ -1,4 +1,4 @@
-"""What a prompt is: four short texts with named slots, filled from one view of an episode."""
+"""Prompt templates: short texts with named slots, filled from one view of an episode."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["Prompt", "Slots", "slots_of"]
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """What a template may name, as texts.
+    """The texts of a template's slots, under the slots' names.
 
     Attributes:
-        task: what is to be done.
-        step, steps: number of the coming turn, from 1; the environment's limit.
-        history: the last k turns, windowed prompts only.
-        observation: the present observation.
-        cells: a grid observation as a list of places (see ``places``); the observation itself if it is no grid.
+        task: the task statement.
+        step, steps: number of the next turn, from 1; the environment's limit.
+        history: the last k turns, in windowed prompts only.
+        observation: the latest observation.
+        cells: a grid observation as a list of positions (see ``places``); the observation itself if it is not a grid.
         actions: admissible actions, one a line.
-        refused: why the last action was refused; "" if it was not.
-        lessons: what an agent that tries again wrote down after earlier trials; "" at the first.
+        refused: why the last action was rejected; "" if it was not.
+        lessons: reflections on earlier trials; "" in the first trial.
     """
 
     task: str
@@ -48,16 +48,16 @@ _SLOT: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A versioned template. A change of wording is a new version: a test pins the texts of every one.
+    """A versioned template. A change of wording is a new version: a test pins the texts of every template.
 
     Attributes:
         name: "<name>-v<k>".
         system: the system message; "" for none.
         first: the user message of the first turn.
         later: the user message of every later turn of an append-only history.
-        windowed: the user message of every later turn when earlier turns are shown only by ``history``.
+        windowed: the user message of every later turn with a windowed history, where ``history`` shows the last turns.
         turn: one past turn inside ``history``; slots ``step``, ``observation``, ``action``.
-        refused: what ``{refused}`` becomes when the last action was refused; slot ``reason``.
+        refused: text of the slot ``{refused}`` when the last action was rejected; slot ``reason``.
     """
 
     name: str
@@ -77,29 +77,29 @@ class Prompt:
 
     @property
     def lists_actions(self) -> bool:
-        """Whether the agent is shown the admissible actions."""
+        """Whether the prompt lists the admissible actions."""
         return any("{actions}" in part for part in (self.system, self.first, self.later, self.windowed))
 
     def fill(self, part: str, slots: Slots) -> str:
-        """One part with its slots filled; slots' own braces are left alone."""
+        """Fill the slots of one part; braces inside a slot's text are left alone."""
         return _substitute(getattr(self, part), {name: getattr(slots, name) for name in _NAMES})
 
 
 def _substitute(text: str, values: Mapping[str, str]) -> str:
-    return _SLOT.sub(lambda found: values[found[1]], text)
+    return _SLOT.sub(lambda match: values[match[1]], text)
 
 
-def slots_of(prompt: Prompt, view: View, window: int = 0, lessons: str = "") -> Slots:
-    """The slots of one view.
+def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "") -> Slots:
+    """The slot texts of one view.
 
     Args:
-        prompt: whose ``turn`` and ``refused`` texts are used.
+        prompt: the template; its ``turn`` and ``refused`` texts are used.
         view: one running episode.
-        window: how many past turns ``history`` shows.
-        lessons: of earlier trials.
+        window: number of past turns that ``history`` shows.
+        reflections: on earlier trials.
 
     Raises:
-        ConfigError: the observation is not a text, or the prompt would list actions that give the solution away.
+        ConfigError: the observation is not a text, or the prompt would list actions that give the answer away.
     """
     if view.env.actions_reveal_answer and prompt.lists_actions:
         raise ConfigError(
@@ -129,5 +129,5 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, lessons: str = "") -> 
         cells=places(view.observation),
         actions="\n".join(view.info["admissible_actions"]),
         refused=_substitute(prompt.refused, {"reason": reason}) if reason else "",
-        lessons=lessons,
+        lessons=reflections,
     )

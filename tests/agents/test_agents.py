@@ -44,7 +44,7 @@ def test_episode_randomness_is_pinned():
 
 
 def test_a_table_begins_uniform_and_guidance_prefers_optimal_actions():
-    agent, guided = TabularAgent(), TabularAgent(guidance=0.7)
+    agent, guided = TabularAgent(), TabularAgent(optimal_prob=0.7)
     group = play(agent)
     play(guided)
     key = group.turns[0].state_key
@@ -66,7 +66,7 @@ def test_the_table_learns_from_every_scheme(scheme):
 
 
 def test_an_update_moves_by_exactly_the_asked_divergence():
-    agent = TabularAgent(step="kl", step_size=0.02, guidance=0.5)
+    agent = TabularAgent(step="kl", step_size=0.02, optimal_prob=0.5)
     group = play(agent)
     assert agent.update([group], [credit.make("gigpo").assign(group)]) == pytest.approx(0.02, rel=1e-3)
 
@@ -74,7 +74,7 @@ def test_an_update_moves_by_exactly_the_asked_divergence():
 def test_scaling_all_advantages_changes_nothing():
     tables = []
     for weight in (1.0, 50.0):
-        agent = TabularAgent(guidance=0.5)
+        agent = TabularAgent(optimal_prob=0.5)
         group = play(agent)
         scheme = credit.make("graphgpo", episode_weight=weight, step_weight=weight)
         agent.update([group], [scheme.assign(group)])
@@ -113,7 +113,7 @@ def test_agents_are_made_by_name():
     assert isinstance(noisy, NoisyExpert)
     assert noisy.noise == 0.25
     assert isinstance(tabular, TabularAgent)
-    assert tabular.guidance == 0.5
+    assert tabular.optimal_prob == 0.5
     for spec, said in (("expret", "did you mean 'expert'"), ("random:3", "takes no argument"), ("noisy:x", "a number")):
         with pytest.raises(ConfigError, match=said):
             make_agent(spec)
@@ -121,7 +121,7 @@ def test_agents_are_made_by_name():
     for wrong in (
         lambda: NoisyExpert(2.0),
         lambda: TabularAgent(step_size=0.0),
-        lambda: TabularAgent(guidance=1.0),
+        lambda: TabularAgent(optimal_prob=1.0),
         lambda: TabularAgent(step=wrong_step),
     ):
         with pytest.raises(ConfigError):

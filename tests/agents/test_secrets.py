@@ -18,7 +18,7 @@ from helpers.episodes.builders import group, walk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.envs.http.client import JsonClient
@@ -107,8 +107,8 @@ def planted(url: str, folder: Path, kind: str) -> None:
         _served(client, url, "toy")
     elif kind == "backend":
         backend = OpenAIBackend(client, "toy", lambda text: np.frombuffer(text.encode(), np.uint8).astype(np.int32))
-        job = Job(0, np.array([1, 2], np.int32), np.full(8, 0.5))
-        backend.generate([job], Sampling(max_new_tokens=8), frozenset({0}))
+        request = GenerationRequest(0, np.array([1, 2], np.int32), np.full(8, 0.5))
+        backend.generate([request], Sampling(max_new_tokens=8), frozenset({0}))
     elif kind == "judge of answers":
         options = {
             "url": url,

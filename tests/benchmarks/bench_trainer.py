@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
@@ -87,7 +87,7 @@ def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: b
         for _ in range(turns):
             if not keep:
                 backend.sync()
-            jobs = [Job(i, one, rng.random(WRITTEN)) for i, one in enumerate(ids)]
+            jobs = [GenerationRequest(i, one, rng.random(WRITTEN)) for i, one in enumerate(ids)]
             answers = backend.generate(jobs, Sampling(max_new_tokens=WRITTEN), frozenset())
             ids = [np.concatenate([one, answer.ids, rng.integers(10, 250, READ).astype(np.int32)])
                    for one, answer in zip(ids, answers, strict=True)]  # fmt: skip

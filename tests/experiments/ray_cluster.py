@@ -74,7 +74,7 @@ def compared(answers: list[str], expected: list[str]) -> dict[str, Any]:
 
 def with_faults(units: list[str], expected: list[str]) -> dict[str, Any]:
     """Four actors on two nodes: a process of the first is killed at a third of the run, the second node at two thirds."""
-    said, most_ahead, ahead = io.StringIO(), 0, 8
+    said, most_ahead, max_in_flight = io.StringIO(), 0, 8
     with two_nodes() as (cluster, second), contextlib.redirect_stderr(said):
         begun: list[int] = []
 
@@ -87,7 +87,7 @@ def with_faults(units: list[str], expected: list[str]) -> dict[str, Any]:
         nodes = executor.nodes()
         first = [pid for pid, node in zip(executor.pids(), nodes, strict=True) if node != second.node_id]
         answers = []
-        for given, answer in enumerate(run_in_order(executor, units, ahead=ahead)):
+        for given, answer in enumerate(run_in_order(executor, units, max_in_flight=max_in_flight)):
             most_ahead = max(most_ahead, max(begun) - given + 1)
             answers.append(answer)
             if given == len(units) // 3:
@@ -102,7 +102,7 @@ def with_faults(units: list[str], expected: list[str]) -> dict[str, Any]:
         "groups_played_again": said.getvalue().count("its task is played again"),
         **compared(answers, expected),
         "most_units_begun_and_not_given": most_ahead,
-        "bound": ahead,
+        "bound": max_in_flight,
     }
 
 
@@ -167,11 +167,11 @@ def speed(executor: Executor, pids: Sequence[int], units: list[str], expected: l
 def speeds(units: list[str], expected: list[str]) -> dict[str, dict[str, float]]:
     """Medians of ``ROUNDS`` rounds, in each of which every way has its turn."""
     found: dict[str, list[tuple[float, float]]] = {"one process": [], "--workers 2": [], "--ray, 2 actors": []}
-    player = RolloutWorker(SPEC)
+    worker = RolloutWorker(SPEC)
     for _ in range(ROUNDS):
         began, worked, episodes = time.perf_counter(), time.process_time(), SIZE * len(units)
         for unit in units:
-            player.answer(unit)
+            worker.play(unit)
         found["one process"].append(
             (episodes / (time.perf_counter() - began), 1000 * (time.process_time() - worked) / episodes)
         )
@@ -200,8 +200,8 @@ def main() -> int:
 
     source = make("sokoban", panel=PANEL).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
     units = [write_task(source.get(task_id)) for task_id in source.task_ids()[: args.groups]]
-    player = RolloutWorker(SPEC)
-    expected = [player.answer(unit) for unit in units]
+    worker = RolloutWorker(SPEC)
+    expected = [worker.play(unit) for unit in units]
     report: dict[str, Any] = {
         "what": "rollouts on two local Ray nodes: lost, doubled, resumed, speed",
         "provenance": provenance([], SEED)

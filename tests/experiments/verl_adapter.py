@@ -34,7 +34,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from creditflow import credit
 from creditflow.agents import NoisyExpert
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.pretrained import open_pretrained
@@ -92,7 +92,7 @@ def sampled_by(model: Any) -> Server:
 
     def answer(prompt: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float] | None]:
         limit = sampling["max_tokens"]
-        job = Job(len(prompt), np.asarray(prompt, np.int32), rng.random(limit))
+        job = GenerationRequest(len(prompt), np.asarray(prompt, np.int32), rng.random(limit))
         ends = frozenset(sampling["stop_token_ids"])
         [one] = backend.generate([job], Sampling(max_new_tokens=limit), ends)
         return one.ids.tolist(), one.logprobs.tolist()

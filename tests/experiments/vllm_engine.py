@@ -44,7 +44,7 @@ def engine_part() -> dict[str, Any]:
     """Agreement, speed, pushes; for tied and untied embeddings."""
     import torch
 
-    from creditflow.agents.backends.base import Job, Sampling
+    from creditflow.agents.backends.base import GenerationRequest, Sampling
     from creditflow.agents.backends.transformers_backend import TransformersBackend
     from creditflow.agents.backends.vllm.config import VllmConfig
     from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
@@ -64,7 +64,7 @@ def engine_part() -> dict[str, Any]:
             backend.sync(f"push-{number}")
             pushes.append(dict(backend.sync_numbers))
         rng = np.random.default_rng(0)
-        jobs = [Job(i, rng.integers(5, 260, LENGTH).astype(np.int32), rng.random(TOKENS)) for i in range(PROMPTS)]
+        jobs = [GenerationRequest(i, rng.integers(5, 260, LENGTH).astype(np.int32), rng.random(TOKENS)) for i in range(PROMPTS)]
         differences = {}
         for temperature in (1.0, 0.6):
             answers = backend.generate(jobs, Sampling(max_new_tokens=TOKENS, temperature=temperature), frozenset())

@@ -197,7 +197,7 @@ def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
     groups = list[Group]()
     for play in suite.plays:
         env = GroupEnv(play.env, size=LOG_SIZE, oracle=not suite.kinds, policy="tabular", **play.settings)
-        agent = TabularAgent(guidance=play.guidance)
+        agent = TabularAgent(optimal_prob=play.optimal_prob)
         own = play_groups(env, agent, play.tasks, seed=seed, iteration=iteration)
         groups += progress(own, f"{suite.name}: log", len(play.tasks))
     return groups

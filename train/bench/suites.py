@@ -18,7 +18,7 @@ __all__ = ["SUITES", "Play", "Suite", "open_suite", "suite_name"]
 
 SUITES = ("grids", *ENVIRONMENTS)
 DEFAULT_PANEL = "standard-v1"
-GUIDANCE = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55, "grids": 0.45}
+OPTIMAL_PROB = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55, "grids": 0.45}
 LONG_TASKS = 0.8
 
 
@@ -30,7 +30,7 @@ class Play:
         env: short name of the environment.
         settings: its arguments.
         tasks: evenly spread over the source's order, which panels sort by difficulty within each stratum.
-        guidance: probability of an optimal action in the initial policy, so that success begins between never and
+        optimal_prob: probability of an optimal action in the initial policy, so that success begins between never and
             always: lower for short tasks.
         horizon: the turn limit.
         oracle: whether distances are exact (True), or a proxy.
@@ -39,7 +39,7 @@ class Play:
     env: str
     settings: Mapping[str, Any]
     tasks: tuple[Task, ...]
-    guidance: float
+    optimal_prob: float
     horizon: int
     oracle: bool
 
@@ -100,17 +100,17 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     if name == "grids":
         own = {"seed": grid_seed(seed), "count": GRID_BLOCK}
         each = max(limit // len(kinds), 1)
-        plays = tuple(_play(spec, f"grid-{kind}", own, each, GUIDANCE[name]) for kind in kinds)
+        plays = tuple(_play(spec, f"grid-{kind}", own, each, OPTIMAL_PROB[name]) for kind in kinds)
         return Suite(short, spec, plays, kinds, why)
     settings: dict[str, Any] = {}
     if at:
         settings[ENVIRONMENTS[name].files] = path
     elif DEFAULT_PANEL in panel_names(name):
         settings["panel"] = f"{DEFAULT_PANEL}:train"
-    return Suite(short, spec, (_play(spec, name, settings, limit, GUIDANCE.get(spec, LONG_TASKS)),), kinds, why)
+    return Suite(short, spec, (_play(spec, name, settings, limit, OPTIMAL_PROB.get(spec, LONG_TASKS)),), kinds, why)
 
 
-def _play(spec: str, name: str, settings: Mapping[str, Any], limit: int, guidance: float) -> Play:
+def _play(spec: str, name: str, settings: Mapping[str, Any], limit: int, optimal_prob: float) -> Play:
     try:
         env = make(name, **settings).unwrapped
     except TypeError as error:
@@ -121,7 +121,7 @@ def _play(spec: str, name: str, settings: Mapping[str, Any], limit: int, guidanc
     if not ids:
         raise ConfigError(f"suite {spec!r}: its task source is endless and has no list to choose from")
     tasks = tuple(env.tasks.get(i) for i in _spread(ids, limit))
-    return Play(name, settings, tasks, guidance, env.max_steps, bool(env.oracle.exact))
+    return Play(name, settings, tasks, optimal_prob, env.max_steps, bool(env.oracle.exact))
 
 
 def _spread(ids: Sequence[str], limit: int) -> list[str]:

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_env_arguments(parser)
     parser.add_argument(
         "--agent", default="random",
-        help="random, expert, noisy[:NOISE], tabular[:GUIDANCE], hf:PATH, vllm:PATH or openai:URL#MODEL",
+        help="random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH or openai:URL#MODEL",
     )  # fmt: skip
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="only the first N tasks (needed for endless sources)"

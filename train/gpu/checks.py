@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
@@ -76,7 +76,7 @@ def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any
     rng, gap = np.random.default_rng(1), 0.0
     ids = {i: rng.integers(LOWEST, HIGHEST, 3 + 5 * i).astype(np.int32) for i in range(6)}
     for turn in range(3):
-        jobs = [Job(i, ids[i], rng.random(5)) for i in ids if i >= turn]
+        jobs = [GenerationRequest(i, ids[i], rng.random(5)) for i in ids if i >= turn]
         answers = backend.generate(jobs, Sampling(max_new_tokens=5), frozenset({1}))
         for job, answer in zip(jobs, answers, strict=True):
             whole = np.concatenate([job.ids, answer.ids])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
@@ -147,7 +147,7 @@ def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, opt
         ids = [rng.integers(10, 250, 40).astype(np.int32) for _ in range(rows)]
         counted["tokens"] = counted["steps"] = 0
         for _ in range(turns):
-            jobs = [Job(i, one, rng.random(longest)) for i, one in enumerate(ids)]
+            jobs = [GenerationRequest(i, one, rng.random(longest)) for i, one in enumerate(ids)]
             answers = backend.generate(jobs, sampling, frozenset())
             counted["tokens"] += sum(len(answer.ids) for answer in answers)
             counted["steps"] += max(len(answer.ids) for answer in answers)

@@ -40,7 +40,7 @@ ARMS: Final[Mapping[str, tuple[float, float, bool]]] = MappingProxyType(
         "F1 + released penalty + PiCA": (0.3, 1.5, True),
     }
 )
-GUIDANCE: Final = 0.5
+OPTIMAL_PROB: Final = 0.5
 KL: Final = 0.02
 
 
@@ -81,7 +81,7 @@ def run_arm(
     scheme = credit.make("pica", baseline="group", log_floor=-3.0, penalty=penalty, penalty_growth=growth)
     rate: Callable[[Group], Group] = _constant if not shaped else lambda played: annotate([played], model)[0]
     env = GroupEnv("wikisearch", size=group, **options)
-    agents = [TabularAgent(guidance=GUIDANCE, step_size=KL) for _ in tasks]
+    agents = [TabularAgent(optimal_prob=OPTIMAL_PROB, step_size=KL) for _ in tasks]
     f1, turns = np.empty((iterations + 1, len(tasks))), np.empty((iterations + 1, len(tasks)))
     for iteration in range(iterations + 1):
         for column, (task, agent) in enumerate(zip(tasks, agents, strict=True)):

@@ -151,7 +151,7 @@ class RolloutEngine:
         if decision.tokens is not None:
             episode.tokens.append(decision.tokens)
             report.prompt_tokens += len(decision.tokens.prompt)
-            report.completion_tokens += len(decision.tokens.answer)
-            group.generated_tokens += len(decision.tokens.answer)
+            report.completion_tokens += len(decision.tokens.completion)
+            group.generated_tokens += len(decision.tokens.completion)
         if episode.running:
             episode.enforce(self.budget)

@@ -242,7 +242,7 @@ class _Plays:
         """The last trial of every task."""
         agent, last = self._agent, {}
         if isinstance(agent, ReflexionAgent):
-            agent.forget()
+            agent.reset()
         left = list(self._tasks)
         solved: dict[str, int] = {}
         for trial in range(self._trials):

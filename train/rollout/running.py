@@ -108,7 +108,7 @@ class RunningEpisode:
 
     def enforce(self, budget: Budget) -> None:
         """End the episode if its budget is spent."""
-        used = sum(len(turn.prompt) + len(turn.answer) for turn in (*self.prefix_tokens, *self.tokens))
+        used = sum(len(turn.prompt) + len(turn.completion) for turn in (*self.prefix_tokens, *self.tokens))
         if budget.tokens and used >= budget.tokens:
             self.stop("token_limit")
         elif budget.turns and self.next_turn >= budget.turns:

@@ -1,42 +1,46 @@
-"""The ``vllm`` backend: a paged key-value cache, continuous batching, and prefixes that are kept from turn to turn.
+"""The ``vllm`` backend: a paged key-value cache, continuous batching, and prefixes cached from turn to turn.
 
-Answers are drawn by the engine, seeded per call from the jobs' draws: the same call gives the same answers, but an
-episode's answers also depend on who shares its batch (with the ``transformers`` backend they do not).
+Completions are sampled by the engine, seeded per call from the requests' uniforms: equal calls give equal completions, but
+an episode's completions also depend on the other requests in its batch (with the ``transformers`` backend they do not).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.backends.engine import Engine, check_sampling, dealt, requests_of, seed_of
+from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.engine import Engine, call_seed, check_sampling, deduplicate_prompts, in_request_order
 
 __all__ = ["VllmBackend"]
 
 
 class VllmBackend:
-    """Samples from an engine.
+    """Samples from a vLLM engine.
 
     Args:
         engine: a ``VllmEngine``.
         version: names the weights in logs.
 
     Attributes:
-        context: longest sequence that the model can take.
+        context: maximum sequence length of the model.
     """
 
     def __init__(self, engine: Engine, *, version: str = "0") -> None:
         self.engine, self.version, self.context = engine, version, engine.context
 
-    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
-        """One answer per job; equal prompts are asked once.
+    def generate(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+    ) -> list[Completion]:
+        """Generate one completion per request; equal prompts are sent once.
 
         Raises:
-            ConfigError: a way of sampling whose log-probabilities vLLM does not report.
+            ConfigError: settings under which vLLM does not report the right log-probabilities.
             GenerationError: the engine failed.
         """
         check_sampling(sampling, "vLLM")
-        if not jobs:
+        if not requests:
             return []
-        requests = requests_of(jobs)
-        return dealt(requests, self.engine.complete(requests, sampling, end_ids, seed_of(jobs)), jobs)
+        prompts = deduplicate_prompts(requests)
+        return in_request_order(
+            prompts, self.engine.complete(prompts, sampling, end_ids, call_seed(requests)), requests
+        )

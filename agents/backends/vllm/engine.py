@@ -17,8 +17,8 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import GenerationError, Sampled, Sampling
-from creditflow.agents.backends.engine import Probed, Request
+from creditflow.agents.backends.base import Completion, GenerationError, Sampling
+from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.envs.errors import ConfigError
@@ -32,7 +32,7 @@ ENVIRONMENT: Final = {
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 CPU_BLOCK: Final = 32
-PROBED: Final = 20  # log-probabilities a position; the engine's own limit
+PROBE_LOGPROBS: Final = 20  # log-probabilities a position; the engine's own limit
 
 
 class VllmEngine:
@@ -108,8 +108,8 @@ class VllmEngine:
         _keep_together(self)
 
     def complete(
-        self, requests: Sequence[Request], sampling: Sampling, end_ids: frozenset[int], seed: int
-    ) -> list[list[Sampled]]:
+        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
+    ) -> list[list[Completion]]:
         """The answers to every request.
 
         No request has a seed of its own: a seeded request kills a CPU engine when its prompt is split over two steps.
@@ -127,20 +127,20 @@ class VllmEngine:
                 logprobs=0,  # of the sampled token
                 detokenize=False,
             )
-            for one in requests
+            for one in prompts
         ]
-        outputs = self._generate([one.ids for one in requests], parameters, seed)
+        outputs = self._generate([one.ids for one in prompts], parameters, seed)
         return [[_sampled(answer) for answer in one.outputs] for one in outputs]
 
-    def probe(self, ids: NDArray[np.int32], tokens: int) -> Probed:
+    def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """What the engine makes of a fixed prompt, by the way that answers are made, cached blocks included."""
         parameters = self._parameters(
-            temperature=0.0, max_tokens=tokens, logprobs=PROBED, ignore_eos=True, detokenize=False
+            temperature=0.0, max_tokens=tokens, logprobs=PROBE_LOGPROBS, ignore_eos=True, detokenize=False
         )
         [output] = self._generate([ids], [parameters], 0)
         [answer] = output.outputs
         table = tuple({int(token): float(one.logprob) for token, one in row.items()} for row in answer.logprobs)
-        return Probed(np.asarray(answer.token_ids, np.int32), table)
+        return ProbeResult(np.asarray(answer.token_ids, np.int32), table)
 
     def load(self, folder: str) -> int:
         """Take over the weights in a folder; returns how many tensors every worker read, the least if they differ.
@@ -150,7 +150,7 @@ class VllmEngine:
         """
         return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
 
-    def forget(self) -> bool:
+    def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache; whether it was emptied."""
         return bool(self._call("reset_prefix_cache"))
 
@@ -197,7 +197,7 @@ def _keep_together(engine: VllmEngine) -> None:
     _open.add(engine)
 
 
-def _sampled(answer: Any) -> Sampled:
+def _sampled(answer: Any) -> Completion:
     ids = np.asarray(answer.token_ids, np.int32)
     logprobs = [row[token].logprob for token, row in zip(answer.token_ids, answer.logprobs, strict=True)]
     if not len(ids) or not np.isfinite(logprobs).all():
@@ -205,7 +205,7 @@ def _sampled(answer: Any) -> Sampled:
             f"vLLM gave an answer of {len(ids)} tokens with log-probabilities {logprobs[:8]}; expected at least one "
             "token, and finite numbers: are the weights finite?"
         )
-    return Sampled(ids, np.asarray(logprobs, np.float32))
+    return Completion(ids, np.asarray(logprobs, np.float32))
 
 
 @contextmanager

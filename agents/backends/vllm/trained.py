@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
-from creditflow.agents.backends.engine import Engine, Probed
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
+from creditflow.agents.backends.engine import Engine, ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
@@ -78,15 +78,17 @@ class VllmTrainedBackend:
         self._probe = _probe_ids(self.engine, model.config.vocab_size)
         self._state = "empty"
 
-    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
-        """One answer per job; see ``VllmBackend``.
+    def generate(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+    ) -> list[Completion]:
+        """One answer per request; see ``VllmBackend``.
 
         Raises:
             GenerationError: before the first ``sync``, or asleep.
         """
         if self._state != "ready":
             raise GenerationError(f"the sampler is {self._state}: sync() gives it the trained model's weights first")
-        return self._sampler.generate(jobs, sampling, end_ids)
+        return self._sampler.generate(requests, sampling, end_ids)
 
     def sleep(self) -> None:
         """Give back the GPU memory of weights and cache, if the engine can; the next ``sync`` wakes."""
@@ -112,7 +114,7 @@ class VllmTrainedBackend:
         named = version or "the trained model"
         if read != written:
             raise WeightPushError(f"of the {written} tensors of {named}'s weights the sampler read {read}")
-        if not self.engine.forget():
+        if not self.engine.reset_prefix_cache():
             raise WeightPushError(
                 f"after pushing the weights of {named} the sampler's prefix cache could not be emptied: it would go on "
                 "from what older weights computed. Is something being sampled at this moment?"
@@ -189,7 +191,7 @@ def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:
     return np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
 
 
-def probe_differences(model: Any, prompt: NDArray[np.int32], probed: Probed) -> NDArray[np.float64]:
+def probe_differences(model: Any, prompt: NDArray[np.int32], probed: ProbeResult) -> NDArray[np.float64]:
     """float64 (n,): distances of a sampler's log-probabilities from those of the model's own forward pass."""
     whole = np.concatenate([prompt, probed.ids]).astype(np.int64)
     trained = model.training

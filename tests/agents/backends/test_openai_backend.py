@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.servers.openai_server import openai_server, toy, toy_choice, toy_ids
 
-from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http.client import JsonClient
@@ -31,11 +31,11 @@ def backend_at(url: str, **options: Any) -> OpenAIBackend:
     return OpenAIBackend(client, "toy", close, **options)
 
 
-def jobs_of(*prompts: list[int]) -> list[Job]:
-    return [Job(i, np.array(ids, np.int32), np.full(8, 0.5)) for i, ids in enumerate(prompts)]
+def jobs_of(*prompts: list[int]) -> list[GenerationRequest]:
+    return [GenerationRequest(i, np.array(ids, np.int32), np.full(8, 0.5)) for i, ids in enumerate(prompts)]
 
 
-def ask(complete: Callable[[dict[str, Any]], Any], *prompts: list[int], sampling: Sampling = PLAIN) -> list[Sampled]:
+def ask(complete: Callable[[dict[str, Any]], Any], *prompts: list[int], sampling: Sampling = PLAIN) -> list[Completion]:
     with openai_server(complete) as served:
         return backend_at(served.url).generate(jobs_of(*(prompts or ([3, 4],))), sampling, ENDS)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.agents.language_model.parsing import Bare, React, Tagged, make_dialect
+from creditflow.agents.language_model.parsing import BareDialect, ReactDialect, TaggedDialect, make_dialect
 from creditflow.envs.errors import ConfigError
 
 
@@ -30,12 +30,12 @@ from creditflow.envs.errors import ConfigError
     ],
 )
 def test_strict_parser_says_why(response: str, reason: str) -> None:
-    parsed = Tagged().parse(response)
+    parsed = TaggedDialect().parse(response)
     assert (parsed.action, parsed.valid, parsed.reason) == ("", False, reason)
 
 
 def test_strict_parser_keeps_thought_and_action() -> None:
-    parsed = Tagged().parse("<think> the box\nis free </think>\n<action> push left </action>\n")
+    parsed = TaggedDialect().parse("<think> the box\nis free </think>\n<action> push left </action>\n")
     assert (parsed.action, parsed.valid, parsed.thought) == ("push left", True, "the box\nis free")
 
 
@@ -44,7 +44,7 @@ words = st.text(st.characters(exclude_characters="<>"), min_size=1).map(str.stri
 
 @given(words, words)
 def test_what_a_dialect_writes_it_reads(action: str, thought: str) -> None:
-    for dialect in (Bare(), Tagged(think=True), Tagged(think=False)):
+    for dialect in (BareDialect(), TaggedDialect(think=True), TaggedDialect(think=False)):
         parsed = dialect.parse(dialect.write(action, thought))
         assert (parsed.action, parsed.valid) == (action, True)
 
@@ -79,7 +79,7 @@ def test_unknown_dialects_suggest_the_near_one() -> None:
     ],
 )
 def test_react_refuses_what_is_not_a_thought_and_one_action(response: str, reason: str) -> None:
-    parsed = React().parse(response)
+    parsed = ReactDialect().parse(response)
     assert (parsed.valid, parsed.action, parsed.reason) == (False, "", reason)
 
 

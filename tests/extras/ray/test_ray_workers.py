@@ -67,8 +67,8 @@ def units() -> list[str]:
 @pytest.fixture(scope="module")
 def played(units: list[str]) -> list[str]:
     """The answers of one process."""
-    player = RolloutWorker(SPEC)
-    return [player.answer(unit) for unit in units]
+    worker = RolloutWorker(SPEC)
+    return [worker.play(unit) for unit in units]
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], pla
             super().submit(unit, text)
 
     found = []
-    for given, result in enumerate(run_in_order(Noted(SPEC, 2, cluster.address), units, ahead=3)):
+    for given, result in enumerate(run_in_order(Noted(SPEC, 2, cluster.address), units, max_in_flight=3)):
         assert max(begun) < given + 3
         found.append(result)
     assert found == played

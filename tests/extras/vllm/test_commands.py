@@ -34,10 +34,10 @@ SEVERAL = """
 import gc
 import numpy as np
 from helpers.models.vllm_model import made_model
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
-job = Job(0, np.arange(5, 50, dtype=np.int32), np.full(4, 0.5))
+request = GenerationRequest(0, np.arange(5, 50, dtype=np.int32), np.full(4, 0.5))
 held = []
 for number in range(4):  # the second follows a dropped one, the third stands beside the second, which goes then
     held[:1] = [] if number != 2 else held[:1]
@@ -46,7 +46,7 @@ for number in range(4):  # the second follows a dropped one, the third stands be
         del held[0]
     gc.collect()
     held[-1].sync()
-    print(len(held), len(held[-1].generate([job], Sampling(max_new_tokens=4), frozenset())[0].ids))
+    print(len(held), len(held[-1].generate([request], Sampling(max_new_tokens=4), frozenset())[0].ids))
 """
 
 

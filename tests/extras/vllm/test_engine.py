@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.models.vllm_model import made_model
 
-from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
 from creditflow.envs.errors import ConfigError
 
 # vLLM and what it imports warn of their own deprecated calls
@@ -18,10 +18,10 @@ ENDS = frozenset({1})
 TOLERANCE = 1e-4  # of a log-probability, float32 against a float32 forward pass
 
 
-def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[Job]:
+def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[GenerationRequest]:
     rng = np.random.default_rng(seed)
     return [
-        Job(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens)) for i in range(count)
+        GenerationRequest(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens)) for i in range(count)
     ]
 
 
@@ -35,7 +35,7 @@ def scored(model: Any, ids: Any, answer: Any, temperature: float = 1.0) -> list[
     return [float(table[len(ids) + i - 1, whole[len(ids) + i]]) for i in range(len(answer))]
 
 
-def cached(backend: Any, jobs: list[Job], sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def cached(backend: Any, requests: list[GenerationRequest], sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many prompt tokens of each request came out of the prefix cache."""
     found: list[int] = []
     whole = backend.engine._generate
@@ -47,18 +47,18 @@ def cached(backend: Any, jobs: list[Job], sampling: Sampling, monkeypatch: pytes
 
     with monkeypatch.context() as patched:
         patched.setattr(backend.engine, "_generate", told)
-        backend.generate(jobs, sampling, ENDS)
+        backend.generate(requests, sampling, ENDS)
     return found
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
 def test_logprobs_are_those_of_a_plain_forward_pass_at_the_temperature(pair: Any, temperature: float) -> None:
     model, backend = pair
-    jobs = jobs_of(16, 60, 24)
-    answers = backend.generate(jobs, Sampling(max_new_tokens=24, temperature=temperature), ENDS)
-    for job, answer in zip(jobs, answers, strict=True):
+    requests = jobs_of(16, 60, 24)
+    answers = backend.generate(requests, Sampling(max_new_tokens=24, temperature=temperature), ENDS)
+    for request, answer in zip(requests, answers, strict=True):
         assert np.allclose(
-            answer.logprobs, scored(model, job.ids, answer.ids, temperature or 1.0), atol=TOLERANCE, rtol=0
+            answer.logprobs, scored(model, request.ids, answer.ids, temperature or 1.0), atol=TOLERANCE, rtol=0
         )
 
 
@@ -66,26 +66,26 @@ def test_greedy_answers_are_those_of_the_transformers_backend(pair: Any) -> None
     from creditflow.agents.backends.transformers_backend import TransformersBackend
 
     model, backend = pair
-    jobs, greedy = jobs_of(16, 40, 16), Sampling(max_new_tokens=16, temperature=0.0)
-    ours = TransformersBackend(model).generate(jobs, greedy, ENDS)
-    theirs = backend.generate(jobs, greedy, ENDS)
+    requests, greedy = jobs_of(16, 40, 16), Sampling(max_new_tokens=16, temperature=0.0)
+    ours = TransformersBackend(model).generate(requests, greedy, ENDS)
+    theirs = backend.generate(requests, greedy, ENDS)
     assert [one.ids.tolist() for one in theirs] == [one.ids.tolist() for one in ours]
 
 
 def test_three_pushes_arrive(pair: Any, shift: Callable[[Any], None]) -> None:
     model, backend = pair
-    jobs = jobs_of(4, 70, 8)
-    before: list[Sampled] = backend.generate(jobs, Sampling(max_new_tokens=8), ENDS)
+    requests = jobs_of(4, 70, 8)
+    before: list[Completion] = backend.generate(requests, Sampling(max_new_tokens=8), ENDS)
     for number in range(3):
         shift(model)
-        moved = [scored(model, job.ids, one.ids) for job, one in zip(jobs, before, strict=True)]
+        moved = [scored(model, request.ids, one.ids) for request, one in zip(requests, before, strict=True)]
         assert max(np.abs(one.logprobs - now).max() for one, now in zip(before, moved, strict=True)) > 0.05
         backend.sync(f"push-{number}")
         assert backend.version == f"push-{number}"
         assert backend.sync_numbers["push_difference"] < TOLERANCE
-        before = backend.generate(jobs, Sampling(max_new_tokens=8), ENDS)
-        for job, one in zip(jobs, before, strict=True):
-            assert np.allclose(one.logprobs, scored(model, job.ids, one.ids), atol=TOLERANCE, rtol=0)
+        before = backend.generate(requests, Sampling(max_new_tokens=8), ENDS)
+        for request, one in zip(requests, before, strict=True):
+            assert np.allclose(one.logprobs, scored(model, request.ids, one.ids), atol=TOLERANCE, rtol=0)
 
 
 def test_a_push_that_does_not_arrive_is_refused(
@@ -141,7 +141,7 @@ def test_a_longer_conversation_reads_its_past_from_the_cache_until_the_weights_m
     [first] = jobs_of(1, 100, 4, seed=3)
     assert cached(backend, [first], short, monkeypatch) == [0]
     [answer] = backend.generate([first], short, ENDS)
-    longer = Job(0, np.concatenate([first.ids, answer.ids, first.ids[:9]]), first.draws)
+    longer = GenerationRequest(0, np.concatenate([first.ids, answer.ids, first.ids[:9]]), first.uniforms)
     assert cached(backend, [longer], short, monkeypatch) == [96]
     backend.sync()
     assert cached(backend, [longer], short, monkeypatch) == [0]
@@ -151,19 +151,19 @@ def test_equal_prompts_are_one_request_with_unequal_answers(pair: Any, monkeypat
     _, backend = pair
     [one] = jobs_of(1, 50, 12)
     rng = np.random.default_rng(1)
-    jobs = [Job(i, one.ids, rng.random(12)) for i in range(8)]
-    assert len(cached(backend, jobs, Sampling(max_new_tokens=12), monkeypatch)) == 1
-    answers = backend.generate(jobs, Sampling(max_new_tokens=12), ENDS)
+    requests = [GenerationRequest(i, one.ids, rng.random(12)) for i in range(8)]
+    assert len(cached(backend, requests, Sampling(max_new_tokens=12), monkeypatch)) == 1
+    answers = backend.generate(requests, Sampling(max_new_tokens=12), ENDS)
     assert len({tuple(answer.ids.tolist()) for answer in answers}) > 4
 
 
 def test_the_same_call_from_the_same_cache_gives_the_same_answers(pair: Any) -> None:
     _, backend = pair
-    sampling, jobs = Sampling(max_new_tokens=12), jobs_of(64, 100, 12)
+    sampling, requests = Sampling(max_new_tokens=12), jobs_of(64, 100, 12)
     rounds = []
     for draws in (0, 0, 1):
         backend.sync()
-        drawn = jobs if draws == 0 else [Job(job.key, job.ids, job.draws[::-1]) for job in jobs]
+        drawn = requests if draws == 0 else [GenerationRequest(request.key, request.ids, request.uniforms[::-1]) for request in requests]
         rounds.append([answer.ids.tolist() for answer in backend.generate(drawn, sampling, ENDS)])
     assert rounds[0] == rounds[1] != rounds[2]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.agents.backends.base import Job, Sampling
+from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.agents.language_model.openai_agent import parse_served
 from creditflow.envs.errors import CreditflowError
@@ -107,9 +107,9 @@ def _complete(data: bytes) -> None:
     backend = OpenAIBackend(
         _judge_at(data).chat.client, "toy", lambda text: np.array([5] * (len(text) % 7 + 1), np.int32)
     )
-    jobs = [Job(0, np.array([3, 4], np.int32), np.full(8, 0.5))]
+    requests = [GenerationRequest(0, np.array([3, 4], np.int32), np.full(8, 0.5))]
     for temperature in (1.0, 0.7):
-        backend.generate(jobs, Sampling(max_new_tokens=8, temperature=temperature), frozenset({1}))
+        backend.generate(requests, Sampling(max_new_tokens=8, temperature=temperature), frozenset({1}))
 
 
 def _search(data: bytes) -> None:

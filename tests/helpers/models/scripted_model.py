@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import Job, Sampled, Sampling
+from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
@@ -19,18 +19,18 @@ class CharChat:
     """Messages between marks; a character is a token."""
 
     end_ids = frozenset({END})
-    opened = ""
+    completion_prefix = ""
 
-    def begin(self, system: str, user: str) -> NDArray[np.int32]:
+    def first_prompt_ids(self, system: str, user: str) -> NDArray[np.int32]:
         return _ids(f"{system}{user}\n>")
 
-    def go_on(self, user: str, *, ended: bool) -> NDArray[np.int32]:
+    def next_prompt_ids(self, user: str, *, ended: bool) -> NDArray[np.int32]:
         return _ids(f"\n{user}\n>")
 
-    def close(self, text: str) -> NDArray[np.int32]:
+    def encode_completion(self, text: str) -> NDArray[np.int32]:
         return np.append(_ids(text), np.int32(END))
 
-    def read(self, ids: Sequence[int]) -> str:
+    def decode_completion(self, ids: Sequence[int]) -> str:
         return "".join(chr(i) for i in ids if i != END)
 
 
@@ -43,12 +43,12 @@ class ScriptedBackend:
         self._answer = answer
         self.asked: list[str] = []
 
-    def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+    def generate(self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]) -> list[Completion]:
         out = []
-        for job in jobs:
-            self.asked.append("".join(map(chr, job.ids)))
+        for request in requests:
+            self.asked.append("".join(map(chr, request.ids)))
             ids = np.append(_ids(self._answer(self.asked[-1])), np.int32(END))
-            out.append(Sampled(ids, np.zeros(len(ids), np.float32)))
+            out.append(Completion(ids, np.zeros(len(ids), np.float32)))
         return out
 
 

@@ -167,7 +167,7 @@ def test_a_full_run_feeds_them_all_and_a_quick_one_says_how_to() -> None:
     assert set(FED) <= set(scheme_columns(False))
     env, source = GroupEnv("grid-pits", size=8), grid_tasks("pits", 0, 2)
     log, earlier = (
-        [play_group(env, TabularAgent(guidance=0.6), source.get(i), iteration=n) for i in source.task_ids()]
+        [play_group(env, TabularAgent(optimal_prob=0.6), source.get(i), iteration=n) for i in source.task_ids()]
         for n in (0, 1)
     )
     assert "--schemes pica" in line_up(["grpo", "pica"], log, horizon=20, exact=True).undefined["pica"]

@@ -70,7 +70,7 @@ class LastTurn(credit.Scheme):
 def groups():
     env = GroupEnv("grid-pits", size=8)
     source = grid_tasks("pits", 0, 4)
-    return [play_group(env, TabularAgent(guidance=0.6), source.get(i)) for i in source.task_ids()]
+    return [play_group(env, TabularAgent(optimal_prob=0.6), source.get(i)) for i in source.task_ids()]
 
 
 @pytest.fixture

@@ -62,10 +62,10 @@ def test_every_unit_is_given_once_and_in_order(
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 30), min_size=1))
-def test_no_more_than_ahead_units_wait_for_the_reader(size: int, ahead: int, numbers: list[int]) -> None:
+def test_no_more_than_ahead_units_wait_for_the_reader(size: int, max_in_flight: int, numbers: list[int]) -> None:
     executor = Scripted(size, endless(numbers))
-    for given_so_far, _ in enumerate(run_in_order(executor, [str(i) for i in range(20)], ahead=ahead)):
-        assert max(executor.begun) < given_so_far + ahead
+    for given_so_far, _ in enumerate(run_in_order(executor, [str(i) for i in range(20)], max_in_flight=max_in_flight)):
+        assert max(executor.begun) < given_so_far + max_in_flight
 
 
 class ComingAndGoing(Scripted):

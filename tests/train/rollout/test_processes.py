@@ -52,8 +52,8 @@ def test_workers_write_the_file_of_one_process(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_loses_and_doubles_nothing(units: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    player = RolloutWorker(SPEC)
-    expected = [player.answer(unit) for unit in units]
+    worker = RolloutWorker(SPEC)
+    expected = [worker.play(unit) for unit in units]
     executor = ProcessExecutor(SPEC, 2)
     victim = executor.pids[1]
     os.kill(victim, signal.SIGSTOP)  # it gets a task and cannot finish it
@@ -128,7 +128,7 @@ def test_a_slow_reader_stops_the_handing_out(units: list[str]) -> None:
             begun.append(unit)
             super().submit(unit, text)
 
-    for given, _ in enumerate(run_in_order(Noted(SPEC, 2), units, ahead=3)):
+    for given, _ in enumerate(run_in_order(Noted(SPEC, 2), units, max_in_flight=3)):
         assert max(begun) < given + 3
     assert sorted(begun) == list(range(len(units)))
 

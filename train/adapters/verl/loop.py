@@ -30,7 +30,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from creditflow.agents.backends.base import Sampled
+from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import TurnTokens, View
 from creditflow.agents.language_model.agent import Conversations, decide
 from creditflow.agents.language_model.parsing import make_dialect
@@ -115,7 +115,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         recorder, view = begun
         request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
         while not recorder.finished:
-            pending = self.talk.ask(view)
+            pending = self.talk.build_prompt(view)
             room = self._remaining_tokens(turns, len(pending.new))
             if room < 1:
                 recorder.stop("token_limit")
@@ -182,13 +182,13 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         limits = self.rollout_config
         if not turns:
             return int(limits.response_length) if read <= limits.prompt_length else 0
-        used = sum(len(one.prompt) + len(one.answer) for one in turns) - len(turns[0].prompt)
+        used = sum(len(one.prompt) + len(one.completion) for one in turns) - len(turns[0].prompt)
         return int(limits.response_length) - used - read
 
     def _enforce_budget(self, recorder: Recorder, turns: list[TurnTokens]) -> None:
         """End a running episode that has used up its budget."""
         budget = self.play.budget
-        used = sum(len(one.prompt) + len(one.answer) for one in turns)
+        used = sum(len(one.prompt) + len(one.completion) for one in turns)
         if not recorder.finished and budget.tokens and used >= budget.tokens:
             recorder.stop("token_limit")
         elif not recorder.finished and budget.turns and len(turns) >= budget.turns:
@@ -253,7 +253,7 @@ def _content(row: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _sampled(output: Any) -> Sampled:
+def _sampled(output: Any) -> Completion:
     """Convert verl's completion; missing log-probabilities are nan."""
     ids = np.asarray(output.token_ids, np.int32)
     if not len(ids):
@@ -262,7 +262,7 @@ def _sampled(output: Any) -> Sampled:
     logprobs = np.full(len(ids), np.nan) if not given else np.asarray(given, np.float64)
     if len(logprobs) != len(ids):
         raise TrajectoryError(f"the server returned {len(ids)} tokens and {len(logprobs)} log-probabilities")
-    return Sampled(ids, logprobs.astype(np.float32))
+    return Completion(ids, logprobs.astype(np.float32))
 
 
 def _with_invalid_reasons(played: Trajectory, invalid_reasons: dict[int, str]) -> Trajectory:

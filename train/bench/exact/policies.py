@@ -51,7 +51,7 @@ def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
 
 
 def table_of(mdp: FiniteMDP, agent: TableAgent) -> Floats:
-    """The table of an agent with rows for the states it has met; uniform elsewhere (a fresh row of guidance 0)."""
+    """The table of an agent with rows for the states it has met; uniform elsewhere (a fresh row of optimal_prob 0)."""
     table = np.full((mdp.size, len(mdp.actions)), 1.0 / len(mdp.actions))
     for i, key in enumerate(mdp.keys[: mdp.size]):
         try:

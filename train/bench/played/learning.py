@@ -63,7 +63,7 @@ def learn(name: str, play: Play, work: PlayedWork, horizon: int, seed: int) -> d
     texts = reads_texts(name, horizon)
     env = GroupEnv(play.env, size=work.size, texts=texts, oracle="oracle" in name, **play.settings)
     # tasks share no state, so one agent per task keeps each task's step size its own
-    agents = [TabularAgent(guidance=play.guidance, step_size=work.kl) for _ in play.tasks]
+    agents = [TabularAgent(optimal_prob=play.optimal_prob, step_size=work.kl) for _ in play.tasks]
     feeds = [open_feed(name, horizon, "state") for _ in play.tasks]
     success = np.empty((work.iterations + 1, len(play.tasks)))
     turns = 0

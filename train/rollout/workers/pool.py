@@ -1,7 +1,7 @@
 """Handing out work so that every unit is done exactly once, in order, whatever happens to workers.
 
 A unit is a text (a task), its result too (a group). Whoever runs workers is an ``Executor``; this module never asks
-how. Results are yielded in the order of the units. At most ``ahead`` units are begun beyond the one that is waited for
+how. Results are yielded in the order of the units. At most ``max_in_flight`` units are begun beyond the one that is waited for
 (back-pressure: a slow unit or a slow reader stops the handing out, so memory stays bounded). A unit whose worker was
 lost is handed out again; a result that comes a second time is dropped.
 """
@@ -62,41 +62,41 @@ class Executor(Protocol):
         ...
 
 
-def run_in_order(executor: Executor, units: Sequence[str], *, ahead: int = 0) -> Generator[str, None, None]:
+def run_in_order(executor: Executor, units: Sequence[str], *, max_in_flight: int = 0) -> Generator[str, None, None]:
     """Results in the order of ``units``, each once. Closes the executor at the end, and when left early.
 
     Args:
         executor: runs them.
         units: what is to be done.
-        ahead: most units begun and not yet yielded; 0 for four per present worker.
+        max_in_flight: most units begun and not yet yielded; 0 for four per present worker.
 
     Raises:
         WorkerError: an error that a worker reports, or a unit that lost ``MAX_ATTEMPTS`` workers.
     """
-    if ahead < 0:
-        raise ConfigError(f"ahead must be at least 1, or 0 for four per worker, got {ahead}")
+    if max_in_flight < 0:
+        raise ConfigError(f"max_in_flight must be at least 1, or 0 for four per worker, got {max_in_flight}")
     again: list[int] = []  # lost units, to be begun before new ones
     lost: dict[int, int] = {}
-    under_way: set[int] = set()
+    in_flight: set[int] = set()
     ready: dict[int, str] = {}
     begun = given = 0
     try:
         while given < len(units):
-            limit = ahead or 4 * executor.size
-            while len(under_way) < executor.size:
+            limit = max_in_flight or 4 * executor.size
+            while len(in_flight) < executor.size:
                 if again:
                     unit = again.pop(0)
                 elif begun < min(len(units), given + limit):
                     unit, begun = begun, begun + 1
                 else:
                     break
-                under_way.add(unit)
+                in_flight.add(unit)
                 executor.submit(unit, units[unit])
             while given not in ready:
                 for event in executor.wait():
-                    if event.unit not in under_way:
+                    if event.unit not in in_flight:
                         continue  # its result is there already
-                    under_way.discard(event.unit)
+                    in_flight.discard(event.unit)
                     if event.error:
                         raise WorkerError(f"a worker failed at unit {event.unit}: {event.error}")
                     if event.result is not None:
@@ -109,7 +109,7 @@ def run_in_order(executor: Executor, units: Sequence[str], *, ahead: int = 0) ->
                         )
                     again.append(event.unit)
                     print(f"a worker was lost ({event.reason}); its task is played again", file=sys.stderr, flush=True)
-                if len(under_way) < executor.size:
+                if len(in_flight) < executor.size:
                     break  # somebody is idle: hand out before waiting on
             while given in ready:
                 yield ready.pop(given)

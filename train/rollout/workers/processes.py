@@ -107,15 +107,15 @@ class ProcessExecutor:
 def _serve(pipe: Connection, spec: str) -> None:
     """A worker's life: read a task, answer with its group, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's business; it closes the pipe
-    player: RolloutWorker | None = None
+    worker: RolloutWorker | None = None
     while True:
         try:
             task = pipe.recv_bytes().decode("ascii")
         except EOFError:
             return
         try:
-            player = player or RolloutWorker(RolloutSpec.from_text(spec))
-            answer = "result\n" + player.answer(task)
+            worker = worker or RolloutWorker(RolloutSpec.from_text(spec))
+            answer = "result\n" + worker.play(task)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
             answer = "error\n" + json.dumps(f"{type(error).__name__}: {error}")
         try:

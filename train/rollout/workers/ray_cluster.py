@@ -19,8 +19,8 @@ from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerErr
 
 __all__ = ["RayExecutor"]
 
-KNOCK_SECONDS = 10.0
-ROOM_SECONDS = 30.0  # a person is told after so long without any actor
+CONNECT_TIMEOUT = 10.0
+NO_CPU_WARNING_SECONDS = 30.0  # a person is told after so long without any actor
 
 
 class _Actor:
@@ -28,7 +28,7 @@ class _Actor:
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
-        self._player: RolloutWorker | None = None
+        self._worker: RolloutWorker | None = None
 
     def place(self) -> tuple[int, str]:
         """Process id and node."""
@@ -41,8 +41,8 @@ class _Actor:
     def answer(self, task: str) -> tuple[bytes, str]:
         """(result, error), one of them empty; the result small, so that Ray sends it instead of keeping it here."""
         try:
-            self._player = self._player or RolloutWorker(RolloutSpec.from_text(self._spec))
-            return zlib.compress(self._player.answer(task).encode("ascii"), 1), ""
+            self._worker = self._worker or RolloutWorker(RolloutSpec.from_text(self._spec))
+            return zlib.compress(self._worker.play(task).encode("ascii"), 1), ""
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller reports it and stops
             return b"", f"{type(error).__name__}: {error}"
 
@@ -70,7 +70,7 @@ class RayExecutor:
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             try:
-                _knock(address)
+                _check_reachable(address)
                 ray.init(address=address, log_to_driver=False)
             except (OSError, ValueError, RuntimeError) as error:
                 raise ConfigError(f"cannot reach a Ray cluster at {address!r}: {error}") from error
@@ -79,7 +79,7 @@ class RayExecutor:
         self._spec = spec.to_text()
         self._starting: dict[Any, Any] = {}  # what an actor says once it stands -> the actor
         self._idle: list[Any] = []
-        self._under_way: dict[Any, tuple[int, Any]] = {}
+        self._in_flight: dict[Any, tuple[int, Any]] = {}
         self._failed_starts = 0  # in succession
         for _ in range(workers):
             self._start()
@@ -87,7 +87,7 @@ class RayExecutor:
     @property
     def size(self) -> int:
         """How many units can be under way at once: the actors that stand."""
-        return len(self._idle) + len(self._under_way)
+        return len(self._idle) + len(self._in_flight)
 
     def pids(self) -> tuple[int, ...]:
         """Process ids of the actors, on whatever node they are, once all stand; only while nothing is under way."""
@@ -109,7 +109,7 @@ class RayExecutor:
     def submit(self, unit: int, text: str) -> None:
         """Begin a unit on an idle actor."""
         actor = self._idle.pop(0)
-        self._under_way[actor.answer.remote(text)] = (unit, actor)
+        self._in_flight[actor.answer.remote(text)] = (unit, actor)
 
     def wait(self) -> list[Event]:
         """Wait until a unit has ended or an actor stands.
@@ -130,7 +130,7 @@ class RayExecutor:
             self._failed_starts = 0
             self._idle.append(actor)
             return []
-        unit, actor = self._under_way.pop(done)
+        unit, actor = self._in_flight.pop(done)
         answer, lost = self._get(done, actor)
         if lost:
             self._start()
@@ -169,7 +169,7 @@ class RayExecutor:
     def _wait_for_one(self) -> Any:
         """What was finished first: a unit's or a starting actor's answer."""
         while True:
-            done, _ = self._ray.wait([*self._under_way, *self._starting], num_returns=1, timeout=ROOM_SECONDS)
+            done, _ = self._ray.wait([*self._in_flight, *self._starting], num_returns=1, timeout=NO_CPU_WARNING_SECONDS)
             if done:
                 return done[0]
             if not self.size:
@@ -177,15 +177,15 @@ class RayExecutor:
 
     def close(self) -> None:
         """Stop all actors, and leave the cluster if it was joined here."""
-        for actor in [*self._idle, *self._starting.values(), *(actor for _, actor in self._under_way.values())]:
+        for actor in [*self._idle, *self._starting.values(), *(actor for _, actor in self._in_flight.values())]:
             self._ray.kill(actor)
-        self._idle, self._starting, self._under_way = [], {}, {}
+        self._idle, self._starting, self._in_flight = [], {}, {}
         if self._connected_here:
             self._ray.shutdown()
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise OSError if nobody listens at HOST:PORT: Ray itself would go on trying for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()

@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import StaticCache
 
-from creditflow.agents.backends.base import Job, Sampled, Sampling
-from creditflow.agents.backends.token_sampling import draw
+from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.token_sampling import sample_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
@@ -42,16 +42,16 @@ def scored(model: Any, ids: Ids, answer: Ids, temperature: float = 1.0) -> list[
 
 def episodes(
     backend: TransformersBackend, sampling: Sampling, *, turns: int = 4, rows: int = 5
-) -> list[list[tuple[Ids, Sampled]]]:
+) -> list[list[tuple[Ids, Completion]]]:
     """Conversations of unequal lengths in lockstep; row i ends after i + 1 turns."""
     rng = np.random.default_rng(5)
     draws = [np.random.default_rng([1, i]) for i in range(rows)]
     ids: list[Ids] = [rng.integers(5, 250, 3 + 4 * i).astype(np.int32) for i in range(rows)]
-    log: list[list[tuple[Ids, Sampled]]] = [[] for _ in range(rows)]
+    log: list[list[tuple[Ids, Completion]]] = [[] for _ in range(rows)]
     for turn in range(turns):
         alive = [i for i in range(rows) if i >= turn]
-        jobs = [Job(i, ids[i], draws[i].random(sampling.max_new_tokens)) for i in alive]
-        for i, sampled in zip(alive, backend.generate(jobs, sampling, ENDS), strict=True):
+        requests = [GenerationRequest(i, ids[i], draws[i].random(sampling.max_new_tokens)) for i in alive]
+        for i, sampled in zip(alive, backend.generate(requests, sampling, ENDS), strict=True):
             log[i].append((ids[i], sampled))
             new = np.random.default_rng([2, i, turn]).integers(5, 250, 1 + (i + turn) % 3).astype(np.int32)
             ids[i] = np.concatenate([ids[i], sampled.ids, new])
@@ -94,9 +94,9 @@ def test_another_prompt_under_a_known_key_does_not_go_on_with_what_is_cached(
         prompts = [rng.integers(5, 250, 20 * (turn + 1) + i).astype(np.int32) for i in range(3)]
         if turn == 2:  # one of them goes on with its conversation, as if the others' windows alone had moved
             prompts[0] = np.concatenate([before[0], prompts[0]])
-        jobs = [Job(i, ids, rng.random(6)) for i, ids in enumerate(prompts)]
+        requests = [GenerationRequest(i, ids, rng.random(6)) for i, ids in enumerate(prompts)]
         before = []
-        for ids, sampled in zip(prompts, backend.generate(jobs, sampling, ENDS), strict=True):
+        for ids, sampled in zip(prompts, backend.generate(requests, sampling, ENDS), strict=True):
             assert np.allclose(sampled.logprobs, scored(model, ids, sampled.ids), atol=1e-4, rtol=0)
             before.append(np.concatenate([ids, sampled.ids]))
 
@@ -116,11 +116,11 @@ def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
     class Spy:
         version, context = inner.version, inner.context
 
-        def generate(self, jobs: Sequence[Job], sampling: Sampling, end_ids: frozenset[int]) -> list[Sampled]:
+        def generate(self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]) -> list[Completion]:
             nonlocal spied
-            answers = inner.generate(jobs, sampling, end_ids)
-            for job, sampled in zip(jobs, answers, strict=True):
-                assert np.allclose(sampled.logprobs, scored(model, job.ids, sampled.ids), atol=1e-4, rtol=0)
+            answers = inner.generate(requests, sampling, end_ids)
+            for request, sampled in zip(requests, answers, strict=True):
+                assert np.allclose(sampled.logprobs, scored(model, request.ids, sampled.ids), atol=1e-4, rtol=0)
                 spied += 1
             return answers
 
@@ -134,7 +134,7 @@ def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
 
 def test_the_cache_never_decides_a_token(model: Any) -> None:
     class Forgetful(TransformersBackend):
-        def generate(self, *args: Any) -> list[Sampled]:
+        def generate(self, *args: Any) -> list[Completion]:
             self.sync()
             return super().generate(*args)
 
@@ -178,17 +178,17 @@ def test_a_copy_in_another_precision_follows_its_source(model: Any) -> None:
 def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distributions_logprob() -> None:
     logits = torch.tensor([[0.0, 3.0, 1.0, 2.0]])
     whole = torch.log_softmax(logits, -1)[0]
-    token, score = draw(logits, torch.zeros(1, dtype=torch.float64), Sampling(temperature=0.0))
+    token, score = sample_tokens(logits, torch.zeros(1, dtype=torch.float64), Sampling(temperature=0.0))
     assert int(token) == 1
     assert float(score) == pytest.approx(float(whole[1]))
     seen = set()
     for u in np.linspace(0.0, 0.999999, 101):
-        token, score = draw(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_k=2))
+        token, score = sample_tokens(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_k=2))
         seen.add(int(token))
         assert float(score) == pytest.approx(float(whole[int(token)]))
     assert seen == {1, 3}
     nucleus = {
-        int(draw(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_p=0.6))[0])
+        int(sample_tokens(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_p=0.6))[0])
         for u in np.linspace(0, 0.99, 50)
     }
     assert nucleus == {1}
@@ -197,7 +197,7 @@ def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distr
 def test_draws_follow_the_distribution() -> None:
     logits = torch.log(torch.tensor([0.1, 0.0, 0.6, 0.3]))[None].repeat(20_000, 1)
     uniform = torch.from_numpy(np.random.default_rng(0).random(20_000))
-    token, _ = draw(logits, uniform, Sampling())
+    token, _ = sample_tokens(logits, uniform, Sampling())
     counts = torch.bincount(token, minlength=4).double() / 20_000
     assert counts[1] == 0
     assert torch.allclose(counts, torch.tensor([0.1, 0.0, 0.6, 0.3], dtype=torch.float64), atol=0.015)

@@ -75,7 +75,7 @@ def test_a_grown_conversation_is_what_the_template_renders(family: str) -> None:
     tokenizer = tokenizer_of(family)
     chat = TemplateChat(tokenizer)
     opening = "<think>\n" if family == "opened-thought" else ""
-    ids = np.concatenate([chat.begin("", "first"), chat.close("up"), chat.go_on("second", ended=True)])
+    ids = np.concatenate([chat.first_prompt_ids("", "first"), chat.encode_completion("up"), chat.next_prompt_ids("second", ended=True)])
     messages = [
         {"role": "user", "content": "first"},
         {"role": "assistant", "content": opening + "up"},
@@ -89,7 +89,7 @@ def test_a_grown_conversation_is_what_the_template_renders(family: str) -> None:
 
 def test_a_cut_answer_gets_its_end_token_from_the_template(family: str) -> None:
     chat = TemplateChat(tokenizer_of(family))
-    whole, cut = chat.go_on("x", ended=True), chat.go_on("x", ended=False)
+    whole, cut = chat.next_prompt_ids("x", ended=True), chat.next_prompt_ids("x", ended=False)
     assert len(cut) == len(whole) + 1
     assert int(cut[0]) in chat.end_ids
     assert cut[1:].tolist() == whole.tolist()
@@ -99,26 +99,26 @@ def test_an_answer_is_read_without_its_end_token(family: str) -> None:
     chat = TemplateChat(tokenizer_of(family))
     text = "<think>a</think><action>up</action>"
     opened = "<think>" if family == "opened-thought" else ""
-    assert chat.read(chat.close(text).tolist()) == opened + text
-    assert chat.read(chat.close(text)[:-1].tolist()) == opened + text
-    assert chat.read([int(chat.close("")[-1])]) == opened
+    assert chat.decode_completion(chat.encode_completion(text).tolist()) == opened + text
+    assert chat.decode_completion(chat.encode_completion(text)[:-1].tolist()) == opened + text
+    assert chat.decode_completion([int(chat.encode_completion("")[-1])]) == opened
 
 
 def test_thoughts_of_the_past_stay_even_if_the_template_would_cut_them() -> None:
     chat = TemplateChat(tokenizer_of("qwen3"))
-    answer = chat.close("<think>why</think>up")
-    ids = np.concatenate([chat.begin("", "a"), answer, chat.go_on("b", ended=True)])
+    answer = chat.encode_completion("<think>why</think>up")
+    ids = np.concatenate([chat.first_prompt_ids("", "a"), answer, chat.next_prompt_ids("b", ended=True)])
     assert "why" in tokenizer_of("qwen3").decode(ids.tolist())
 
 
 def test_template_options_reach_the_template() -> None:
     on, off = (TemplateChat(tokenizer_of("qwen3"), {"enable_thinking": flag}) for flag in (True, False))
-    assert len(off.begin("", "a")) > len(on.begin("", "a"))
+    assert len(off.first_prompt_ids("", "a")) > len(on.first_prompt_ids("", "a"))
 
 
 def test_special_tokens_inside_an_observation_are_the_callers_business_but_prompts_do_not_depend_on_the_clock() -> None:
     chat = TemplateChat(tokenizer_of("llama-3"))
-    assert "01 Jan 2025" in tokenizer_of("llama-3").decode(chat.begin("", "a").tolist())
+    assert "01 Jan 2025" in tokenizer_of("llama-3").decode(chat.first_prompt_ids("", "a").tolist())
 
 
 def test_a_tokenizer_without_template_is_refused_with_the_way_out() -> None:
@@ -140,6 +140,6 @@ def test_plain_chat_speaks_to_a_base_model() -> None:
     tokenizer.chat_template = None
     chat = make_chat("plain", tokenizer)
     assert isinstance(chat, PlainChat)
-    ids = np.concatenate([chat.begin("rules", "one"), chat.close("up"), chat.go_on("two", ended=True)])
+    ids = np.concatenate([chat.first_prompt_ids("rules", "one"), chat.encode_completion("up"), chat.next_prompt_ids("two", ended=True)])
     assert tokenizer.decode(ids.tolist()) == "<|begin_of_text|>rules\n\none\n>up\ntwo\n>"
-    assert chat.read(chat.close("up").tolist()) == "up"
+    assert chat.decode_completion(chat.encode_completion("up").tolist()) == "up"

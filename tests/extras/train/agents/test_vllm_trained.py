@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from creditflow.agents.backends.base import GenerationError, Job, Sampled, Sampling, WeightPushError
-from creditflow.agents.backends.engine import Probed, Request
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
+from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, probe_differences, tensors_in
@@ -38,25 +38,25 @@ class StandIn:
         self.model: Any = None
 
     def complete(
-        self, requests: Sequence[Request], sampling: Sampling, end_ids: frozenset[int], seed: int
-    ) -> list[list[Sampled]]:
+        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
+    ) -> list[list[Completion]]:
         self.diary.append("complete")
-        jobs = [
-            Job((i, k), one.ids, np.random.default_rng([seed, i, k]).random(sampling.max_new_tokens))
-            for i, one in enumerate(requests)
+        requests = [
+            GenerationRequest((i, k), one.ids, np.random.default_rng([seed, i, k]).random(sampling.max_new_tokens))
+            for i, one in enumerate(prompts)
             for k in range(len(one.places))
         ]
-        answers = iter(TransformersBackend(self.model).generate(jobs, sampling, end_ids))
-        return [[next(answers) for _ in one.places] for one in requests]
+        answers = iter(TransformersBackend(self.model).generate(requests, sampling, end_ids))
+        return [[next(answers) for _ in one.places] for one in prompts]
 
-    def probe(self, ids: Any, tokens: int) -> Probed:
+    def probe(self, ids: Any, tokens: int) -> ProbeResult:
         self.diary.append("probe")
         with torch.no_grad():
             table = torch.log_softmax(
                 self.model(input_ids=torch.from_numpy(ids.astype(np.int64))[None]).logits[0, -1], -1
             )
         best = int(table.argmax())
-        return Probed(np.array([best], np.int32), ({token: float(table[token]) for token in (best, 7, 9)},))
+        return ProbeResult(np.array([best], np.int32), ({token: float(table[token]) for token in (best, 7, 9)},))
 
     def load(self, folder: str) -> int:
         from transformers import AutoModelForCausalLM
@@ -66,7 +66,7 @@ class StandIn:
             self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
         return tensors_in(folder) - ("tensor" in self.lose)
 
-    def forget(self) -> bool:
+    def reset_prefix_cache(self) -> bool:
         self.diary.append("forget")
         return "forget" not in self.lose
 
@@ -101,7 +101,7 @@ def move(model: Any) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) * 0.05)
 
 
-JOBS = [Job(i, np.array([5, 6, 7], np.int32), np.full(4, 0.1 * i)) for i in range(3)]
+JOBS = [GenerationRequest(i, np.array([5, 6, 7], np.int32), np.full(4, 0.1 * i)) for i in range(3)]
 FOUR = Sampling(max_new_tokens=4)
 
 
@@ -165,7 +165,7 @@ def test_every_token_that_is_told_is_compared_with_a_plain_forward_pass(model: A
     prompt = np.array([5, 6, 7], np.int32)
     with torch.no_grad():
         table = torch.log_softmax(model(input_ids=torch.from_numpy(prompt.astype(np.int64))[None]).logits[0, -1], -1)
-    told = Probed(np.array([9], np.int32), ({9: float(table[9]), 11: float(table[11]) - 0.25},))
+    told = ProbeResult(np.array([9], np.int32), ({9: float(table[9]), 11: float(table[11]) - 0.25},))
     model.train()
     assert probe_differences(model, prompt, told) == pytest.approx([0.0, 0.25], abs=1e-5)
     assert model.training
@@ -178,11 +178,11 @@ def test_the_probe_differences_counts_in_float32_and_the_mean_in_anything_coarse
     backend, engine = follower(model, config=VllmConfig(tolerance=1.0))
     whole = engine.probe
 
-    def off(ids: Any, tokens: int) -> Probed:
+    def off(ids: Any, tokens: int) -> ProbeResult:
         probed = whole(ids, tokens)
         [row] = probed.logprobs
         first = next(iter(row))
-        return Probed(probed.ids, (dict(row) | {first: row[first] - 0.3},))
+        return ProbeResult(probed.ids, (dict(row) | {first: row[first] - 0.3},))
 
     monkeypatch.setattr(engine, "probe", off)
     monkeypatch.setattr(engine, "exact", exact)
@@ -192,7 +192,7 @@ def test_the_probe_differences_counts_in_float32_and_the_mean_in_anything_coarse
 
 def test_a_probe_that_tells_nothing_is_a_failed_push(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
-    monkeypatch.setattr(engine, "probe", lambda ids, tokens: Probed(np.zeros(0, np.int32), ()))
+    monkeypatch.setattr(engine, "probe", lambda ids, tokens: ProbeResult(np.zeros(0, np.int32), ()))
     with pytest.raises(WeightPushError):
         backend.sync()
 

@@ -175,7 +175,7 @@ def test_the_noisy_expert_as_a_table_acts_like_the_agent():
 def test_an_agents_table_is_read_by_state_key():
     env = bare("sokoban", level=LEVEL)
     observation, info = env.reset(seed=0)
-    agent = TabularAgent(guidance=0.5)
+    agent = TabularAgent(optimal_prob=0.5)
     agent.act([View(observation, info, (), env, np.random.default_rng(0))])
     mdp = sokoban_mdp(parse_level(LEVEL), 30)
     table = table_of(mdp, agent)
