@@ -87,8 +87,8 @@ def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: b
         for _ in range(turns):
             if not keep:
                 backend.sync()
-            jobs = [GenerationRequest(i, one, rng.random(WRITTEN)) for i, one in enumerate(ids)]
-            answers = backend.generate(jobs, Sampling(max_new_tokens=WRITTEN), frozenset())
+            requests = [GenerationRequest(i, one, rng.random(WRITTEN)) for i, one in enumerate(ids)]
+            answers = backend.generate(requests, Sampling(max_new_tokens=WRITTEN), frozenset())
             ids = [np.concatenate([one, answer.ids, rng.integers(10, 250, READ).astype(np.int32)])
                    for one, answer in zip(ids, answers, strict=True)]  # fmt: skip
         backend.sync()

@@ -64,18 +64,21 @@ def engine_part() -> dict[str, Any]:
             backend.sync(f"push-{number}")
             pushes.append(dict(backend.sync_numbers))
         rng = np.random.default_rng(0)
-        jobs = [GenerationRequest(i, rng.integers(5, 260, LENGTH).astype(np.int32), rng.random(TOKENS)) for i in range(PROMPTS)]
+        requests = [
+            GenerationRequest(i, rng.integers(5, 260, LENGTH).astype(np.int32), rng.random(TOKENS))
+            for i in range(PROMPTS)
+        ]
         differences = {}
         for temperature in (1.0, 0.6):
-            answers = backend.generate(jobs, Sampling(max_new_tokens=TOKENS, temperature=temperature), frozenset())
+            answers = backend.generate(requests, Sampling(max_new_tokens=TOKENS, temperature=temperature), frozenset())
             off = np.concatenate(
-                [_off(model, job.ids, one, temperature) for job, one in zip(jobs, answers, strict=True)]
+                [_off(model, request.ids, one, temperature) for request, one in zip(requests, answers, strict=True)]
             )
             differences[f"temperature {temperature}"] = {
                 "max": float(off.max()), "mean": float(off.mean()), "tokens": len(off),
             }  # fmt: skip
         speeds = _speeds(
-            {"transformers": TransformersBackend(model), "vllm": backend}, jobs, Sampling(max_new_tokens=TOKENS)
+            {"transformers": TransformersBackend(model), "vllm": backend}, requests, Sampling(max_new_tokens=TOKENS)
         )
         out[name] = {
             "parameters": parameter_count(model),
@@ -109,14 +112,14 @@ def _off(model: Any, ids: Any, answer: Any, temperature: float) -> Any:
     return np.abs(own.astype(np.float64) - answer.logprobs)
 
 
-def _speeds(backends: dict[str, Any], jobs: list[Any], sampling: Any) -> dict[str, float]:
+def _speeds(backends: dict[str, Any], requests: list[Any], sampling: Any) -> dict[str, float]:
     """Median sampled tokens a second over five rounds, the backends taking turns, caches emptied before each call."""
     seen: dict[str, list[float]] = {name: [] for name in backends}
     for _ in range(5):
         for name, backend in backends.items():
             backend.sync("again")
             began = time.perf_counter()
-            answers = backend.generate(jobs, sampling, frozenset())
+            answers = backend.generate(requests, sampling, frozenset())
             seen[name].append(sum(len(one.ids) for one in answers) / (time.perf_counter() - began))
     return {name: float(np.median(values)) for name, values in seen.items()}
 

@@ -76,14 +76,14 @@ def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any
     rng, gap = np.random.default_rng(1), 0.0
     ids = {i: rng.integers(LOWEST, HIGHEST, 3 + 5 * i).astype(np.int32) for i in range(6)}
     for turn in range(3):
-        jobs = [GenerationRequest(i, ids[i], rng.random(5)) for i in ids if i >= turn]
-        answers = backend.generate(jobs, Sampling(max_new_tokens=5), frozenset({1}))
-        for job, answer in zip(jobs, answers, strict=True):
-            whole = np.concatenate([job.ids, answer.ids])
+        requests = [GenerationRequest(i, ids[i], rng.random(5)) for i in ids if i >= turn]
+        answers = backend.generate(requests, Sampling(max_new_tokens=5), frozenset({1}))
+        for request, answer in zip(requests, answers, strict=True):
+            whole = np.concatenate([request.ids, answer.ids])
             table = _plain(model, whole)
-            at = np.arange(len(job.ids), len(whole))
+            at = np.arange(len(request.ids), len(whole))
             gap = max(gap, float(np.abs(table[at - 1, whole[at]] - answer.logprobs).max()))
-            ids[int(str(job.key))] = np.concatenate([whole, rng.integers(LOWEST, HIGHEST, 2).astype(np.int32)])
+            ids[int(str(request.key))] = np.concatenate([whole, rng.integers(LOWEST, HIGHEST, 2).astype(np.int32)])
     return _within(gap, limit, f"sampler {options}")
 
 

@@ -147,8 +147,8 @@ def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, opt
         ids = [rng.integers(10, 250, 40).astype(np.int32) for _ in range(rows)]
         counted["tokens"] = counted["steps"] = 0
         for _ in range(turns):
-            jobs = [GenerationRequest(i, one, rng.random(longest)) for i, one in enumerate(ids)]
-            answers = backend.generate(jobs, sampling, frozenset())
+            requests = [GenerationRequest(i, one, rng.random(longest)) for i, one in enumerate(ids)]
+            answers = backend.generate(requests, sampling, frozenset())
             counted["tokens"] += sum(len(answer.ids) for answer in answers)
             counted["steps"] += max(len(answer.ids) for answer in answers)
             ids = [
