@@ -72,27 +72,27 @@ def compared(answers: list[str], expected: list[str]) -> dict[str, Any]:
     }
 
 
-def with_faults(units: list[str], expected: list[str]) -> dict[str, Any]:
+def with_faults(items: list[str], expected: list[str]) -> dict[str, Any]:
     """Four actors on two nodes: a process of the first is killed at a third of the run, the second node at two thirds."""
     said, most_ahead, max_in_flight = io.StringIO(), 0, 8
     with two_nodes() as (cluster, second), contextlib.redirect_stderr(said):
         begun: list[int] = []
 
         class Noted(RayExecutor):
-            def submit(self, unit: int, text: str) -> None:
-                begun.append(unit)
-                super().submit(unit, text)
+            def submit(self, item: int, text: str) -> None:
+                begun.append(item)
+                super().submit(item, text)
 
         executor = Noted(SPEC, 4, cluster.address)
         nodes = executor.nodes()
         first = [pid for pid, node in zip(executor.pids(), nodes, strict=True) if node != second.node_id]
         answers = []
-        for given, answer in enumerate(run_in_order(executor, units, max_in_flight=max_in_flight)):
+        for given, answer in enumerate(run_in_order(executor, items, max_in_flight=max_in_flight)):
             most_ahead = max(most_ahead, max(begun) - given + 1)
             answers.append(answer)
-            if given == len(units) // 3:
+            if given == len(items) // 3:
                 os.kill(first[0], signal.SIGKILL)
-            if given == 2 * len(units) // 3:
+            if given == 2 * len(items) // 3:
                 cluster.remove_node(second, allow_graceful=False)
     return {
         "nodes": len(set(nodes)),
@@ -147,16 +147,16 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
-def speed(executor: Executor, pids: Sequence[int], units: list[str], expected: list[str]) -> tuple[float, float]:
+def speed(executor: Executor, pids: Sequence[int], items: list[str], expected: list[str]) -> tuple[float, float]:
     """Episodes per second, and CPU seconds of workers and driver per 1000, in the last three quarters.
 
     By then every worker stands and has made its environments. Ray's own daemons are not counted.
     """
-    results, warm = run_in_order(executor, units), len(units) // 4
+    results, warm = run_in_order(executor, items), len(items) // 4
     answers = [next(results) for _ in range(warm)]
     began, worked = time.perf_counter(), cpu_seconds(pids)
-    answers += itertools.islice(results, len(units) - warm - 1)
-    episodes = SIZE * (len(units) - warm - 1)  # after the last one the workers are gone
+    answers += itertools.islice(results, len(items) - warm - 1)
+    episodes = SIZE * (len(items) - warm - 1)  # after the last one the workers are gone
     found = episodes / (time.perf_counter() - began), 1000 * (cpu_seconds(pids) - worked) / episodes
     answers += results
     if answers != expected:
@@ -164,22 +164,22 @@ def speed(executor: Executor, pids: Sequence[int], units: list[str], expected: l
     return found
 
 
-def speeds(units: list[str], expected: list[str]) -> dict[str, dict[str, float]]:
+def speeds(items: list[str], expected: list[str]) -> dict[str, dict[str, float]]:
     """Medians of ``ROUNDS`` rounds, in each of which every way has its turn."""
     found: dict[str, list[tuple[float, float]]] = {"one process": [], "--workers 2": [], "--ray, 2 actors": []}
     worker = RolloutWorker(SPEC)
     for _ in range(ROUNDS):
-        began, worked, episodes = time.perf_counter(), time.process_time(), SIZE * len(units)
-        for unit in units:
-            worker.play(unit)
+        began, worked, episodes = time.perf_counter(), time.process_time(), SIZE * len(items)
+        for item in items:
+            worker.play(item)
         found["one process"].append(
             (episodes / (time.perf_counter() - began), 1000 * (time.process_time() - worked) / episodes)
         )
         processes = ProcessExecutor(SPEC, 2)
-        found["--workers 2"].append(speed(processes, processes.pids, units, expected))
+        found["--workers 2"].append(speed(processes, processes.pids, items, expected))
         with two_nodes() as (cluster, _):
             actors = RayExecutor(SPEC, 2, cluster.address)
-            found["--ray, 2 actors"].append(speed(actors, actors.pids(), units, expected))
+            found["--ray, 2 actors"].append(speed(actors, actors.pids(), items, expected))
     return {
         name: {
             "episodes_per_second": round(statistics.median(speed for speed, _ in values), 1),
@@ -199,9 +199,9 @@ def main() -> int:
     import ray
 
     source = make("sokoban", panel=PANEL).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
-    units = [write_task(source.get(task_id)) for task_id in source.task_ids()[: args.groups]]
+    items = [write_task(source.get(task_id)) for task_id in source.task_ids()[: args.groups]]
     worker = RolloutWorker(SPEC)
-    expected = [worker.play(unit) for unit in units]
+    expected = [worker.play(item) for item in items]
     report: dict[str, Any] = {
         "what": "rollouts on two local Ray nodes: lost, doubled, resumed, speed",
         "provenance": provenance([], SEED)
@@ -210,12 +210,12 @@ def main() -> int:
             "ray": ray.__version__,
         },
         "load_average_at_the_start": round(os.getloadavg()[0], 1),
-        "workload": {"env": "sokoban", "panel": PANEL, "agent": AGENT, "groups": len(units), "group_size": SIZE},
-        "faults": with_faults(units, expected),
-        "speed, medians of 3 rounds": speeds(units, expected),
+        "workload": {"env": "sokoban", "panel": PANEL, "agent": AGENT, "groups": len(items), "group_size": SIZE},
+        "faults": with_faults(items, expected),
+        "speed, medians of 3 rounds": speeds(items, expected),
     }
     with tempfile.TemporaryDirectory() as folder:
-        report["killed_driver"] = killed_driver(len(units), Path(folder))
+        report["killed_driver"] = killed_driver(len(items), Path(folder))
     with atomic_writer(args.out) as stream:
         json.dump(report, stream, indent=1)
         stream.write("\n")

@@ -146,8 +146,8 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
 def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[Task]], Iterator[Group]]:
     """What plays tasks in order: this process, or workers. A wrong name is told here, before anything is written."""
     if not args.workers and args.ray is None:
-        player = RolloutWorker(spec)
-        return lambda tasks: map(player.group, tasks)
+        worker = RolloutWorker(spec)
+        return lambda tasks: map(worker.play_task, tasks)
     check_agent(spec.agent)
     GroupEnv(spec.env, size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle, **spec.options)
     return lambda tasks: _on_workers(_executor(spec, args), tasks)

@@ -59,16 +59,16 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def units() -> list[str]:
+def items() -> list[str]:
     source = make("sokoban", panel="small-v1:valid").unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
     return [write_task(source.get(task_id)) for task_id in source.task_ids()[:10]]
 
 
 @pytest.fixture(scope="module")
-def played(units: list[str]) -> list[str]:
+def played(items: list[str]) -> list[str]:
     """The answers of one process."""
     worker = RolloutWorker(SPEC)
-    return [worker.play(unit) for unit in units]
+    return [worker.play(item) for item in items]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ class Failing:
     Args:
         error: what is raised.
         times: of how many answers.
-        starting: what actors say once they stand is lost, not the answers to units.
+        starting: what actors say once they stand is lost, not the answers to items.
     """
 
     def __init__(self, error: Exception, *, times: int = 1, starting: bool = False) -> None:
@@ -115,13 +115,13 @@ def call(*arguments: str) -> int:
 
 
 def test_a_killed_actor_loses_and_doubles_nothing(
-    cluster: Any, units: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
+    cluster: Any, items: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     executor = RayExecutor(SPEC, 2, cluster.address)
     assert len(set(executor.nodes())) == 2  # one actor on each
     stopped.append(executor.pids()[1])
     os.kill(stopped[0], signal.SIGSTOP)
-    results = run_in_order(executor, units)
+    results = run_in_order(executor, items)
     found = [next(results)]
     os.kill(stopped[0], signal.SIGKILL)
     found += results
@@ -130,17 +130,17 @@ def test_a_killed_actor_loses_and_doubles_nothing(
 
 
 def test_a_lost_node_loses_and_doubles_nothing(
-    cluster: Any, units: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
+    cluster: Any, items: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     executor = RayExecutor(SPEC, 3, cluster.address)
-    if executor.nodes()[0] == third.node_id:  # the first unit is waited for: it must not go to the stopped one
+    if executor.nodes()[0] == third.node_id:  # the first item is waited for: it must not go to the stopped one
         executor._idle.append(executor._idle.pop(0))
     [victim] = [pid for pid, node in zip(executor.pids(), executor.nodes(), strict=True) if node == third.node_id]
     stopped.append(victim)
     os.kill(victim, signal.SIGSTOP)
-    results = run_in_order(executor, units)
+    results = run_in_order(executor, items)
     found = [next(results)]
     cluster.remove_node(third, allow_graceful=False)
     found += results  # its actor's successor finds no CPU and holds nothing up
@@ -149,7 +149,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
 
 
 def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
-    cluster: Any, units: list[str], played: list[str], capsys: pytest.CaptureFixture[str]
+    cluster: Any, items: list[str], played: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     from ray.exceptions import ObjectLostError
 
@@ -157,62 +157,62 @@ def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
     executor.nodes()  # all stand
 
     executor._ray = Failing(ObjectLostError("00" * 28, None, ""))
-    assert list(run_in_order(executor, units)) == played
+    assert list(run_in_order(executor, items)) == played
     assert "a worker was lost (Ray:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("starting", [True, False])
 @pytest.mark.parametrize("kind", ["OutOfMemoryError", "NodeDiedError"])
 def test_an_actor_that_ran_out_of_memory_or_lost_its_node_is_replaced(
-    cluster: Any, units: list[str], played: list[str], kind: str, starting: bool, capsys: pytest.CaptureFixture[str]
+    cluster: Any, items: list[str], played: list[str], kind: str, starting: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import ray.exceptions
 
     executor = RayExecutor(SPEC, 2, cluster.address)
     executor._ray = Failing(getattr(ray.exceptions, kind)("node low on memory"), starting=starting)
-    assert list(run_in_order(executor, units)) == played
+    assert list(run_in_order(executor, items)) == played
     assert ("a worker was lost (Ray: node low on memory)" in capsys.readouterr().err) != starting
     assert executor._ray.left == 0
 
 
-def test_actors_that_run_out_of_memory_again_and_again_are_told(cluster: Any, units: list[str]) -> None:
+def test_actors_that_run_out_of_memory_again_and_again_are_told(cluster: Any, items: list[str]) -> None:
     from ray.exceptions import OutOfMemoryError
 
     executor = RayExecutor(SPEC, 1, cluster.address)
     executor._ray = Failing(OutOfMemoryError("node low on memory"), times=9, starting=True)
     with pytest.raises(WorkerError, match="3 Ray actors in succession did not start: node low on memory"):
-        list(run_in_order(executor, units))
+        list(run_in_order(executor, items))
 
 
 @pytest.mark.parametrize("kind", ["ActorUnschedulableError", "RuntimeEnvSetupError"])
-def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, units: list[str], kind: str) -> None:
+def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, items: list[str], kind: str) -> None:
     import ray.exceptions
 
     executor = RayExecutor(SPEC, 1, cluster.address)
     executor._ray = Failing(getattr(ray.exceptions, kind)("no such label"), starting=True)
     with pytest.raises(WorkerError, match=r"(?s)cannot run an actor.*no such label"):
-        list(run_in_order(executor, units))
+        list(run_in_order(executor, items))
 
 
-def test_a_slow_reader_stops_the_handing_out(cluster: Any, units: list[str], played: list[str]) -> None:
+def test_a_slow_reader_stops_the_handing_out(cluster: Any, items: list[str], played: list[str]) -> None:
     begun: list[int] = []
 
     class Noted(RayExecutor):
-        def submit(self, unit: int, text: str) -> None:
-            begun.append(unit)
-            super().submit(unit, text)
+        def submit(self, item: int, text: str) -> None:
+            begun.append(item)
+            super().submit(item, text)
 
     found = []
-    for given, result in enumerate(run_in_order(Noted(SPEC, 2, cluster.address), units, max_in_flight=3)):
+    for given, result in enumerate(run_in_order(Noted(SPEC, 2, cluster.address), items, max_in_flight=3)):
         assert max(begun) < given + 3
         found.append(result)
     assert found == played
 
 
 def test_more_actors_than_cpus_are_asked_for_and_what_stands_plays(
-    cluster: Any, units: list[str], played: list[str]
+    cluster: Any, items: list[str], played: list[str]
 ) -> None:
-    assert list(run_in_order(RayExecutor(SPEC, 5, cluster.address), units)) == played
+    assert list(run_in_order(RayExecutor(SPEC, 5, cluster.address), items)) == played
 
 
 def test_actors_that_cannot_start_are_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from creditflow.agents.language_model.saved import read_agent_file, write_agent_
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
-from creditflow.train.bench.jobs import Workshop
+from creditflow.train.bench.jobs import Job, Workshop
 from creditflow.train.bench.run import read_results
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json, mutate_lines

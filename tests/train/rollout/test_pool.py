@@ -1,4 +1,4 @@
-"""Handing out: in order, each unit once, whatever the executor loses, repeats or delays."""
+"""Dispatch of work items: in order, each item once, whatever the executor loses, repeats or delays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerErr
 
 
 class Scripted:
-    """Finishes units in an order drawn by the test, losing or repeating some; counts how many are begun."""
+    """Finishes items in an order chosen by the test, losing or repeating some; counts how many are started."""
 
     def __init__(self, size: int, choices: Iterator[int], *, most_losses: int = 0, repeat: bool = False) -> None:
         self.size, self._choices, self._losses, self._repeat = size, choices, most_losses, repeat
@@ -21,19 +21,19 @@ class Scripted:
         self.lost: dict[int, int] = {}
         self.closed = 0
 
-    def submit(self, unit: int, text: str) -> None:
+    def submit(self, item: int, text: str) -> None:
         assert len(self.open) < self.size
-        self.begun.append(unit)
-        self.open.append((unit, text))
+        self.begun.append(item)
+        self.open.append((item, text))
 
     def wait(self) -> list[Event]:
         assert self.open, "waiting for nothing would last for ever"
         number = next(self._choices)
-        unit, text = self.open.pop(number % len(self.open))
-        if number % 3 == 0 and self.lost.get(unit, 0) < self._losses:
-            self.lost[unit] = self.lost.get(unit, 0) + 1
-            return [Event(unit, reason="lost by the test")]
-        done = Event(unit, result=text.upper())
+        item, text = self.open.pop(number % len(self.open))
+        if number % 3 == 0 and self.lost.get(item, 0) < self._losses:
+            self.lost[item] = self.lost.get(item, 0) + 1
+            return [Event(item, reason="lost by the test")]
+        done = Event(item, result=text.upper())
         return [done, done] if self._repeat else [done]
 
     def close(self) -> None:
@@ -52,24 +52,26 @@ def endless(numbers: list[int]) -> Iterator[int]:
     st.integers(0, MAX_ATTEMPTS - 1),
     st.booleans(),
 )
-def test_every_unit_is_given_once_and_in_order(
-    units: int, size: int, numbers: list[int], losses: int, repeat: bool
+def test_every_item_is_yielded_once_and_in_order(
+    items: int, size: int, numbers: list[int], losses: int, repeat: bool
 ) -> None:
     executor = Scripted(size, endless(numbers), most_losses=losses, repeat=repeat)
-    texts = [f"unit {i}" for i in range(units)]
+    texts = [f"item {i}" for i in range(items)]
     assert list(run_in_order(executor, texts)) == [text.upper() for text in texts]
     assert executor.closed == 1
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 30), min_size=1))
-def test_no_more_than_ahead_units_wait_for_the_reader(size: int, max_in_flight: int, numbers: list[int]) -> None:
+def test_at_most_max_in_flight_items_are_started_and_not_yielded(
+    size: int, max_in_flight: int, numbers: list[int]
+) -> None:
     executor = Scripted(size, endless(numbers))
     for given_so_far, _ in enumerate(run_in_order(executor, [str(i) for i in range(20)], max_in_flight=max_in_flight)):
         assert max(executor.begun) < given_so_far + max_in_flight
 
 
 class ComingAndGoing(Scripted):
-    """Begins without a worker; each comes in its time, and a lost one is replaced later or, some of them, never."""
+    """Begins without a worker; each becomes ready at some time, and a lost one is replaced later or never."""
 
     def __init__(self, most: int, choices: Iterator[int], *, most_losses: int = 0) -> None:
         super().__init__(0, choices, most_losses=most_losses)
@@ -90,17 +92,17 @@ class ComingAndGoing(Scripted):
 @given(
     st.integers(0, 20), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1), st.integers(0, MAX_ATTEMPTS - 1)
 )
-def test_workers_that_come_late_or_never_again_hold_nothing_up(
-    units: int, most: int, numbers: list[int], losses: int
+def test_workers_that_start_late_or_are_never_replaced_block_nothing(
+    items: int, most: int, numbers: list[int], losses: int
 ) -> None:
     executor = ComingAndGoing(most, endless(numbers), most_losses=losses)
-    texts = [f"unit {i}" for i in range(units)]
+    texts = [f"item {i}" for i in range(items)]
     assert list(run_in_order(executor, texts)) == [text.upper() for text in texts]
 
 
-def test_a_unit_that_ends_every_worker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_item_that_kills_every_worker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     executor = Scripted(2, endless([0]), most_losses=99)
-    with pytest.raises(WorkerError, match=f"unit 0 ended {MAX_ATTEMPTS} workers, the last with: lost by the test"):
+    with pytest.raises(WorkerError, match=f"item 0 killed {MAX_ATTEMPTS} workers, the last with: lost by the test"):
         list(run_in_order(executor, ["a", "b"]))
     assert executor.closed == 1
     assert "played again" in capsys.readouterr().err
@@ -119,5 +121,5 @@ def test_an_error_that_a_worker_reports_ends_the_run() -> None:
         def wait(self) -> list[Event]:
             return [Event(self.open.pop()[0], error="DataError: no such file")]
 
-    with pytest.raises(WorkerError, match=r"unit 1: DataError: no such file"):
+    with pytest.raises(WorkerError, match=r"item 1: DataError: no such file"):
         list(run_in_order(Failing(2, endless([0])), ["a", "b"]))

@@ -33,7 +33,7 @@ def call(*arguments: str) -> int:
 
 
 @pytest.fixture
-def units() -> list[str]:
+def items() -> list[str]:
     source = make("sokoban", panel="small-v1:valid").unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
     return [write_task(source.get(task_id)) for task_id in source.task_ids()[:8]]
 
@@ -51,13 +51,13 @@ def test_workers_write_the_file_of_one_process(tmp_path: Path) -> None:
     assert len(set(places)) == len(places) == 16
 
 
-def test_a_killed_worker_loses_and_doubles_nothing(units: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_worker_loses_and_doubles_nothing(items: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     worker = RolloutWorker(SPEC)
-    expected = [worker.play(unit) for unit in units]
+    expected = [worker.play(item) for item in items]
     executor = ProcessExecutor(SPEC, 2)
     victim = executor.pids[1]
     os.kill(victim, signal.SIGSTOP)  # it gets a task and cannot finish it
-    results = run_in_order(executor, units)
+    results = run_in_order(executor, items)
     found = [next(results)]
     os.kill(victim, signal.SIGKILL)
     found += results
@@ -65,10 +65,10 @@ def test_a_killed_worker_loses_and_doubles_nothing(units: list[str], capsys: pyt
     assert f"process {victim}: signal {signal.SIGKILL:d}" in capsys.readouterr().err
 
 
-def test_closing_leaves_no_process_behind(units: list[str]) -> None:
+def test_closing_leaves_no_process_behind(items: list[str]) -> None:
     executor = ProcessExecutor(SPEC, 2)
     pids = executor.pids
-    results = run_in_order(executor, units)
+    results = run_in_order(executor, items)
     next(results)
     results.close()
     for pid in pids:
@@ -120,17 +120,17 @@ def test_a_killed_command_goes_on_to_the_same_file_and_leaves_no_worker_behind(t
             time.sleep(0.02)
 
 
-def test_a_slow_reader_stops_the_handing_out(units: list[str]) -> None:
+def test_a_slow_reader_stops_the_handing_out(items: list[str]) -> None:
     begun: list[int] = []
 
     class Noted(ProcessExecutor):
-        def submit(self, unit: int, text: str) -> None:
-            begun.append(unit)
-            super().submit(unit, text)
+        def submit(self, item: int, text: str) -> None:
+            begun.append(item)
+            super().submit(item, text)
 
-    for given, _ in enumerate(run_in_order(Noted(SPEC, 2), units, max_in_flight=3)):
+    for given, _ in enumerate(run_in_order(Noted(SPEC, 2), items, max_in_flight=3)):
         assert max(begun) < given + 3
-    assert sorted(begun) == list(range(len(units)))
+    assert sorted(begun) == list(range(len(items)))
 
 
 def test_what_goes_wrong_in_a_worker_is_told() -> None:

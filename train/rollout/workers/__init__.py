@@ -1,1 +1,1 @@
-"""Rollouts on many workers: what a worker plays, who runs workers, and how nothing gets lost or doubled."""
+"""Rollouts on many workers: the executors, and how every work item is completed exactly once."""

@@ -1,7 +1,7 @@
-"""What one worker does: it gets a task as text, plays its whole group, and gives the group back as lines of a log.
+"""What a worker does: it receives a task as text, plays its group, and returns the group as lines of a log.
 
-Only text crosses the border between processes or machines, in the formats that files have. A group's episodes draw
-from generators of their own (seed, iteration, task, replica), so it does not matter which worker plays it, or how often.
+Only text passes between processes or machines, in the formats of the files. A group's episodes draw from generators
+of their own (seed, iteration, task, replica), so it does not matter which worker plays it, or how often.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["RolloutSpec", "RolloutWorker", "read_group", "write_task"]
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutSpec:
-    """Everything that decides what is played, as plain data.
+    """Everything that determines the episodes, as plain data.
 
     Attributes:
-        env, options: the environment and its arguments.
-        agent: as the command line names it.
-        group_size: episodes per task.
-        invalid_actions, oracle: as for ``GroupEnv``.
-        rewards: names of transcript rewards to write into the trajectories.
-        seed: of the episodes.
+        env, options: name and arguments of the environment.
+        agent: the agent's name on the command line.
+        group_size: number of episodes per task.
+        invalid_actions, oracle: see ``GroupEnv``.
+        rewards: names of transcript rewards written into the trajectories.
+        seed: seed of the episodes.
         run: identity of the run as text, written into every trajectory; "" for none.
     """
 
@@ -50,29 +50,29 @@ class RolloutSpec:
     run: str = ""
 
     def to_text(self) -> str:
-        """One line of JSON."""
+        """Serialise to one line of JSON."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_text(text: str) -> RolloutSpec:
-        """What ``to_text`` wrote."""
+        """Read what ``to_text`` wrote."""
         data = json.loads(text)
         return RolloutSpec(**{**data, "rewards": tuple(data["rewards"])})
 
 
 def write_task(task: Task) -> str:
-    """A task as one line of JSON."""
+    """Serialise a task to one line of JSON."""
     return json.dumps({"task_id": task.task_id, "canonical_id": task.canonical_id, "content": dict(task.content)})
 
 
 def read_group(text: str) -> Group:
-    """The one group in a worker's answer."""
+    """Read the group from a worker's result."""
     [group] = read_groups(io.StringIO(text))
     return group
 
 
 class RolloutWorker:
-    """Environments and agent of one worker, kept from task to task."""
+    """Plays tasks one after the other, with the same environments and agent."""
 
     def __init__(self, spec: RolloutSpec) -> None:
         self.spec = spec
@@ -83,15 +83,15 @@ class RolloutWorker:
             **spec.options,
         )  # fmt: skip
 
-    def group(self, task: Task) -> Group:
-        """A task's group."""
+    def play_task(self, task: Task) -> Group:
+        """Play the group of a task."""
         group = play_group(self._env, self._agent, task, seed=self.spec.seed)
         if self._rewards:
             group = with_reward_values(group, self._rewards)
         return marked(group, self.spec.run) if self.spec.run else group
 
-    def answer(self, task: str) -> str:
-        """A task as text, its group as lines of a log."""
+    def play(self, task: str) -> str:
+        """Play the group of a task given as text; returns the lines of a log."""
         stream = io.StringIO()
-        write_jsonl(stream, [self.group(Task(**json.loads(task)))])
+        write_jsonl(stream, [self.play_task(Task(**json.loads(task)))])
         return stream.getvalue()

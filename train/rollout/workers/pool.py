@@ -1,9 +1,8 @@
-"""Handing out work so that every unit is done exactly once, in order, whatever happens to workers.
+"""Dispatch work items to workers, exactly once each, with results in order, whatever fails.
 
-A unit is a text (a task), its result too (a group). Whoever runs workers is an ``Executor``; this module never asks
-how. Results are yielded in the order of the units. At most ``max_in_flight`` units are begun beyond the one that is waited for
-(back-pressure: a slow unit or a slow reader stops the handing out, so memory stays bounded). A unit whose worker was
-lost is handed out again; a result that comes a second time is dropped.
+A work item is a text (a task), and so is its result (a group). Results are yielded in the order of the items. At most
+``max_in_flight`` items are started beyond those already yielded (back-pressure: a slow item or a slow reader stops the
+dispatch, so memory stays bounded). An item whose worker was lost is dispatched again; a duplicate result is dropped.
 """
 
 from __future__ import annotations
@@ -17,102 +16,125 @@ from creditflow.envs.errors import ConfigError, CreditflowError
 
 __all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order"]
 
-MAX_ATTEMPTS = 3  # a unit that ends this many workers is itself the cause
+MAX_ATTEMPTS = 3  # an item that killed this many workers is taken to be the cause
+ITEMS_PER_WORKER = 4  # default of ``max_in_flight``
 
 
 class WorkerError(CreditflowError):
-    """A worker met an error of its own, or one unit ended several workers."""
+    """A worker reported an error, or one work item killed several workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of a unit.
+    """The outcome of dispatching a work item.
 
     Attributes:
-        unit: its number.
+        item: index of the work item.
         result: its result; None if its worker was lost.
-        error: what the worker reports to have gone wrong while it played, if anything; repeating would not help.
+        error: error that the worker reported, if any; trying again would not help.
         reason: why the worker was lost.
     """
 
-    unit: int
+    item: int
     result: str | None = None
     error: str = ""
     reason: str = ""
 
 
 class Executor(Protocol):
-    """Runs units on workers, and replaces workers that it loses."""
+    """Runs work items on workers, and replaces lost workers."""
 
     @property
     def size(self) -> int:
-        """How many units can be under way at once, at present: 0 while no worker stands."""
+        """Number of items that can run at once, at present: 0 while no worker is ready."""
         ...
 
-    def submit(self, unit: int, text: str) -> None:
-        """Begin a unit. Never called for more than ``size`` units without an event in between."""
+    def submit(self, item: int, text: str) -> None:
+        """Start a work item. At most ``size`` items are submitted without an event in between."""
         ...
 
     def wait(self) -> list[Event]:
-        """Wait until a unit has ended or ``size`` has grown; each submitted unit gets one event."""
+        """Wait until an item has ended or ``size`` has grown; every submitted item gets one event."""
         ...
 
     def close(self) -> None:
-        """Stop all workers at once; what they were at is dropped."""
+        """Stop all workers at once; running items are dropped."""
         ...
 
 
-def run_in_order(executor: Executor, units: Sequence[str], *, max_in_flight: int = 0) -> Generator[str, None, None]:
-    """Results in the order of ``units``, each once. Closes the executor at the end, and when left early.
+def run_in_order(executor: Executor, items: Sequence[str], *, max_in_flight: int = 0) -> Generator[str, None, None]:
+    """Yield the results in the order of ``items``, each once. Closes the executor at the end, and when left early.
 
     Args:
-        executor: runs them.
-        units: what is to be done.
-        max_in_flight: most units begun and not yet yielded; 0 for four per present worker.
+        executor: runs the items.
+        items: the work items.
+        max_in_flight: maximum number of items started and not yet yielded; 0 for four per ready worker.
 
     Raises:
-        WorkerError: an error that a worker reports, or a unit that lost ``MAX_ATTEMPTS`` workers.
+        WorkerError: a worker reported an error, or an item killed ``MAX_ATTEMPTS`` workers.
     """
     if max_in_flight < 0:
         raise ConfigError(f"max_in_flight must be at least 1, or 0 for four per worker, got {max_in_flight}")
-    again: list[int] = []  # lost units, to be begun before new ones
-    lost: dict[int, int] = {}
-    in_flight: set[int] = set()
-    ready: dict[int, str] = {}
-    begun = given = 0
+    dispatch = _Dispatch(executor, items)
+    yielded = 0
     try:
-        while given < len(units):
-            limit = max_in_flight or 4 * executor.size
-            while len(in_flight) < executor.size:
-                if again:
-                    unit = again.pop(0)
-                elif begun < min(len(units), given + limit):
-                    unit, begun = begun, begun + 1
-                else:
-                    break
-                in_flight.add(unit)
-                executor.submit(unit, units[unit])
-            while given not in ready:
-                for event in executor.wait():
-                    if event.unit not in in_flight:
-                        continue  # its result is there already
-                    in_flight.discard(event.unit)
-                    if event.error:
-                        raise WorkerError(f"a worker failed at unit {event.unit}: {event.error}")
-                    if event.result is not None:
-                        ready[event.unit] = event.result
-                        continue
-                    lost[event.unit] = lost.get(event.unit, 0) + 1
-                    if lost[event.unit] >= MAX_ATTEMPTS:
-                        raise WorkerError(
-                            f"unit {event.unit} ended {MAX_ATTEMPTS} workers, the last with: {event.reason}; out of memory?"
-                        )
-                    again.append(event.unit)
-                    print(f"a worker was lost ({event.reason}); its task is played again", file=sys.stderr, flush=True)
-                if len(in_flight) < executor.size:
-                    break  # somebody is idle: hand out before waiting on
-            while given in ready:
-                yield ready.pop(given)
-                given += 1
+        while yielded < len(items):
+            dispatch.start_items(yielded + (max_in_flight or ITEMS_PER_WORKER * executor.size))
+            while yielded not in dispatch.results and dispatch.wait():
+                pass
+            while yielded in dispatch.results:
+                yield dispatch.results.pop(yielded)
+                yielded += 1
     finally:
         executor.close()
+
+
+class _Dispatch:
+    """Bookkeeping of one call.
+
+    Attributes:
+        results: results by item, until they are yielded.
+    """
+
+    def __init__(self, executor: Executor, items: Sequence[str]) -> None:
+        self.results: dict[int, str] = {}
+        self._executor, self._items = executor, items
+        self._started = 0
+        self._in_flight: set[int] = set()
+        self._to_retry: list[int] = []  # started before new items
+        self._failures: dict[int, int] = {}  # lost workers by item
+
+    def start_items(self, limit: int) -> None:
+        """Start items below ``limit`` while there are idle workers."""
+        while len(self._in_flight) < self._executor.size:
+            if self._to_retry:
+                item = self._to_retry.pop(0)
+            elif self._started < min(len(self._items), limit):
+                item = self._started
+                self._started += 1
+            else:
+                break
+            self._in_flight.add(item)
+            self._executor.submit(item, self._items[item])
+
+    def wait(self) -> bool:
+        """Take in the next events; returns whether all workers are busy (else items can be started)."""
+        for event in self._executor.wait():
+            if event.item in self._in_flight:  # otherwise a duplicate
+                self._in_flight.discard(event.item)
+                self._take(event)
+        return len(self._in_flight) >= self._executor.size
+
+    def _take(self, event: Event) -> None:
+        if event.error:
+            raise WorkerError(f"a worker failed at item {event.item}: {event.error}")
+        if event.result is not None:
+            self.results[event.item] = event.result
+            return
+        failures = self._failures[event.item] = self._failures.get(event.item, 0) + 1
+        if failures >= MAX_ATTEMPTS:
+            raise WorkerError(
+                f"item {event.item} killed {MAX_ATTEMPTS} workers, the last with: {event.reason}; out of memory?"
+            )
+        self._to_retry.append(event.item)
+        print(f"a worker was lost ({event.reason}); its task is played again", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Workers as processes of this machine, each at the end of a pipe that carries text."""
+"""Workers as processes of this machine, which exchange text through pipes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ STOP_SECONDS = 5.0  # a worker that does not end within this after SIGTERM is ki
 
 
 class _Worker:
-    """One process, its pipe, and the unit it is at."""
+    """One process, its pipe, and the index of the item it works on, if any."""
 
     def __init__(self, spec: RolloutSpec) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would copy threads and open files of whoever calls
-        self.pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, spec.to_text()), daemon=True)
+        context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads and open files
+        self.pipe, worker_end = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(worker_end, spec.to_text()), daemon=True)
         self.process.start()
-        theirs.close()  # so that the worker's end shows here as an end of file
-        self.unit: int | None = None
+        worker_end.close()  # so that the end of the process is seen here as an end of file
+        self.item: int | None = None
 
 
 class ProcessExecutor:
-    """N processes.
+    """Runs work items on N processes.
 
     Args:
-        spec: what they play.
+        spec: determines the episodes.
         workers: N ≥ 1.
     """
 
@@ -46,50 +46,52 @@ class ProcessExecutor:
 
     @property
     def size(self) -> int:
-        """How many units can be under way at once."""
+        """Number of items that can run at once."""
         return len(self._workers)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the present workers."""
+        """Process ids of the workers."""
         return tuple(worker.process.pid or 0 for worker in self._workers)
 
-    def submit(self, unit: int, text: str) -> None:
-        """Begin a unit on an idle worker."""
-        worker = next(worker for worker in self._workers if worker.unit is None)
-        worker.unit = unit
-        with suppress(OSError):  # it is gone: the next wait() reads the end of its pipe and reports the unit as lost
+    def submit(self, item: int, text: str) -> None:
+        """Start a work item on an idle worker."""
+        worker = next(worker for worker in self._workers if worker.item is None)
+        worker.item = item
+        with suppress(
+            OSError
+        ):  # the process has ended: the next wait() reads the end of its pipe and reports the item as lost
             worker.pipe.send_bytes(text.encode("ascii"))
 
     def wait(self) -> list[Event]:
         """Wait until there is at least one event."""
         events: list[Event] = []
         while not events:
-            ends = set(wait([worker.pipe for worker in self._workers]))
-            for at, worker in enumerate(self._workers):
-                if worker.pipe not in ends:
+            ready = set(wait([worker.pipe for worker in self._workers]))
+            for index, worker in enumerate(self._workers):
+                if worker.pipe not in ready:
                     continue
                 try:
                     kind, _, text = worker.pipe.recv_bytes().decode("ascii").partition("\n")
                 except (EOFError, OSError):
-                    event = self._replace(at)
+                    event = self._replace(index)
                 else:
                     error = str(json.loads(text)) if kind == "error" else ""
-                    event = Event(-1 if worker.unit is None else worker.unit, None if error else text, error)
-                    worker.unit = None
+                    event = Event(-1 if worker.item is None else worker.item, None if error else text, error)
+                    worker.item = None
                 if event is not None:
                     events.append(event)
         return events
 
-    def _replace(self, at: int) -> Event | None:
-        """Put a new worker in the place of a lost one; the lost one's unit, if it had any."""
-        worker = self._workers[at]
+    def _replace(self, index: int) -> Event | None:
+        """Replace a lost worker; returns the event of its item, if it had one."""
+        worker = self._workers[index]
         worker.pipe.close()
         worker.process.join(STOP_SECONDS)
         code = worker.process.exitcode
-        self._workers[at] = _Worker(self._spec)
+        self._workers[index] = _Worker(self._spec)
         reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        return None if worker.unit is None else Event(worker.unit, reason=f"process {worker.process.pid}: {reason}")
+        return None if worker.item is None else Event(worker.item, reason=f"process {worker.process.pid}: {reason}")
 
     def close(self) -> None:
         """Stop all workers at once."""
@@ -105,8 +107,8 @@ class ProcessExecutor:
 
 
 def _serve(pipe: Connection, spec: str) -> None:
-    """A worker's life: read a task, answer with its group, until the pipe ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's business; it closes the pipe
+    """The worker loop: read a task and send back its group, until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts; it closes the pipe
     worker: RolloutWorker | None = None
     while True:
         try:
@@ -115,10 +117,10 @@ def _serve(pipe: Connection, spec: str) -> None:
             return
         try:
             worker = worker or RolloutWorker(RolloutSpec.from_text(spec))
-            answer = "result\n" + worker.play(task)
+            reply = "result\n" + worker.play(task)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
-            answer = "error\n" + json.dumps(f"{type(error).__name__}: {error}")
+            reply = "error\n" + json.dumps(f"{type(error).__name__}: {error}")
         try:
-            pipe.send_bytes(answer.encode("ascii"))
+            pipe.send_bytes(reply.encode("ascii"))
         except BrokenPipeError:
-            return  # the parent is gone (killed, or it left early): nobody waits for this group
+            return  # the parent has ended or closed the pipe early: nobody waits for this group

@@ -1,8 +1,8 @@
 """Workers as actors of a Ray cluster that is running already; extra ``[ray]``.
 
 Every node needs creditflow itself and whatever files the environment reads. An actor takes one CPU; a lost one (a
-killed process, a lost node) is replaced by a new one wherever there is room. An actor is given work once it stands: one
-that finds no room, because a node is gone or because more were asked for than there are CPUs, holds nothing up.
+killed process, a lost node) is replaced by a new one on any free CPU. An actor gets work once it is ready; one that
+cannot be scheduled, because a node is gone or because there are fewer CPUs than workers, blocks nothing.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerErr
 
 __all__ = ["RayExecutor"]
 
-CONNECT_TIMEOUT = 10.0
-NO_CPU_WARNING_SECONDS = 30.0  # a person is told after so long without any actor
+CONNECT_TIMEOUT = 10.0  # seconds
+NO_CPU_WARNING_SECONDS = 30.0  # without any actor; then a message is printed
 
 
 class _Actor:
-    """What runs on the cluster."""
+    """The worker on the cluster."""
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
         self._worker: RolloutWorker | None = None
 
-    def place(self) -> tuple[int, str]:
-        """Process id and node."""
+    def location(self) -> tuple[int, str]:
+        """Process id and node id."""
         import os
 
         import ray
 
         return os.getpid(), str(ray.get_runtime_context().get_node_id())
 
-    def answer(self, task: str) -> tuple[bytes, str]:
-        """(result, error), one of them empty; the result small, so that Ray sends it instead of keeping it here."""
+    def play(self, task: str) -> tuple[bytes, str]:
+        """Play a task; returns (result, error), one of them empty.
+
+        The result is compressed, so that Ray sends it instead of keeping it in this node's object store.
+        """
         try:
             self._worker = self._worker or RolloutWorker(RolloutSpec.from_text(self._spec))
             return zlib.compress(self._worker.play(task).encode("ascii"), 1), ""
@@ -48,16 +51,16 @@ class _Actor:
 
 
 class RayExecutor:
-    """N actors.
+    """Runs work items on N actors.
 
     Args:
-        spec: what they play.
-        workers: N ≥ 1; as many of them as there is room for play.
-        address: of the cluster, as ``ray.init`` takes it ("auto", "HOST:PORT", "ray://HOST:PORT").
+        spec: determines the episodes.
+        workers: N ≥ 1; as many of them as there are free CPUs run at once.
+        address: address of the cluster, as ``ray.init`` takes it ("auto", "HOST:PORT", "ray://HOST:PORT").
 
     Raises:
         MissingExtraError: Ray is not installed.
-        ConfigError: there is no such cluster.
+        ConfigError: no cluster can be reached there.
     """
 
     def __init__(self, spec: RolloutSpec, workers: int, address: str) -> None:
@@ -77,45 +80,45 @@ class RayExecutor:
         self._ray: Any = ray
         self._kind: Any = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(_Actor)
         self._spec = spec.to_text()
-        self._starting: dict[Any, Any] = {}  # what an actor says once it stands -> the actor
+        self._starting: dict[Any, Any] = {}  # pending location -> the actor, which is ready once it resolves
         self._idle: list[Any] = []
         self._in_flight: dict[Any, tuple[int, Any]] = {}
-        self._failed_starts = 0  # in succession
+        self._failed_starts = 0  # consecutive
         for _ in range(workers):
             self._start()
 
     @property
     def size(self) -> int:
-        """How many units can be under way at once: the actors that stand."""
+        """Number of items that can run at once: the number of ready actors."""
         return len(self._idle) + len(self._in_flight)
 
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the actors, on whatever node they are, once all stand; only while nothing is under way."""
-        return tuple(pid for pid, _ in self._places())
+        """Process ids of the actors, on whatever node they are, once all are ready; only while no item is running."""
+        return tuple(pid for pid, _ in self._locations())
 
     def nodes(self) -> tuple[str, ...]:
-        """The node of each actor, in the order of ``pids``; only while nothing is under way."""
-        return tuple(node for _, node in self._places())
+        """The node of each actor, in the order of ``pids``; only while no item is running."""
+        return tuple(node for _, node in self._locations())
 
-    def _places(self) -> list[tuple[int, str]]:
+    def _locations(self) -> list[tuple[int, str]]:
         while self._starting:
             self.wait()
-        return list(self._ray.get([actor.place.remote() for actor in self._idle]))
+        return list(self._ray.get([actor.location.remote() for actor in self._idle]))
 
     def _start(self) -> None:
         actor = self._kind.remote(self._spec)
-        self._starting[actor.place.remote()] = actor
+        self._starting[actor.location.remote()] = actor
 
-    def submit(self, unit: int, text: str) -> None:
-        """Begin a unit on an idle actor."""
+    def submit(self, item: int, text: str) -> None:
+        """Start a work item on an idle actor."""
         actor = self._idle.pop(0)
-        self._in_flight[actor.answer.remote(text)] = (unit, actor)
+        self._in_flight[actor.play.remote(text)] = (item, actor)
 
     def wait(self) -> list[Event]:
-        """Wait until a unit has ended or an actor stands.
+        """Wait until an item has ended or an actor is ready.
 
         Raises:
-            WorkerError: actors end before they stand, again and again, or can never stand.
+            WorkerError: several actors in succession failed to start, or none can ever be scheduled.
         """
         done = self._wait_for_one()
         if done in self._starting:
@@ -130,20 +133,20 @@ class RayExecutor:
             self._failed_starts = 0
             self._idle.append(actor)
             return []
-        unit, actor = self._in_flight.pop(done)
-        answer, lost = self._get(done, actor)
+        item, actor = self._in_flight.pop(done)
+        reply, lost = self._get(done, actor)
         if lost:
             self._start()
-            return [Event(unit, reason=f"Ray: {lost.splitlines()[0]}")]
-        result, error = answer
+            return [Event(item, reason=f"Ray: {lost.splitlines()[0]}")]
+        result, error = reply
         self._idle.append(actor)
-        return [Event(unit, None if error else zlib.decompress(result).decode("ascii"), error)]
+        return [Event(item, None if error else zlib.decompress(result).decode("ascii"), error)]
 
     def _get(self, ref: Any, actor: Any) -> tuple[Any, str]:
-        """(an actor's answer, why it was lost); a lost actor is gone afterwards.
+        """Get an actor's reply; returns (reply, why the actor was lost). A lost actor is killed.
 
         Raises:
-            WorkerError: no other actor would fare better.
+            WorkerError: an error that every other actor would meet too.
         """
         from ray.exceptions import (
             ActorUnschedulableError,
@@ -163,11 +166,11 @@ class RayExecutor:
         except RayActorError as lost:
             return None, str(lost) or type(lost).__name__
         except (NodeDiedError, ObjectLostError, OutOfMemoryError, RaySystemError, WorkerCrashedError) as lost:
-            self._ray.kill(actor)  # it may live: the answer alone was lost, say with the node that kept it
+            self._ray.kill(actor)  # it may still run: only its reply was lost, for example with the node that kept it
             return None, str(lost) or type(lost).__name__
 
     def _wait_for_one(self) -> Any:
-        """What was finished first: a unit's or a starting actor's answer."""
+        """The first reference to resolve: the result of an item, or the location of a starting actor."""
         while True:
             done, _ = self._ray.wait([*self._in_flight, *self._starting], num_returns=1, timeout=NO_CPU_WARNING_SECONDS)
             if done:
@@ -176,7 +179,7 @@ class RayExecutor:
                 print("the Ray cluster has no free CPU: waiting for one", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Stop all actors, and leave the cluster if it was joined here."""
+        """Stop all actors, and disconnect from the cluster if this object connected to it."""
         for actor in [*self._idle, *self._starting.values(), *(actor for _, actor in self._in_flight.values())]:
             self._ray.kill(actor)
         self._idle, self._starting, self._in_flight = [], {}, {}
@@ -185,7 +188,7 @@ class RayExecutor:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise OSError if nobody listens at HOST:PORT: Ray itself would go on trying for minutes."""
+    """Raise OSError if nothing listens at HOST:PORT: Ray itself would keep trying for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
