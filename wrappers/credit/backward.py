@@ -1,4 +1,4 @@
-"""Sums from the end of every episode: returns, advantages and traces are all this one recursion."""
+"""The backward recursion behind returns, GAE and λ-returns: y_t = x_t + f_t y_{t+1}."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def backward_sums(
     array([1.5, 1. , 8. , 8. ])
 
     Args:
-        x: float64 (N,), one episode after the other.
-        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]``.
-        factor: f, one number, or float64 (N,), one for each turn.
+        x: float64 (N,), the episodes one after another.
+        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
+        factor: f: one number for all turns, or float64 (N,).
     """
     ends = np.zeros(len(x), np.bool_)
     ends[offsets[1:][np.diff(offsets) > 0] - 1] = True
     factors = np.where(ends, 0.0, factor)
-    carry, out = 0.0, []
-    for value, kept, end in zip(x[::-1].tolist(), factors[::-1].tolist(), ends[::-1].tolist(), strict=True):
-        carry = value if end else value + kept * carry
-        out.append(carry)
+    total, out = 0.0, []
+    for value, factor_here, end in zip(x[::-1].tolist(), factors[::-1].tolist(), ends[::-1].tolist(), strict=True):
+        total = value if end else value + factor_here * total
+        out.append(total)
     return np.array(out[::-1], np.float64)

@@ -1,6 +1,6 @@
-"""What a credit scheme is: frozen parameters and a pure function from a group of trajectories to numbers per turn.
+"""The interface of a credit scheme: frozen parameters and a pure function from a group to one number per turn.
 
-A scheme of one's own is a dataclass that derives from ``Scheme``, names its presets, and defines ``assign``:
+A custom scheme is a dataclass that derives from ``Scheme``, names its presets, and defines ``assign``:
 
 >>> from dataclasses import dataclass
 >>> from creditflow.wrappers.credit import Credit, Scheme, check_credit
@@ -30,29 +30,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
+from creditflow.wrappers.records.arrays import split_flat
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
 
 Semantics = Literal["paper", "release"]
-# how a trainer averages token losses: over all tokens; over each trajectory's tokens, then trajectories; over each
-# turn's tokens, then turns, then trajectories
+# loss aggregation: the mean over all tokens; over the tokens of each trajectory, then over trajectories; over the tokens
+# of each turn, then over turns, then over trajectories
 Aggregation = Literal["token_mean", "trajectory_mean", "turn_mean"]
 
 
 class CreditError(CreditflowError, ValueError):
-    """A group that a scheme cannot score: numbers that are not finite, annotations that are missing."""
+    """Raised for a group that a scheme cannot score: a number is not finite, or an annotation is missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValueTargets:
-    """What a critic should have said, beside the advantages that were computed with what it did say.
+    """Value targets for the critic, with the old values that the advantages were computed from.
 
     Attributes:
-        name: of the annotation that is learned, such as "value.critic".
-        level: "turn": a number for the state before each turn; "token": for the history before each model token.
+        name: annotation that the critic learns to predict, such as "value.critic".
+        level: "turn": one value for the state before each turn; "token": one for the history before each model token.
         targets: G arrays float64, (T_i,) or (n_i,).
-        values: the same, as annotated.
+        values: old values, in the shapes of ``targets``.
     """
 
     name: str
@@ -63,19 +64,19 @@ class ValueTargets:
 
 @dataclass(frozen=True, eq=False)
 class Credit:
-    """Numbers per trajectory and per turn; G trajectories with T_i turns each, N turns in all.
+    """The credit of a group: G trajectories with T_i turns each, N turns in all.
 
     Attributes:
-        outcome_advantages: float64 (G,), one number a trajectory.
-        flat_step_rewards: float64 (N,), the shaping alone, before normalisation (zeros if there is none).
-        flat_step_advantages: float64 (N,), the weighted step part.
-        flat_loss_mask: bool (N,), False for turns that count in the statistics but not in the loss.
-        offsets: int64 (G+1,), trajectory i owns ``offsets[i]:offsets[i+1]`` of the flat arrays.
-        aggregation: how the paper (or its code) averages token losses.
-        diagnostics: named numbers and arrays for tables and plots; nothing depends on them.
-        token_advantages: where a scheme credits tokens, G arrays float64 (n_i,) over each trajectory's model tokens;
-            they replace the advantages of turns in the loss, which then are the means over their tokens.
-        value_targets: for the critic, if the scheme learns one.
+        outcome_advantages: float64 (G,), one number per trajectory.
+        flat_step_rewards: float64 (N,), the step rewards before normalisation (zeros if the scheme has none).
+        flat_step_advantages: float64 (N,), the weighted step advantage.
+        flat_loss_mask: bool (N,), False for turns that count in the group's statistics but not in the loss.
+        offsets: int64 (G+1,); trajectory i is ``offsets[i]:offsets[i+1]`` of the flat arrays.
+        aggregation: loss aggregation of the paper (or of its code).
+        diagnostics: named numbers and arrays for tables and plots; no result depends on them.
+        token_advantages: for schemes that assign credit to tokens: G arrays float64 (n_i,) over each trajectory's model
+            tokens. The loss uses them instead of the advantages of turns, which are then the means over their tokens.
+        value_targets: targets for the critic, if the scheme has one.
     """
 
     outcome_advantages: NDArray[np.float64]
@@ -102,7 +103,7 @@ class Credit:
         token_advantages: tuple[NDArray[np.float64], ...] | None = None,
         value_targets: ValueTargets | None = None,
     ) -> Credit:
-        """Credit for ``group`` from flat arrays; parts left out are zero (loss mask: all True).
+        """Build the credit of ``group`` from flat arrays; omitted parts are zero (the loss mask: all True).
 
         Raises:
             CreditError: a number is not finite, or an array has another shape.
@@ -131,27 +132,27 @@ class Credit:
         return credit
 
     def _split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
-        return [flat[a:b] for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
+        return split_flat(flat, self.offsets)
 
     @cached_property
     def flat_advantages(self) -> NDArray[np.float64]:
-        """float64 (N,): outcome plus step part."""
-        with np.errstate(over="ignore", invalid="ignore"):  # ``of`` refuses what is not finite, by name
+        """float64 (N,): outcome advantage plus step advantage."""
+        with np.errstate(over="ignore", invalid="ignore"):  # ``of`` rejects non-finite arrays by name
             return np.repeat(self.outcome_advantages, np.diff(self.offsets)) + self.flat_step_advantages
 
     @property
     def step_rewards(self) -> list[NDArray[np.float64]]:
-        """G arrays (T_i,): the shaping alone, before normalisation."""
+        """G arrays (T_i,): the step rewards before normalisation."""
         return self._split(self.flat_step_rewards)
 
     @property
     def step_advantages(self) -> list[NDArray[np.float64]]:
-        """G arrays (T_i,): the weighted step part."""
+        """G arrays (T_i,): the weighted step advantages."""
         return self._split(self.flat_step_advantages)
 
     @property
     def advantages(self) -> list[NDArray[np.float64]]:
-        """G arrays (T_i,): what multiplies the log-probability ratio of every token of the turn."""
+        """G arrays (T_i,): the factor of the importance ratio of every token of the turn."""
         return self._split(self.flat_advantages)
 
     @property
@@ -162,18 +163,17 @@ class Credit:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme(ABC):
-    """A credit scheme: frozen parameters, one pure function.
+    """A credit scheme: frozen parameters and one pure function.
 
     Class attributes:
-        name: registry name.
-        source: paper, section and equations, and the released code that "release" follows.
-        presets: parameter values of each semantics; fields not named keep their defaults.
-        requires: names of turn values (annotations) the scheme reads, by default; ``needs`` says it for these
-            parameters.
-        requires_tokens: names of token values it reads.
-        task_fields: what it reads of a group's task payload.
-        texts: long texts of turns that it reads, of "observation", "thought", "response".
-        properties: properties that the paper preset has; ``checked_properties`` says which hold for these parameters.
+        name: name in the registry.
+        source: paper with sections and equations, and the released code that "release" follows.
+        presets: parameter values of each semantics; other fields keep their defaults.
+        requires: annotations of turns that the default parameters read; ``needs`` lists those of this instance.
+        requires_tokens: annotations of tokens that the scheme reads.
+        task_fields: fields of the task payload that it reads.
+        texts: long texts of a turn that it reads, out of "observation", "thought" and "response".
+        properties: properties of the paper preset; ``checked_properties`` lists those of this instance.
     """
 
     name: ClassVar[str]
@@ -193,50 +193,50 @@ class Scheme(ABC):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of turn values that the scheme reads with these parameters."""
+        """Annotations of turns that the scheme reads with these parameters."""
         return self.requires
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """Properties that ``check_credit`` holds this instance to.
+        """Properties that ``check_credit`` requires of this instance.
 
-        All that the scheme declares, as long as every parameter other than a discount or a positive weight is the
-        paper's.
+        All declared properties as long as every parameter except discounts and positive weights has the paper's value,
+        else none.
         """
         paper = self.preset("paper")
-        ours = {f.name: getattr(self, f.name) for f in fields(self)}
-        same = all(
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        unchanged = all(
             value == paper[name] or name.endswith(("discount", "_reward")) or (name.endswith("weight") and value > 0.0)
-            for name, value in ours.items()
+            for name, value in values.items()
         )
-        return self.properties if same else frozenset()
+        return self.properties if unchanged else frozenset()
 
     def undefined_on(self, group: Group) -> str:
-        """Why the scheme cannot score a group; "" if it can.
+        """Return why the scheme cannot score a group, or "" if it can.
 
-        ``assign`` raises a ``CreditError`` with this reason; a benchmark leaves the scheme out and says so.
+        ``assign`` raises a ``CreditError`` with this reason; the benchmark skips the scheme and reports it.
         """
         missing = [name for name in self.task_fields if name not in group.task]
         if missing:
             return f"its task has no {', '.join(map(repr, missing))}"
         first = next(iter(group.turns), None)
-        untold = [name for name in self.needs if first is not None and name not in first.values]
-        return f"its turns have no annotation {', '.join(map(repr, untold))}" if untold else ""
+        absent = [name for name in self.needs if first is not None and name not in first.values]
+        return f"its turns have no annotation {', '.join(map(repr, absent))}" if absent else ""
 
     @abstractmethod
     def assign(self, group: Group) -> Credit:
-        """Score one group. Pure: the same group gives the same credit, and nothing else changes."""
+        """Score one group. Pure: equal groups get equal credit, and there are no side effects."""
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; overridden only where the released code couples the groups of a batch."""
+        """Score many groups; overridden only where the groups of a batch depend on each other."""
         return [self.assign(group) for group in groups]
 
     @classmethod
     def preset(cls, semantics: str) -> dict[str, Any]:
-        """All parameters of a preset.
+        """Return all parameters of a preset.
 
         Raises:
-            ConfigError: this scheme has no such semantics.
+            ConfigError: the scheme has no such semantics.
         """
         if semantics not in cls.presets:
             raise unknown_name_error(f"semantics of {cls.name}", str(semantics), cls.presets)
@@ -259,7 +259,7 @@ def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
 def require_range(
     scheme: Scheme, name: str, low: float, high: float, *, above: bool = False, below: bool = False
 ) -> None:
-    """Raise ConfigError unless parameter ``name`` lies in [low, high]; ``above``, ``below`` leave out that end."""
+    """Raise ConfigError unless parameter ``name`` lies in [low, high]; ``above`` and ``below`` exclude that bound."""
     value = getattr(scheme, name)
     if not (low < value if above else low <= value) or not (value < high if below else value <= high):
         interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below or math.isinf(high) else ']'}"

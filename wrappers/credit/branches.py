@@ -1,4 +1,4 @@
-"""What trajectories share: turns before a fork are stored once, but led to every end that came of them."""
+"""Credit of shared prefixes: turns before a fork are stored once but belong to several episodes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["share_prefixes"]
 
 
 def share_prefixes(group: Group, credit: Credit) -> Credit:
-    """Credit whose shared turns have the mean outcome advantage of all trajectories that went through them.
+    """Give shared turns the mean outcome advantage of all trajectories that pass through them.
 
-    The step part is left alone; groups without branches are returned as they are. With token advantages, the tokens
-    of a turn move by as much as the turn. (ARPO, arXiv 2507.19849, section 3.2, averages shared tokens like this.)
+    Step advantages are unchanged, and so is the credit of a group without branches. Token advantages move by as much as
+    the advantage of their turn. (ARPO, arXiv 2507.19849, section 3.2, averages over shared tokens in the same way.)
 
     Args:
-        group: perhaps with branches.
-        credit: of this group.
+        group: a group, possibly with branches.
+        credit: the credit of this group.
     """
     members = group.trajectories
     if not any(member.parent for member in members):
@@ -34,7 +34,7 @@ def share_prefixes(group: Group, credit: Credit) -> Credit:
     for i, member in enumerate(members):
         last = first[i] + len(member.turns)
         at, ancestor = i, member
-        while True:  # the turns of each ancestor from its own first to where the way left it
+        while True:  # the turns of each ancestor from its own first one to the fork
             own = slice(int(offsets[at]), int(offsets[at] + max(last - first[at], 0)))
             total[own] += outcome[i]
             count[own] += 1.0
@@ -53,7 +53,7 @@ def share_prefixes(group: Group, credit: Credit) -> Credit:
 
 
 def _per_token(trajectory: Trajectory, change: NDArray[np.float64]) -> NDArray[np.float64]:
-    """One number per turn (T,) to one per model token (n,)."""
+    """Broadcast one number per turn (T,) to the model tokens (n,)."""
     tokens = trajectory.tokens
     if tokens is None:
         return np.zeros(0)

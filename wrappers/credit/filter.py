@@ -1,4 +1,4 @@
-"""Dynamic sampling: leave out groups that cannot teach because all their outcomes are equal."""
+"""Dynamic sampling: drop dead groups, whose outcomes are all equal."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ def filter_groups(
     tolerance: float = 0.0,
     keep_all: bool = False,
 ) -> list[Group]:
-    """Groups whose outcomes are not all equal (DAPO; "+DS" in GraphGPO's tables).
+    """Return the groups whose outcomes are not all equal (DAPO; "+DS" in GraphGPO's tables).
 
     Args:
-        groups: candidates.
-        outcome: what is compared; penalties never enter.
-        tolerance: outcomes this close count as equal. 0 is the published rule, which dense rewards rarely meet.
-        keep_all: return everything, as the released loop does on its last attempt.
+        groups: groups to filter.
+        outcome: which outcome is compared; penalties do not count.
+        tolerance: outcomes that differ by no more than this count as equal. 0 is the published rule, under which groups
+            with dense rewards are rarely dead.
+        keep_all: keep every group, as the released loop does on its last attempt.
 
     Returns:
-        The groups kept, in order. The caller counts the others: they cost environment turns.
+        The groups kept, in order. The caller should count the others: sampling them took environment turns as well.
     """
     if tolerance < 0:
         raise ConfigError(f"tolerance must be ≥ 0, got {short_repr(tolerance)}")

@@ -1,4 +1,4 @@
-"""What is wrong about the types in a group that schemes are about to read: logs come from anywhere."""
+"""Type checks of the fields that a scheme reads: logs may come from other programs."""
 
 from __future__ import annotations
 
@@ -11,28 +11,32 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["malformed_turns"]
 
 
-# fields of a turn that hold several texts
-_MANY: Final = ("queries", "entities", "doc_ids")
+# fields of a turn that hold tuples of strings
+_TUPLES: Final = ("queries", "entities", "doc_ids")
 
 
 def malformed_turns(group: Group, fields: Sequence[str]) -> str:
-    """Which text, or tuple of texts, of a turn is none; "" if all are.
+    """Describe the first field of a turn that is not a string (or tuple of strings); "" if there is none.
 
     Args:
-        group: of any source.
-        fields: names of the turns' fields.
+        group: group from any source.
+        fields: names of the fields of ``Turn`` to check.
     """
     for member in group.trajectories:
         for t, turn in enumerate(member.turns):
             for name in fields:
                 value = getattr(turn, name)
-                many = name in _MANY
-                if _texts(value) if many and isinstance(value, tuple | list) else isinstance(value, str) and not many:
+                is_tuple = name in _TUPLES
+                if (
+                    _strings(value)
+                    if is_tuple and isinstance(value, tuple | list)
+                    else isinstance(value, str) and not is_tuple
+                ):
                     continue
-                kind = "texts" if many else "a text"
+                kind = "strings" if is_tuple else "a string"
                 return f"trajectory {member.trajectory_id!r}, turn {t}: {name} must be {kind}, got {short_repr(value)}"
     return ""
 
 
-def _texts(values: Sequence[Any]) -> bool:
+def _strings(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str) for value in values)

@@ -1,8 +1,8 @@
-"""The outcome part that every scheme shares: one number a trajectory, and what an invalid turn costs.
+"""The outcome part that all schemes share: one number per trajectory, and the penalty of invalid turns.
 
 Released trainers subtract a penalty ρ from the score of an invalid *turn* before normalising, so one trajectory's turns
-can have different scores. Here the trajectory's number goes to ``outcome_advantages`` and the difference that an
-invalid turn makes goes to that turn's step part; their sum is the released value.
+can have different scores. Here the trajectory's number is its ``outcome_advantages``, and the difference that an
+invalid turn makes is part of that turn's step advantage; their sum is the released value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from creditflow.wrappers.records.stop_reasons import ANSWERED
 
 __all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "outcome_scores"]
 
-# verl-agent: every row is a sample, eps 1e-6, a lone row keeps its raw score, well-formed means valid, ρ = 0.1
+# verl-agent: every row is a sample, eps 1e-6, a singleton keeps its raw score, parsed actions count as valid, ρ = 0.1
 RELEASE_OUTCOME: Mapping[str, Any] = {
     "stats_over": "turns",
     "std_eps": 1e-6,
@@ -37,20 +37,20 @@ class OutcomeScheme(Scheme):
     """Parameters of the outcome part.
 
     Attributes:
-        outcome: the trajectory's score: its "return" (sum of rewards), "success" (0/1) or graded "score".
+        outcome: score of a trajectory: its "return" (sum of rewards), "success" (0/1) or graded "score".
         stats_over: what is a sample of the group's statistics: "trajectories" (papers); "turns" (released code: long
             episodes weigh more); "first_turns" (released option: the first turn stands for the trajectory, with its
             own penalty).
         outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
-        outcome_std_kind: the standard deviation of a "sample" (n − 1) or of a "population" (n).
+        outcome_std_kind: standard deviation of a "sample" (n − 1) or of a "population" (n).
         std_eps: added to every standard deviation.
-        singleton_outcome: a lone sample gets 0 ("zero") or keeps its score ("raw").
-        invalid_penalty: ρ ≥ 0, for invalid turns.
+        singleton_outcome: a singleton gets 0 ("zero") or keeps its score ("raw").
+        invalid_penalty: ρ ≥ 0, subtracted for invalid turns.
         invalid: which turns are invalid: "invalid" (not parsed or not admissible) or "unparsed" only (released code,
-            which never asks whether an action is admissible).
-        penalty_at: "score" subtracts ρ before normalising, at the outcome and at the step level (released code);
-            "advantage" subtracts ρ once from the finished advantage, so that it neither enters the statistics nor
-            grows when invalid turns are rare.
+            which does not check whether an action is admissible).
+        penalty_at: "score" subtracts ρ before normalising, from the outcome and from the step score (released code);
+            "advantage" subtracts ρ once from the final advantage, so that it neither enters the statistics nor grows
+            when invalid turns are rare.
     """
 
     outcome: Literal["return", "success", "score"] = "return"
@@ -70,57 +70,55 @@ class OutcomeScheme(Scheme):
             require_range(self, name, 0.0, np.inf)
 
     def score_penalties(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): what invalid turns lose before normalising."""
+        """float64 (N,): penalties subtracted before normalising."""
         return self._penalties(group, "score")
 
     def advantage_penalties(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): what invalid turns lose of their finished advantage, whatever the weights of its parts."""
+        """float64 (N,): penalties subtracted from the final advantage, independent of the weights of its parts."""
         return self._penalties(group, "advantage")
 
-    def _penalties(self, group: Group, place: Literal["score", "advantage"]) -> NDArray[np.float64]:
-        rho = self.invalid_penalty if self.penalty_at == place else 0.0
+    def _penalties(self, group: Group, target: Literal["score", "advantage"]) -> NDArray[np.float64]:
+        rho = self.invalid_penalty if self.penalty_at == target else 0.0
         return np.where(invalid_turns(group, self.invalid), rho, 0.0)
 
     def outcome_part(
         self, group: Group, *, scores: NDArray[np.float64] | None = None, leave_one_out: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Normalised scores of trajectories (G,), and what each turn's own penalty adds to its trajectory's (N,).
+        """Normalised scores of trajectories (G,), and the change of each turn by its own penalty (N,).
 
-        With statistics over trajectories, a group of equal outcomes has no deviation in which a penalty could be
-        measured: it then counts as it is.
+        With statistics over trajectories, a group of equal outcomes has deviation 0, by which a penalty cannot be
+        divided: it is then subtracted unscaled.
 
         Args:
-            group: to score.
-            scores: float64 (G,), of the trajectories, where a scheme has its own; default by ``outcome``.
-            leave_one_out: against the mean of the others.
+            group: the group to score.
+            scores: float64 (G,), scores of the trajectories; default by ``outcome``.
+            leave_one_out: subtract the mean of the other samples.
         """
         arrays = group.arrays
-        own = scores is not None
+        custom = scores is not None
         scores = outcome_scores(group, self.outcome) if scores is None else scores
         penalties = self.score_penalties(group)
         episodes = group.episode_index
-        # the first turn of each episode; of a branch's, too, which an ancestor stores
-        opening = episodes.stored[episodes.offsets[:-1][np.diff(episodes.offsets) > 0]]
-        opened = np.flatnonzero(np.diff(episodes.offsets))
-        trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, opened])
-        charged = np.concatenate([np.zeros(arrays.size), penalties, penalties[opening]])
+        # the first turn of each episode; that of a branch is stored by an ancestor
+        first = episodes.stored[episodes.offsets[:-1][np.diff(episodes.offsets) > 0]]
+        not_empty = np.flatnonzero(np.diff(episodes.offsets))
+        trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, not_empty])
+        subtracted = np.concatenate([np.zeros(arrays.size), penalties, penalties[first]])
         sizes = np.abs(scores)
-        if self.outcome == "return" and not own:
+        if self.outcome == "return" and not custom:
             sizes = np.bincount(episodes.episode, np.abs(arrays.reward)[episodes.stored], minlength=arrays.size)
-        kinds = {"trajectories": arrays.size, "turns": len(penalties), "first_turns": len(opened)}
+        kinds = {"trajectories": arrays.size, "turns": len(penalties), "first_turns": len(not_empty)}
         sample = np.repeat([kind == self.stats_over for kind in kinds], list(kinds.values()))
-        together = scores[trajectory] - charged
-        labels = np.zeros(len(together), np.int32)
         out = normalize(
-            together,
-            labels,
+            scores[trajectory] - subtracted,
+            np.zeros(len(trajectory), np.int32),
             1,
             scale="none" if leave_one_out else self.outcome_scale,
             std_eps=self.std_eps,
             std_kind=self.outcome_std_kind,
             singleton=self.singleton_outcome,
             sample=sample,
-            magnitude=sizes[trajectory] + charged,
+            magnitude=sizes[trajectory] + subtracted,
         )
         if leave_one_out and (count := int(sample.sum())) > 1:
             out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others
@@ -131,7 +129,7 @@ class OutcomeScheme(Scheme):
 
 
 def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
-    """float64 (G,): what each trajectory achieved."""
+    """float64 (G,): the outcome of each trajectory."""
     arrays = group.arrays
     if kind == "return":
         return arrays.returns
@@ -143,14 +141,14 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
 
 
 def answered(group: Group) -> NDArray[np.bool_]:
-    """bool (G,): rollouts that ended with an answer, right or wrong.
+    """bool (G,): trajectories that ended with an answer, correct or not.
 
-    Released rewards of answers ask whether the text ends with an answer (PiCA, StepSearch). One that ended on a format
-    error or at a limit does not.
+    Released reward functions check whether the text ends with an answer (PiCA, StepSearch); after a format error or at
+    a limit it does not.
     """
     return np.array([member.stop_reason in ANSWERED for member in group.trajectories], np.bool_)
 
 
 def invalid_turns(group: Group, kind: Literal["invalid", "unparsed"]) -> NDArray[np.bool_]:
-    """bool (N,): turns that pay the penalty."""
+    """bool (N,): turns that get the penalty."""
     return ~group.arrays.parsed if kind == "unparsed" else ~group.arrays.valid

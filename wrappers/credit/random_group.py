@@ -1,4 +1,4 @@
-"""Random groups of rollouts, on which the promises of credit schemes are tried."""
+"""Random groups, on which ``check_credit`` tests the properties of schemes."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def random_group(
     values: Sequence[str] = (),
     token_values: Sequence[str] = (),
 ) -> Group:
-    """Rollouts of a random walk on a small random graph, with texts that name entities of a random evidence graph.
+    """A group of random walks on a small random state graph, with texts that mention entities of a random entity graph.
 
     Args:
         rng: source of randomness.
         size: number of trajectories; default 2 to 6.
-        outcome: probability of success of each; default drawn.
-        unit_costs: all costs 1, else drawn from {1, 2, 3.5}.
-        dense: every turn has a reward; else only a final 1 for success.
-        values: annotations of the turns, functions of the state, in (0, 1) for names that begin with "value.", else in
-            (−1, 0); with their ".next".
-        token_values: annotations of tokens, which the trajectories then have.
+        outcome: probability of success of each trajectory; default sampled.
+        unit_costs: all costs are 1, else sampled from {1, 2, 3.5}.
+        dense: every turn has a reward; else only the last turn of a success has one, of 1.
+        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value.", else in
+            (−1, 0); each with its ".next".
+        token_values: annotations of tokens; if there are any, the trajectories have tokens.
     """
     n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
     moves = rng.integers(0, n_states, (n_states, n_actions))
-    price = np.ones((n_states, n_actions)) if unit_costs else rng.choice([1.0, 2.0, 3.5], (n_states, n_actions))
-    chance = float(rng.random()) if outcome is None else outcome
+    costs = np.ones((n_states, n_actions)) if unit_costs else rng.choice([1.0, 2.0, 3.5], (n_states, n_actions))
+    success_rate = float(rng.random()) if outcome is None else outcome
     task = _random_task(rng)
     members = []
     for i in range(int(rng.integers(2, 7)) if size is None else size):
         state, turns = 0, []
-        success = bool(rng.random() < chance)
+        success = bool(rng.random() < success_rate)
         length = int(rng.integers(1, 8))
         for t in range(length):
             action, last = int(rng.integers(n_actions)), t == length - 1
@@ -55,8 +55,8 @@ def random_group(
             turns.append(
                 Turn(
                     f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
-                    effective=after != f"s{state}", cost=float(price[state, action]), observation=_text(rng, task),
-                    thought=_text(rng, task), text_key=_seen(f"s{state}", t), **_retrieval(rng, task),
+                    effective=after != f"s{state}", cost=float(costs[state, action]), observation=_text(rng, task),
+                    thought=_text(rng, task), text_key=_text_key(f"s{state}", t), **_retrieval(rng, task),
                 )
             )  # fmt: skip
             state = int(moves[state, action])
@@ -64,7 +64,7 @@ def random_group(
         members.append(
             Trajectory(
                 f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,
-                final_text_key=_seen(turns[-1].next_state_key, length),
+                final_text_key=_text_key(turns[-1].next_state_key, length),
             )
         )  # fmt: skip
     if values or token_values:
@@ -72,8 +72,8 @@ def random_group(
     return Group(tuple(members), task)
 
 
-def _seen(state: str, t: int) -> str:
-    """What a text method sees of a state: most of it alike everywhere, and a line that depends on the time."""
+def _text_key(state: str, t: int) -> str:
+    """Text key of a state: mostly the same everywhere, with a line that depends on the turn."""
     hint = ("", " A bell rings.", " It is getting late.")[t % 3]
     return f"You stand in a hall of a large house. There are doors on both sides. This is place {state}.{hint}"
 
@@ -102,21 +102,21 @@ def _sign(name: str) -> float:
 
 
 def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:
-    """Tokens of an episode: one to three that are read, one to three that are written, in every turn."""
-    read, wrote = rng.integers(1, 4, turns), rng.integers(1, 4, turns)
-    mask = np.repeat(np.tile([False, True], turns), np.stack([read, wrote], 1).reshape(-1))
+    """Tokens of an episode: in every turn one to three observation tokens and one to three model tokens."""
+    observed, sampled = rng.integers(1, 4, turns), rng.integers(1, 4, turns)
+    mask = np.repeat(np.tile([False, True], turns), np.stack([observed, sampled], 1).reshape(-1))
     numbers = {name: rng.random(len(mask) + 1).astype(np.float32) for name in names}
     return Tokens(
         ids=np.arange(len(mask), dtype=np.int32),
         mask=mask,
         logprobs=np.zeros(len(mask), np.float32),
-        turn_offsets=np.concatenate([[0], np.cumsum(read + wrote)]).astype(np.int32),
+        turn_offsets=np.concatenate([[0], np.cumsum(observed + sampled)]).astype(np.int32),
         values=numbers,
     )
 
 
 def _random_task(rng: np.random.Generator) -> dict[str, Any]:
-    """The payload of a search task: 1 to 5 entities, some related, one of them the answer."""
+    """Payload of a search task: 1 to 5 entities, some of them related, one of them the answer."""
     names = [f"entity {i}" for i in range(int(rng.integers(1, 6)))]
     pairs = rng.integers(0, len(names), (int(rng.integers(0, 7)), 2)).tolist()
     return {
@@ -136,7 +136,7 @@ def _words(rng: np.random.Generator) -> str:
 
 
 def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, Any]:
-    """A search and what it found; every third turn did neither."""
+    """A query with the passages retrieved; every third turn has neither."""
     if rng.random() < 0.33:
         return {}
     found = rng.permutation(sorted(task["documents"]))[: int(rng.integers(0, 3))]
@@ -144,41 +144,42 @@ def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, A
 
 
 def _text(rng: np.random.Generator, task: Mapping[str, Any]) -> str:
-    """A text that names some of the entities."""
+    """A text that mentions some of the entities."""
     return "saw " + ", ".join(name for name in task["entities"] if rng.random() < 0.4)
 
 
 def random_fork(rng: np.random.Generator, group: Group) -> tuple[Group, Group]:
-    """The group with one rollout more, which leaves another in mid-episode: stored as a branch, and as a whole episode.
+    """Add a trajectory that forks from another one, stored once as a branch and once as a full episode.
 
     Args:
         rng: source of randomness.
-        group: of ``random_group``.
+        group: a group made by ``random_group``.
 
     Returns:
-        both groups; the new rollout is their last member.
+        Both groups; the new trajectory is the last of each.
     """
     parent, other = (group.trajectories[i] for i in rng.integers(len(group), size=2).tolist())
     meetings = [
         (fork, start)
-        for fork, left in enumerate(parent.turns)
-        for start, taken in enumerate(other.turns)
-        if (left.state_key, left.text_key) == (taken.state_key, taken.text_key)
-    ]  # at least the first turns: all begin in one state
+        for fork, ours in enumerate(parent.turns)
+        for start, theirs in enumerate(other.turns)
+        if (ours.state_key, ours.text_key) == (theirs.state_key, theirs.text_key)
+    ]  # at least the first turns: all begin in the same state
     fork, start = meetings[int(rng.integers(len(meetings)))]
-    told = read = None
+    full_tokens = branch_tokens = None
     if parent.tokens is not None and other.tokens is not None:
-        told = _joined(parent.tokens, fork, other.tokens, start)
-        wrote = told.mask & (np.arange(len(told.ids)) >= told.turn_offsets[fork])  # a branch reads its parent's tokens
-        read = replace(told, mask=wrote, turn_offsets=told.turn_offsets[fork:])
-    own = replace(other, trajectory_id="fork", turns=other.turns[start:], tokens=read)
-    whole = replace(own, turns=parent.turns[:fork] + own.turns, tokens=told)
-    branch = replace(own, parent=parent.trajectory_id, fork_turn=fork)
-    return Group((*group.trajectories, branch), group.task), Group((*group.trajectories, whole), group.task)
+        full_tokens = _joined(parent.tokens, fork, other.tokens, start)
+        # the branch's own tokens alone are in its loss
+        own = full_tokens.mask & (np.arange(len(full_tokens.ids)) >= full_tokens.turn_offsets[fork])
+        branch_tokens = replace(full_tokens, mask=own, turn_offsets=full_tokens.turn_offsets[fork:])
+    suffix = replace(other, trajectory_id="fork", turns=other.turns[start:], tokens=branch_tokens)
+    full = replace(suffix, turns=parent.turns[:fork] + suffix.turns, tokens=full_tokens)
+    branch = replace(suffix, parent=parent.trajectory_id, fork_turn=fork)
+    return Group((*group.trajectories, branch), group.task), Group((*group.trajectories, full), group.task)
 
 
 def _joined(before: Tokens, fork: int, after: Tokens, start: int) -> Tokens:
-    """The tokens of the first ``fork`` turns of one episode, and of another's from turn ``start`` on."""
+    """Join the tokens of the first ``fork`` turns of one episode and those of another from turn ``start`` on."""
     a, b = int(before.turn_offsets[fork]), int(after.turn_offsets[start])
     return Tokens(
         ids=np.concatenate([before.ids[:a], after.ids[b:]]),

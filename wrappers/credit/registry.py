@@ -1,4 +1,4 @@
-"""Names of schemes: ``make``, ``names``, ``explain``, and ``register`` for a scheme of one's own."""
+"""The registry of schemes: ``make``, ``names``, ``explain``, and ``register`` for custom schemes."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _SCHEMES: dict[str, type[Scheme]] = {
 
 
 def register(scheme: S) -> S:
-    """Add a scheme class under its ``name`` (also as a decorator); it then appears in bench, trainer and viewer.
+    """Register a scheme class under its ``name`` (also as a decorator); the benchmark, trainer and viewer then find it.
 
     Raises:
-        ConfigError: the name is taken by another class, or the class is not what ``Scheme`` asks for.
+        ConfigError: the name belongs to another class, or the class breaks the rules of ``Scheme``.
     """
     _check_class(scheme)
     taken = _SCHEMES.setdefault(scheme.name, scheme)
@@ -65,19 +65,19 @@ def register(scheme: S) -> S:
 
 
 def _check_class(scheme: type[Scheme]) -> None:
-    """Raise ConfigError for what people forget in a scheme of their own."""
+    """Raise ConfigError for the common mistakes in a custom scheme."""
     kind = scheme.__qualname__
     if not isinstance(getattr(scheme, "name", None), str) or not scheme.name:
-        raise ConfigError(f"{kind}: a scheme needs a class attribute name, the text that make() takes")
+        raise ConfigError(f"{kind}: a scheme needs a class attribute name, the string that make() takes")
     parameters = {f.name: f for f in fields(scheme)}
     for name, hint in inspect.get_annotations(scheme).items():
         if name not in parameters and "ClassVar" not in str(hint):
-            raise ConfigError(f"{kind}.{name} is no parameter yet: decorate the class with @dataclass(frozen=True)")
+            raise ConfigError(f"{kind}.{name} is not a parameter yet: decorate the class with @dataclass(frozen=True)")
     for name, f in parameters.items():
         if f.default is MISSING:
             raise ConfigError(f"{kind}.{name} needs a default (a plain value): presets name only what differs from it")
     if "paper" not in scheme.presets:
-        raise ConfigError(f"{kind}.presets must hold 'paper', the default semantics, got {sorted(scheme.presets)}")
+        raise ConfigError(f"{kind}.presets must contain 'paper', the default semantics, got {sorted(scheme.presets)}")
     for preset in scheme.presets.values():
         for name in preset:
             if name not in parameters:
@@ -85,11 +85,10 @@ def _check_class(scheme: type[Scheme]) -> None:
 
 
 def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
-    """Registered names, sorted.
+    """Return the registered names, sorted.
 
     Args:
-        given: only schemes that need no other annotations and fields of the task than these; () for those that need
-            none.
+        given: restrict to schemes that need no annotations or task fields but these; () for those that need none.
     """
     return tuple(
         sorted(
@@ -101,10 +100,10 @@ def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
 
 
 def lookup(name: str) -> type[Scheme]:
-    """The class of a name.
+    """Return the class registered under a name.
 
     Raises:
-        ConfigError: unknown; suggests the near one.
+        ConfigError: the name is unknown; the message suggests the nearest one.
     """
     if name not in _SCHEMES:
         raise unknown_name_error("credit scheme", name, _SCHEMES)
@@ -112,16 +111,16 @@ def lookup(name: str) -> type[Scheme]:
 
 
 def make(name: str, *, semantics: Semantics = "paper", **parameters: Any) -> Scheme:
-    """A scheme by name.
+    """Make a scheme by name.
 
     Args:
         name: one of ``names()``.
         semantics: "paper" (the published formula) or "release" (what the released code computes); each is a preset of
-            named parameters, see ``explain(name)``.
-        **parameters: override the preset.
+            parameter values, see ``explain(name)``.
+        **parameters: values that override the preset.
 
     Raises:
-        ConfigError: wrong name, semantics, parameter or value; suggests the near one.
+        ConfigError: unknown name, semantics, parameter or value; the message suggests the nearest one.
     """
     scheme = lookup(name)
     preset = scheme.preset(semantics)
@@ -132,7 +131,7 @@ def make(name: str, *, semantics: Semantics = "paper", **parameters: Any) -> Sch
 
 
 def explain(name: str) -> str:
-    """What a scheme computes, where it comes from, and its parameters under each semantics."""
+    """Describe a scheme: its formula, its source, and its parameters under each semantics."""
     scheme = lookup(name)
     hints = get_type_hints(scheme)
     presets = {semantics: scheme.preset(semantics) for semantics in scheme.presets}

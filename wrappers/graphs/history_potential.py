@@ -54,7 +54,7 @@ class HistoryPotential:
         """
         scheme = self._scheme
         graph = scheme.graph_of(task, f"task {task_id!r}", scheme.lacks(task))
-        self._reader, self._tally = scheme.reader(graph), EntityReward(scheme, scheme.worth(graph))
+        self._reader, self._tally = scheme.reader(graph), EntityReward(scheme, scheme.contributions(graph))
         self.value = 0.0
 
     def step(

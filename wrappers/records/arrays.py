@@ -1,4 +1,4 @@
-"""A group as NumPy arrays: what schemes compute on, made once a group and read-only."""
+"""A group as read-only NumPy arrays, computed once, on which schemes work."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GroupArrays", "StateIndex", "frozen", "number_keys"]
+__all__ = ["GroupArrays", "StateIndex", "frozen", "number_keys", "split_flat"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateIndex:
-    """The states of a group, numbered in order of first appearance.
+    """The states of a group, in order of first appearance.
 
     Attributes:
         keys: V distinct keys.
@@ -28,16 +28,16 @@ class StateIndex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupArrays:
-    """A group as arrays. N turns of G trajectories, in order; trajectory i owns ``offsets[i]:offsets[i+1]``.
+    """A group as arrays: N turns of G trajectories, in order; trajectory i is ``offsets[i]:offsets[i+1]``.
 
     Attributes:
-        states: keys and their numbers (N,).
-        actions: A distinct action keys.
-        action: int32 (N,).
+        states: distinct state keys and their indices (N,).
+        actions: distinct action keys.
+        action: int32 (N,), index into ``actions``.
         reward, cost: float64 (N,).
         parsed, valid, effective: bool (N,).
-        trajectory: int32 (N,), the owner of each turn.
-        last: bool (N,), the last turn of its trajectory.
+        trajectory: int32 (N,), the trajectory of each turn.
+        last: bool (N,), whether the turn is the last of its trajectory.
         offsets: int64 (G+1,).
         end: int8 (G,), GOAL, FAILED or TRUNCATED.
         success: bool (G,).
@@ -62,12 +62,12 @@ class GroupArrays:
 
     @property
     def state(self) -> NDArray[np.int32]:
-        """int32 (N,), state before each turn."""
+        """int32 (N,), the state before each turn."""
         return self.states.state
 
     @property
     def next_state(self) -> NDArray[np.int32]:
-        """int32 (N,), state after each turn."""
+        """int32 (N,), the state after each turn."""
         return self.states.next_state
 
     @property
@@ -76,18 +76,23 @@ class GroupArrays:
         return len(self.offsets) - 1
 
     def split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
-        """A flat (N, …) array as G arrays (T_i, …), views."""
-        return [flat[a:b] for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)]
+        """Split a flat (N, …) array into G arrays (T_i, …)."""
+        return split_flat(flat, self.offsets)
+
+
+def split_flat(flat: NDArray[Any], offsets: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """Split a flat array into views: trajectory i is ``offsets[i]:offsets[i+1]``."""
+    return [flat[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Read-only: all schemes share one copy, none may change it for the others."""
+    """Make an array read-only: all schemes share one copy, which none may change."""
     array.flags.writeable = False
     return array
 
 
 def number_keys(before: Sequence[str], after: Sequence[str]) -> StateIndex:
-    """Number keys in order of first appearance, turn by turn; ``after`` may be empty."""
+    """Index keys in order of first appearance, turn by turn; ``after`` may be empty."""
     numbers: dict[str, int] = {}
     for i, key in enumerate(before):
         if key not in numbers:

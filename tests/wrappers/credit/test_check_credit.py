@@ -58,7 +58,7 @@ def test_promises_last_as_long_as_the_formula_is_the_papers(name, parameters, pr
 def test_the_report_shows_counterexamples_to_what_is_not_declared():
     report = check_credit(credit.make("gigpo"))
     assert not report.holds("stopping_time")
-    assert "rollouts" in report.counterexamples["stopping_time"]
+    assert "trajectories" in report.counterexamples["stopping_time"]
     lines = str(report).splitlines()
     assert lines[0] == "check_credit(gigpo)"
     assert sum(line.strip().split()[0] in PROPERTIES for line in lines[1:]) == len(PROPERTIES)

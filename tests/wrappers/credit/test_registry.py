@@ -205,7 +205,7 @@ def with_attributes(**attributes: Any) -> type[Scheme]:
         (forgotten_decorator(), "decorate the class with @dataclass"),
         (required_parameter(), "needs a default"),
         (with_attributes(name=""), "class attribute name"),
-        (with_attributes(presets={"release": {}}), "must hold 'paper'"),
+        (with_attributes(presets={"release": {}}), "must contain 'paper'"),
         (with_attributes(presets={"paper": {"bonsu": 1.0}}), "did you mean 'bonus'"),
     ],
 )

@@ -85,7 +85,7 @@ def test_what_has_the_wrong_type_is_told_with_its_place(name):
     first = group.trajectories[0]
     member = replace(first, turns=(replace(first.turns[0], queries=(None,)), *first.turns[1:]))  # type: ignore[arg-type]  # the mistake under test
     wrong = Group((member, *group.trajectories[1:]), group.task)
-    with pytest.raises(CreditError, match=r"trajectory 't0', turn 0: queries must be texts, got \(None,\)"):
+    with pytest.raises(CreditError, match=r"trajectory 't0', turn 0: queries must be strings, got \(None,\)"):
         credit.make(name).assign(wrong)
 
 

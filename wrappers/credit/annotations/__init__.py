@@ -1,1 +1,1 @@
-"""Schemes that read numbers which annotators wrote: values, likelihoods, judges' marks."""
+"""Schemes that use annotations: values, likelihoods, step rewards of LLM judges."""

@@ -1,7 +1,7 @@
 """PPO with a critic as credit schemes: GAE over tokens (``ppo_gae``) and over turns (``mt_ppo``).
 
-The critic is an annotator: it has written ``value.critic`` before these functions see the group, so they stay pure,
-and the same log can be scored with another critic. What the critic should have said goes out in ``value_targets``.
+The critic is an annotator: it has written ``value.critic`` before these functions see the group. So they are pure, and
+the same log can be scored with another critic. The critic's targets are returned in ``value_targets``.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ CRITIC = "value.critic"
 
 
 class Estimate(NamedTuple):
-    """One group before whitening; M steps (tokens or turns).
+    """Advantages and value targets of one group before whitening; M steps (tokens or turns).
 
     Attributes:
         advantages: float64 (M,).
-        targets: what the critic should have said.
-        shaping: float64 (N,), what was added to each turn's reward.
-        sizes: int (M,), how many model tokens each step stands for.
-        offsets: int64 (G+1,), trajectory i owns steps ``offsets[i]:offsets[i+1]``.
+        targets: value targets of the critic.
+        shaping: float64 (N,), shaping added to each turn's reward.
+        sizes: int (M,), number of model tokens of each step.
+        offsets: int64 (G+1,); trajectory i has steps ``offsets[i]:offsets[i+1]``.
         turn: int (M,), the turn (of N) that each step belongs to.
-        kept: bool (M,), steps of the model; the others only carry values from one to the next.
+        kept: bool (M,), steps of the model; other steps only propagate values.
     """
 
     advantages: NDArray[np.float64]
@@ -51,17 +51,17 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCritic(Scheme):
-    """Parameters of both.
+    """Parameters of both schemes.
 
     Attributes:
-        discount: γ, a step.
-        gae_lambda: λ of GAE; 1 looks to the end of the episode.
-        whitening: advantages of a batch are shifted and scaled to mean 0 and variance 1 over its model tokens.
+        discount: γ, per step.
+        gae_lambda: λ of GAE; with 1 the estimate uses the return to the end of the episode.
+        whitening: scale the advantages of a batch to mean 0 and variance 1 over its model tokens.
         std_eps: added to the variance (inside the root).
-        bootstrap: what comes after an episode that a limit cut off: "never" counts it as nothing, as the papers do,
-            whose limits are rules of the task; "truncated" takes the critic's word for what is missing. At γ = 1 the
-            latter makes running into the limit free, and a critic's errors then feed on themselves.
-        invalid_penalty: taken from the reward of invalid turns.
+        bootstrap: value of the last state of a truncated episode: "never" takes 0, as the papers do, whose limits are
+            rules of the task; "truncated" bootstraps from the critic. At γ = 1 the latter removes the cost of reaching
+            the limit, and the critic's errors are fed back into its targets.
+        invalid_penalty: subtracted from the reward of invalid turns.
         invalid: which turns are invalid: "invalid" or "unparsed" only.
     """
 
@@ -83,10 +83,10 @@ class ActorCritic(Scheme):
 
     @abstractmethod
     def estimate(self, group: Group) -> Estimate:
-        """Advantages and targets of one group, before whitening."""
+        """Estimate the advantages and value targets of one group, before whitening."""
 
     def shaping(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): what is added to the reward of each turn; nothing here."""
+        """float64 (N,): shaping added to the reward of each turn; zero unless overridden."""
         return np.zeros(len(group.arrays.trajectory))
 
     def rewards(self, group: Group, shaping: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,28 +94,28 @@ class ActorCritic(Scheme):
         return group.arrays.reward + shaping - self.invalid_penalty * invalid_turns(group, self.invalid)
 
     def assign(self, group: Group) -> Credit:
-        """Score one group, whitened by itself."""
+        """Score one group, whitened alone."""
         return self.assign_batch([group])[0]
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups, whitened together."""
-        found = [self.estimate(group) for group in groups]
-        centre, unit = 0.0, 1.0
-        if self.whitening and found:
-            samples = [np.repeat(one.advantages[one.kept], one.sizes[one.kept]) for one in found]
-            centre, unit = mean_and_std(np.concatenate(samples), self.std_eps)
-        return [self._credit(group, one, centre, unit) for group, one in zip(groups, found, strict=True)]
+        estimates = [self.estimate(group) for group in groups]
+        mean, std = 0.0, 1.0
+        if self.whitening and estimates:
+            samples = [np.repeat(one.advantages[one.kept], one.sizes[one.kept]) for one in estimates]
+            mean, std = mean_and_std(np.concatenate(samples), self.std_eps)
+        return [self._credit(group, one, mean, std) for group, one in zip(groups, estimates, strict=True)]
 
-    def _credit(self, group: Group, one: Estimate, centre: float, unit: float) -> Credit:
-        advantages = (one.advantages - centre) / unit if unit > 0.0 else np.zeros_like(one.advantages)
+    def _credit(self, group: Group, one: Estimate, mean: float, std: float) -> Credit:
+        advantages = (one.advantages - mean) / std if std > 0.0 else np.zeros_like(one.advantages)
         weights = np.where(one.kept, 1.0, 0.0)
         n = len(group.arrays.trajectory)
         counts = np.bincount(one.turn, weights, minlength=n)
         step = np.bincount(one.turn, advantages * weights, minlength=n) / np.maximum(counts, 1.0)
         extra: dict[str, Any] = {}
         if one.targets.level == "token":
-            pieces = zip(one.offsets[:-1].tolist(), one.offsets[1:].tolist(), strict=True)
-            extra["token_advantages"] = tuple(advantages[a:b][one.kept[a:b]] for a, b in pieces)
+            spans = zip(one.offsets[:-1].tolist(), one.offsets[1:].tolist(), strict=True)
+            extra["token_advantages"] = tuple(advantages[a:b][one.kept[a:b]] for a, b in spans)
         return Credit.of(
             group, outcome=np.zeros(len(group)), step=step, rewards=one.shaping, value_targets=one.targets, **extra
         )
@@ -125,8 +125,8 @@ class ActorCritic(Scheme):
 class MTPPO(ActorCritic):
     """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = R_t + γ V(s_{t+1}) − V(s_t), over turns; one number for all tokens of a turn.
 
-    Tokens of a turn are one decision, so a long answer is not discounted for its length, and V is only asked where
-    the model begins to write.
+    The tokens of a turn are one decision, so a long completion is not discounted for its length, and V is only needed
+    before the first token of each completion.
     """
 
     name = "mt_ppo"
@@ -136,7 +136,7 @@ class MTPPO(ActorCritic):
     properties = frozenset({"branches", "permutation"})
 
     def estimate(self, group: Group) -> Estimate:
-        """Advantages and targets of one group, before whitening."""
+        """Estimate the advantages and value targets of one group, before whitening."""
         arrays = group.arrays
         shaping = self.shaping(group)
         values = turn_values(group, CRITIC, scheme=self.name)
@@ -159,9 +159,9 @@ class PPOGAE(ActorCritic):
     """Â_i = Σ_l (γλ)^l δ_{i+l}, δ_i = r_i + γ V(h_{i+1}) − V(h_i), over tokens; a turn's reward is on its last token.
 
     Attributes:
-        steps: what a step is: "model" tokens only (the value after a turn's last token is that before the next
-            turn's first), or "all" tokens from the first that the model wrote, those that the environment wrote
-            included (released code: values of observations then carry credit from turn to turn).
+        steps: which tokens are steps: "model" tokens only (the value after a turn's last token is the one before the
+            next turn's first), or "all" tokens from the first model token on, including observation tokens (released
+            code: values of observation tokens then propagate credit between turns).
     """
 
     steps: Literal["model", "all"] = "model"
@@ -174,25 +174,30 @@ class PPOGAE(ActorCritic):
     properties = frozenset({"branches", "permutation"})
 
     def estimate(self, group: Group) -> Estimate:
-        """Advantages and targets of one group, before whitening."""
+        """Estimate the advantages and value targets of one group, before whitening."""
         arrays = group.arrays
         shaping = self.shaping(group)
         rewards = arrays.split(self.rewards(group, shaping))
-        places, turns, kept, paid, said, ends = [], [], [], [], [], np.zeros(len(group))
+        positions, turns, kept, step_rewards, step_values, ends = [], [], [], [], [], np.zeros(len(group))
         for i, values in enumerate(token_values(group, CRITIC, scheme=self.name)):
             tokens = group.trajectories[i].tokens
-            at, owner = _places(tokens, self.steps)
+            at, owner = _step_positions(tokens, self.steps)
             if self.bootstrap == "truncated" and arrays.end[i] == TRUNCATED:
                 ends[i] = values[-1]
-            places.append(at)
+            positions.append(at)
             turns.append(owner + arrays.offsets[i])
             kept.append(tokens.mask[at] if tokens is not None else np.zeros(0, np.bool_))
-            paid.append(_on_last_token(rewards[i], at, owner, tokens))
-            said.append(values[at])
-        offsets = np.concatenate([[0], np.cumsum([len(at) for at in places])]).astype(np.int64)
-        values, wrote = np.concatenate(said), np.concatenate(kept)
+            step_rewards.append(_on_last_token(rewards[i], at, owner, tokens))
+            step_values.append(values[at])
+        offsets = np.concatenate([[0], np.cumsum([len(at) for at in positions])]).astype(np.int64)
+        values, model_steps = np.concatenate(step_values), np.concatenate(kept)
         advantages = gae_ragged(
-            np.concatenate(paid), values, offsets, discount=self.discount, gae_lambda=self.gae_lambda, last_values=ends
+            np.concatenate(step_rewards),
+            values,
+            offsets,
+            discount=self.discount,
+            gae_lambda=self.gae_lambda,
+            last_values=ends,
         )
         returns = np.split(advantages + values, offsets[1:-1])
         return Estimate(
@@ -200,19 +205,21 @@ class PPOGAE(ActorCritic):
             ValueTargets(
                 CRITIC,
                 "token",
-                tuple(one[mine] for one, mine in zip(returns, kept, strict=True)),
-                tuple(one[mine] for one, mine in zip(said, kept, strict=True)),
+                tuple(one[model] for one, model in zip(returns, kept, strict=True)),
+                tuple(one[model] for one, model in zip(step_values, kept, strict=True)),
             ),
             shaping,
             np.ones(len(advantages), np.int64),
             offsets,
             np.concatenate(turns),
-            wrote,
+            model_steps,
         )
 
 
-def _places(tokens: Tokens | None, steps: Literal["model", "all"]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the steps, ascending, and the turn that owns each."""
+def _step_positions(
+    tokens: Tokens | None, steps: Literal["model", "all"]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the steps, ascending, and the turn of each."""
     if tokens is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     offsets = tokens.turn_offsets
@@ -225,16 +232,16 @@ def _places(tokens: Tokens | None, steps: Literal["model", "all"]) -> tuple[NDAr
 
 
 def _on_last_token(
-    rewards: NDArray[np.float64], places: NDArray[np.int64], owner: NDArray[np.int64], tokens: Tokens | None
+    rewards: NDArray[np.float64], positions: NDArray[np.int64], owner: NDArray[np.int64], tokens: Tokens | None
 ) -> NDArray[np.float64]:
-    """Rewards of turns (T,) on steps (M,): each on the last model token at or before the end of its turn.
+    """Put rewards of turns (T,) on steps (M,): each on the last model token at or before the end of its turn.
 
-    What is paid before the model wrote anything is nobody's doing.
+    Rewards before the first model token are dropped.
     """
-    paid = np.zeros(len(places))
+    out = np.zeros(len(positions))
     if tokens is None:
-        return paid
-    model = np.flatnonzero(tokens.mask[places])
+        return out
+    model = np.flatnonzero(tokens.mask[positions])
     at = np.searchsorted(owner[model], np.arange(len(rewards)), side="right") - 1
-    np.add.at(paid, model[at[at >= 0]], rewards[at >= 0])
-    return paid
+    np.add.at(out, model[at[at >= 0]], rewards[at >= 0])
+    return out

@@ -1,6 +1,6 @@
 """Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, eq. 16), and whitening.
 
-Plain functions of arrays: whether a step is a token or a turn is the caller's business. Time is the last axis.
+Functions of arrays: a step is a token or a turn, as the caller decides. Time is the last axis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def gae(
 ) -> NDArray[np.float64]:
     """Â_t = Σ_l (γλ)^l δ_{t+l} with δ_t = r_t + γ V(s_{t+1}) − V(s_t).
 
-    ``Â + values`` are the λ-returns that a critic is trained towards.
+    ``Â + values`` are the λ-returns, the value targets of the critic.
 
     >>> gae(np.array([0.0, 1.0]), np.array([0.5, 0.75]))
     array([0.5 , 0.25])
@@ -34,12 +34,12 @@ def gae(
         rewards: float64 (…, T), r_t.
         values: float64 (…, T), V(s_t).
         discount: γ in [0, 1].
-        gae_lambda: λ in [0, 1]; 0 looks one step ahead, 1 to the end.
-        last_value: (…), V(s_T): 0 where the episode is over, a value where it was only cut off.
+        gae_lambda: λ in [0, 1]; 0 gives one-step temporal differences, 1 Monte Carlo returns minus values.
+        last_value: (…), V(s_T): 0 for terminated episodes, a value for truncated ones.
 
     Raises:
         CreditError: shapes differ, or a number is not finite.
-        ConfigError: γ or λ out of range.
+        ConfigError: γ or λ is out of range.
     """
     rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
     if rewards.shape != values.shape:
@@ -52,7 +52,7 @@ def gae(
     after[..., :-1] = values[..., 1:]
     if length:
         after[..., -1] = last_value
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # rejected below
         out = np.ascontiguousarray(np.moveaxis(rewards + discount * after - values, -1, 0))
         for t in range(length - 2, -1, -1):
             out[t] += discount * gae_lambda * out[t + 1]
@@ -61,7 +61,7 @@ def gae(
 
 def _finite(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
     if not np.isfinite(advantages).all():
-        raise CreditError("advantages are not finite: are rewards or values huge, or no numbers?")
+        raise CreditError("advantages are not finite: are rewards or values huge, or NaN?")
     return advantages
 
 
@@ -74,11 +74,11 @@ def gae_ragged(
     gae_lambda: float = 1.0,
     last_values: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """``gae`` of many episodes of unequal length, in time linear in their steps.
+    """``gae`` of many episodes of unequal length, in time linear in the number of steps.
 
     Args:
-        rewards, values: float64 (N,), one episode after the other.
-        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]``.
+        rewards, values: float64 (N,), the episodes one after another.
+        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
         discount, gae_lambda: γ and λ.
         last_values: float64 (G,), default 0.
 
@@ -89,16 +89,16 @@ def gae_ragged(
     after = np.append(values[1:], 0.0)[: len(values)]
     ends = np.zeros(len(lengths)) if last_values is None else last_values
     after[offsets[1:][lengths > 0] - 1] = ends[lengths > 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # rejected below
         out = backward_sums(rewards + discount * after - values, offsets, discount * gae_lambda)
     return _finite(out)
 
 
 def mean_and_std(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
-    """Mean, and √(sample variance + eps); the latter is 0 where all samples are equal, as far as rounding tells.
+    """Mean, and √(sample variance + eps); the latter is 0 where all samples are equal up to rounding.
 
     Args:
-        samples: float64 (n,); fewer than two have no spread.
+        samples: float64 (n,); fewer than two have variance 0.
         eps: added to the variance (inside the root).
     """
     size = float(np.abs(samples).max(initial=0.0))
@@ -109,14 +109,14 @@ def mean_and_std(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float,
 
 
 def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0) -> NDArray[np.float64]:
-    """(x − mean) / √(variance + eps), with statistics over ``mask`` alone; every entry is changed.
+    """(x − mean) / √(variance + eps), with statistics over ``mask`` alone; every entry is scaled.
 
-    Without spread there is nothing to measure by, and everything becomes 0.
+    With variance 0 every entry becomes 0.
 
     Args:
         x: float64, any shape.
-        mask: bool, of the same shape: which entries are samples.
+        mask: bool, same shape: entries that are samples.
         eps: see ``mean_and_std``.
     """
-    mean, unit = mean_and_std(x[mask], eps)
-    return (x - mean) / unit if unit > 0.0 else np.zeros_like(x)
+    mean, std = mean_and_std(x[mask], eps)
+    return (x - mean) / std if std > 0.0 else np.zeros_like(x)

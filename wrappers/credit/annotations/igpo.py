@@ -1,4 +1,4 @@
-"""IGPO: turns compared within their group by how much likelier they made the right answer."""
+"""IGPO: information gain of each turn about the reference answer, normalised within the group."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["IGPO"]
 
 @dataclass(frozen=True, kw_only=True)
 class IGPO(Scheme):
-    """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k: gains of the turns before the last, and the outcome of the last, normalised.
+    """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k, r̃ the normalised gains of the turns before the last, and outcome of the last.
 
     A turn's gain is p(answer | history after it) − p(answer | history before it), p the geometric mean over the
-    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead. A sum of numbers less their
-    mean favours long trajectories where gains are above it: further turns without gain are paid when the mean is below 0.
+    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead. The sum of centred gains favours
+    long trajectories where gains exceed the mean: turns without gain receive positive credit when the mean is below 0.
 
     Attributes:
         gain: "probability", or "logarithm": the difference of log p.
-        normalization: gains and outcomes are samples of one mean and deviation ("joint") or of two ("separate").
-        outcome: the trajectory's "return", "success" or graded "score".
-        discount: γ, a turn.
-        outcome_discounted: whether the outcome is discounted as well, or counts in full on every turn (released code).
-        std_eps: added to standard deviations.
+        normalization: gains and outcomes share a mean and deviation ("joint") or have one each ("separate").
+        outcome: outcome of a trajectory: its "return", "success" or graded "score".
+        discount: γ, per turn.
+        outcome_discounted: whether the outcome is discounted too; in the released code it counts in full on every turn.
+        std_eps: added to the standard deviations.
     """
 
     gain: Literal["probability", "logarithm"] = "probability"
@@ -62,22 +62,21 @@ class IGPO(Scheme):
         gains = after - before if self.gain == "logarithm" else np.exp(after) - np.exp(before)
         gains = np.where(arrays.last, 0.0, gains)
         outcomes = outcome_scores(group, self.outcome)
-        fair_gains, fair_outcomes = self._normalised(gains[~arrays.last], outcomes)
-        paid = np.zeros(len(gains))
-        paid[~arrays.last] = fair_gains
-        paid = backward_sums(paid, arrays.offsets, self.discount)
-        left = arrays.offsets[1:][arrays.trajectory] - 1.0 - np.arange(len(paid))  # turns until the last
+        normalized_gains, normalized_outcomes = self._normalized(gains[~arrays.last], outcomes)
+        step = np.zeros(len(gains))
+        step[~arrays.last] = normalized_gains
+        step = backward_sums(step, arrays.offsets, self.discount)
+        left = arrays.offsets[1:][arrays.trajectory] - 1.0 - np.arange(len(step))  # turns until the last
         if self.outcome_discounted and self.discount < 1.0:
-            whole = fair_outcomes[arrays.trajectory]
-            paid += whole * (self.discount**left - 1.0)
-        return Credit.of(group, outcome=fair_outcomes, step=paid, rewards=gains)
+            step += normalized_outcomes[arrays.trajectory] * (self.discount**left - 1.0)
+        return Credit.of(group, outcome=normalized_outcomes, step=step, rewards=gains)
 
-    def _normalised(
+    def _normalized(
         self, gains: NDArray[np.float64], outcomes: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         both = np.concatenate([gains, outcomes])
         labels = np.zeros(len(both), np.int32)
         if self.normalization == "separate":
             labels[len(gains) :] = 1
-        fair = normalize(both, labels, 2, std_eps=self.std_eps, std_kind="population")
-        return fair[: len(gains)], fair[len(gains) :]
+        out = normalize(both, labels, 2, std_eps=self.std_eps, std_kind="population")
+        return out[: len(gains)], out[len(gains) :]

@@ -1,4 +1,4 @@
-"""PiCA: a turn is worth the change of the log-probability of success, which a trained model writes after every turn."""
+"""PiCA: the reward of a turn is the change in the log-probability of success that a trained model predicts."""
 
 from __future__ import annotations
 
@@ -25,36 +25,37 @@ class PiCA(Scheme):
     """Ã_t = Σ_l (γλ)^l δ_{t+l} with δ_t = R_t + γ V_{t+1} − V_t (eq. 13) and R_t = r_t − p_t, plus r_out at the end.
 
     r_t = γ log f(t) − log f(t−1) (eqs. 6, 7): f(t), the probability of success after turn t, is the turn's annotation
-    ``value.pica.next``, f(t−1) its ``value.pica``, f(0) the prior. The shaping sums to log f(T) − log f(0) whatever
-    lies between. p_t = λ_p α^(t−3) for t ≥ 3, t from 1 (eq. 11). ``step_rewards`` is r_t
-    times its weight, without penalty. The estimate of V is an annotation, ``value.critic``, or 0.
+    ``value.pica.next``, f(t−1) its ``value.pica``, f(0) the prior. The shaping sums to log f(T) − log f(0) on every
+    path. p_t = λ_p α^(t−3) for t ≥ 3, t from 1 (eq. 11). ``step_rewards`` is r_t
+    times its weight, without penalty. The value V is an annotation, ``value.critic``, or 0.
 
-    The released code trains a hazard model, h(t) = 1 − f(t)/f(t−1), and pays 0.3 · (1 − h − 0.55 − p) on searches that
-    returned something, −1 in all for an episode without an answer, and on the last token 1.5 · F1, which overwrites
-    what the answer's own h would have paid. Its factor of 1.3 instead of 0.3 and its misplaced rewards are defects and
-    not followed; its token-level GAE belongs to a trainer with a critic.
+    The released code trains a hazard model, h(t) = 1 − f(t)/f(t−1). Its reward is 0.3 · (1 − h − 0.55 − p) for searches
+    with results, −1 in total for an episode without an answer, and 1.5 · F1 on the last token, which replaces the reward
+    from the answer's own h. Its factor of 1.3 instead of 0.3 and its misplaced rewards are defects, which are not
+    reproduced; its token-level GAE belongs to a trainer with a critic.
 
     Attributes:
         shaping: "log", or "linear": f(t)/f(t−1) − ``step_baseline``, the released 1 − h(t) − 0.55.
-        step_baseline: of the linear shaping.
-        log_floor: log f is at least this: f = 0 has no logarithm. −3 keeps one wrong guess from outweighing the outcome.
-        final: f after the last turn: the "model"'s; the "outcome", 1 or the floor; or "neutral", log f = 0, with which
-            the shaping sums to −log f(0) in every rollout of a task and so changes no optimal policy.
-        rewarded_turns: "all", or "searches" only (released): turns with queries that are not the last of an episode with
-            an answer.
-        step_weight: of r_t − p_t.
-        outcome: the outcome reward: its "return" (sum of rewards), "success" or "score".
-        outcome_weight: of the outcome.
-        unanswered: what an episode earns that did not end with an answer (a limit, a format error): its "outcome" like any other, or "minus_one" and no
-            step rewards (released).
-        penalty: λ_p ≥ 0, of the third turn; 0 for none.
-        penalty_growth: α ≥ 1. Long episodes are beyond what it was made for: 0.3 · 1.5^37 is a million.
-        penalty_start_turn: the first turn that pays, counted from 1; among searches if only they are paid.
+        step_baseline: baseline of the linear shaping.
+        log_floor: lower bound of log f, since f = 0 has no logarithm. With −3 one wrong prediction cannot outweigh the
+            outcome.
+        final: f after the last turn: predicted by the "model"; the "outcome", 1 or the floor; or "neutral", log f = 0,
+            with which the shaping sums to −log f(0) in every episode of a task and so preserves optimal policies.
+        rewarded_turns: "all", or "searches" only (released): turns with queries, except the last turn of an
+            episode with an answer.
+        step_weight: weight of r_t − p_t.
+        outcome: outcome reward: its "return" (sum of rewards), "success" or "score".
+        outcome_weight: weight of the outcome.
+        unanswered: reward of an episode that ended without an answer (at a limit, by a format error): its "outcome" as
+            for any other, or "minus_one" without step rewards (released).
+        penalty: λ_p ≥ 0, penalty of the third turn; 0 for none.
+        penalty_growth: α ≥ 1. Not meant for long episodes: 0.3 · 1.5^37 is a million.
+        penalty_start_turn: first turn with a penalty, counted from 1, and among searches if only they are rewarded.
         discount: γ.
         gae_lambda: λ of the advantage estimate.
-        baseline: V: "critic", the annotation ``value.critic`` of the state before each turn; "none"; or "group", where
-            there is no critic: V is 0 and the mean of what the other members earned in all is taken from every turn,
-            which leaves the expected gradient as it is.
+        baseline: V: "critic", the annotation ``value.critic`` of the state before each turn; "none"; or "group", without
+            a critic: V is 0, and the mean total reward of the other trajectories is subtracted from every turn, which
+            leaves the expected gradient unchanged.
     """
 
     name = "pica"
@@ -100,38 +101,38 @@ class PiCA(Scheme):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """With a critic, its values too."""
+        """Annotations that the scheme reads: with a critic, its values too."""
         return (*self.requires, "value.critic") if self.baseline == "critic" else self.requires
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """As declared; discounted differences do not sum to a difference."""
+        """Declared properties; with a discount the differences do not telescope."""
         return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
 
         Raises:
-            CreditError: an annotation is missing, not finite or no probability.
+            CreditError: an annotation is missing, not finite or not a probability.
         """
-        index = group.episode_index  # everything here is per turn of whole episodes: branches begin with their prefix
+        index = group.episode_index  # arrays are over turns of full episodes: branches begin with their prefix
         before, after = self._log_success(group)
-        with np.errstate(over="ignore"):  # a ratio or a penalty beyond float64 is refused by name in ``Credit.of``
+        with np.errstate(over="ignore"):  # ``Credit.of`` rejects a ratio or a penalty that exceeds float64 by name
             if self.shaping == "log":
                 shaped = self.discount * after - before
             else:
                 shaped = np.exp(after - before) - self.step_baseline
-            paid = self._paid(group)
-            penalties = np.where(paid, self._penalties(group, paid), 0.0)
-        shaping = self.step_weight * np.where(paid, shaped, 0.0)
+            rewarded = self._rewarded(group)
+            penalties = np.where(rewarded, self._penalties(group, rewarded), 0.0)
+        shaping = self.step_weight * np.where(rewarded, shaped, 0.0)
         steps = shaping - self.step_weight * penalties
         outcome = self._outcomes(group)
         rewards = steps + np.where(index.last, outcome[index.episode], 0.0)
-        total, ends, delta = self._advantages(group, rewards, outcome)
+        total, outcome_part, delta = self._advantages(group, rewards, outcome)
         return Credit.of(
             group,
-            outcome=ends,
-            step=(total - ends[index.episode])[index.own],
+            outcome=outcome_part,
+            step=(total - outcome_part[index.episode])[index.own],
             rewards=shaping[index.own],
             aggregation="trajectory_mean" if self.shaping == "log" else "token_mean",
             diagnostics={
@@ -144,21 +145,21 @@ class PiCA(Scheme):
         )
 
     def _log_success(self, group: Group) -> tuple[Floats, Floats]:
-        """Floored log f before and after every turn of the episodes (M,) each."""
+        """Return log f, at least the floor, before and after every turn of the episodes, (M,) each."""
         arrays, index = group.arrays, group.episode_index
         start, success = (turn_values(group, name, scheme="pica") for name in ("value.pica", "value.pica.next"))
         for numbers in (start, success):
             if len(numbers) and not (numbers.min() >= 0.0 and numbers.max() <= 1.0):
                 wrong = float(numbers[(numbers < 0.0) | (numbers > 1.0)][0])
                 raise CreditError(
-                    f"group {group.group_id!r}: value.pica is the probability of success and lies in [0, 1], got {short_repr(wrong)}"
+                    f"group {group.group_id!r}: value.pica is the probability of success and must lie in [0, 1], got {short_repr(wrong)}"
                 )
-        torn = (start[1:] != success[:-1]) & ~arrays.last[:-1]
-        if torn.any():
-            at = int(np.flatnonzero(torn)[0])
+        inconsistent = (start[1:] != success[:-1]) & ~arrays.last[:-1]
+        if inconsistent.any():
+            at = int(np.flatnonzero(inconsistent)[0])
             raise CreditError(
-                f"group {group.group_id!r}: value.pica.next of a turn is {float(success[at])!r} and value.pica of the turn "
-                f"after it {float(start[at + 1])!r}: two models' numbers are mixed; annotate the log anew"
+                f"group {group.group_id!r}: value.pica.next of a turn is {float(success[at])!r} and value.pica of the next "
+                f"turn {float(start[at + 1])!r}: predictions of two models are mixed; annotate the log again"
             )
         floor = np.exp(self.log_floor)
         before, after = (np.log(np.maximum(numbers, floor))[index.stored] for numbers in (start, success))
@@ -167,36 +168,36 @@ class PiCA(Scheme):
             after[index.last] = 0.0 if self.final == "neutral" else np.where(ended, 0.0, self.log_floor)
         return before, after
 
-    def _paid(self, group: Group) -> NDArray[np.bool_]:
+    def _rewarded(self, group: Group) -> NDArray[np.bool_]:
         """bool (M,): turns with a step reward."""
         index = group.episode_index
-        paid = np.ones(len(index.stored), np.bool_)
-        ended_well = answered(group)[index.episode]
+        rewarded = np.ones(len(index.stored), np.bool_)
+        has_answer = answered(group)[index.episode]
         if self.rewarded_turns == "searches":
             searched = np.fromiter((bool(turn.queries) for turn in group.turns), np.bool_, len(index.own))
-            paid = searched[index.stored] & ~(index.last & ended_well)
-        return paid & ended_well if self.unanswered == "minus_one" else paid
+            rewarded = searched[index.stored] & ~(index.last & has_answer)
+        return rewarded & has_answer if self.unanswered == "minus_one" else rewarded
 
-    def _penalties(self, group: Group, paid: NDArray[np.bool_]) -> Floats:
+    def _penalties(self, group: Group, rewarded: NDArray[np.bool_]) -> Floats:
         """float64 (M,): λ_p α^(t−3) from turn ``penalty_start_turn`` on."""
         index = group.episode_index
-        count = np.cumsum(paid) if self.rewarded_turns == "searches" else np.arange(1, len(paid) + 1)
+        count = np.cumsum(rewarded) if self.rewarded_turns == "searches" else np.arange(1, len(rewarded) + 1)
         number = count - np.concatenate([[0], count])[index.offsets[:-1]][index.episode]
-        price = np.zeros(len(paid))
-        if self.penalty > 0.0:  # what grows beyond float64 is infinite, and no price at all is none
+        penalties = np.zeros(len(rewarded))
+        if self.penalty > 0.0:  # growth beyond float64 gives inf, and 0 · inf would be NaN
             due = number >= self.penalty_start_turn
-            price[due] = self.penalty * np.power(self.penalty_growth, number[due] - 3.0)
-        return price
+            penalties[due] = self.penalty * np.power(self.penalty_growth, number[due] - 3.0)
+        return penalties
 
     def _outcomes(self, group: Group) -> Floats:
-        """float64 (G,): the weighted outcome reward."""
+        """float64 (G,): weighted outcome rewards."""
         scores = outcome_scores(group, self.outcome)
         if self.unanswered == "minus_one":
             scores = np.where(answered(group), scores, -1.0)
         return self.outcome_weight * scores
 
     def _advantages(self, group: Group, rewards: Floats, outcome: Floats) -> tuple[Floats, Floats, Floats]:
-        """Advantages of turns (M,), the outcome's own of trajectories (G,), and temporal differences (M,)."""
+        """Return advantages of turns (M,), their outcome part by trajectory (G,), and temporal differences (M,)."""
         index, size = group.episode_index, len(group)
         values = np.zeros(len(rewards))
         if self.baseline == "critic":
@@ -206,7 +207,7 @@ class PiCA(Scheme):
             for gae_lambda in (0.0, self.gae_lambda)
         )
         if self.baseline == "group" and size > 1:
-            earned = np.bincount(index.episode, rewards, minlength=size)
-            others = (earned.sum() - earned) / (size - 1)
+            returns = np.bincount(index.episode, rewards, minlength=size)
+            others = (returns.sum() - returns) / (size - 1)
             total, outcome = total - others[index.episode], outcome - others
         return total, outcome, delta

@@ -1,4 +1,4 @@
-"""Process supervision: a judge's number for every turn, compared within the group, summed to the end."""
+"""Process supervision: a PRM's or LLM judge's reward for every turn, normalised within the group, summed to the end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme
@@ -19,16 +20,16 @@ __all__ = ["PRM"]
 
 @dataclass(frozen=True, kw_only=True)
 class PRM(OutcomeScheme):
-    """A_t = w_E A^E + w_P Σ_{k ≥ t} r̃_k, r̃ the judge's numbers of all turns of the group, normalised.
+    """A_t = w_E A^E + w_P Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.
 
-    The sum over all later turns favours long trajectories where numbers are above the mean; ``span="turn"`` gives a
-    turn its own number only.
+    The sum over all later turns favours long trajectories where rewards are above the mean; with ``span="turn"`` a turn
+    gets only its own reward.
 
     Attributes:
         value: name of the annotation: any number per turn ("judge.score", "fork.q", "value.pica", …).
-        form: the annotation is the turn's "reward", or a state's value, whose increase is ("increase"; needs the same
-            name with ".next").
-        span: "to_go" sums the numbers of a turn and all later ones; "turn" takes its own.
+        form: "reward": the annotation is the turn's reward; "increase": it is a state value, whose increase is the reward
+            (needs the same name with ".next").
+        span: "to_go" sums the rewards of a turn and all later ones; "turn" takes its own.
         step_scale: "std" divides by the standard deviation of the group's turns, "none" only subtracts their mean.
         episode_weight: w_E ≥ 0; the paper's process supervision has no outcome part.
         step_weight: w_P ≥ 0.
@@ -42,7 +43,7 @@ class PRM(OutcomeScheme):
     step_weight: float = 1.0
 
     name = "prm"
-    source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any judge's numbers"
+    source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any annotation as step reward"
     presets = {"paper": {}}
     requires = ("judge.score",)
     properties = frozenset({"branches", "permutation", "shift", "scale"})
@@ -53,7 +54,7 @@ class PRM(OutcomeScheme):
         for name in ("episode_weight", "step_weight"):
             require_range(self, name, 0.0, np.inf)
         if not self.value or self.value.endswith(".next"):
-            raise ConfigError(f"prm.value is the name of an annotation without '.next', got {short_repr(self.value)}")
+            raise ConfigError(f"prm.value must be the name of an annotation without '.next', got {short_repr(self.value)}")
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -66,13 +67,13 @@ class PRM(OutcomeScheme):
         if self.form == "increase":
             numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
         labels = np.zeros(len(numbers), np.int32)
-        fair = normalize(numbers, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
+        rewards = normalize(numbers, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
         if self.span == "to_go":
-            fair = np.concatenate([np.zeros(0), *(np.cumsum(part[::-1])[::-1] for part in group.arrays.split(fair))])
+            rewards = backward_sums(rewards, group.arrays.offsets, 1.0)
         outcome, turn_part = self.outcome_part(group)
         return Credit.of(
             group,
             outcome=self.episode_weight * outcome,
-            step=self.episode_weight * turn_part + self.step_weight * fair - self.advantage_penalties(group),
+            step=self.episode_weight * turn_part + self.step_weight * rewards - self.advantage_penalties(group),
             rewards=numbers,
         )

@@ -1,4 +1,4 @@
-"""TIPS: PPO whose turns are paid for making the right answer likelier."""
+"""TIPS: PPO with potential-based shaping by the log-likelihood of the reference answer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["TIPS"]
 
 @dataclass(frozen=True, kw_only=True)
 class TIPS(MTPPO):
-    """R'_t = R_t + w (γ Φ(s_{t+1}) − Φ(s_t)), Φ the log-likelihood of the right answer after the history so far.
+    """R'_t = R_t + w (γ Φ(s_{t+1}) − Φ(s_t)), Φ the log-likelihood of the reference answer given the history.
 
-    Φ is a potential, so that the best policy stays the best, if what was lent is paid back at the end.
+    Φ is a potential, so optimal policies stay optimal if Φ of terminal states is zero.
 
     Attributes:
         shaping_weight: w ≥ 0. The paper's weight is not known to us.
-        terminal: Φ after the last turn of an episode that is over: "zero" pays back (the sum over an episode is
-            −w Φ(s_0), whatever the way, at γ = 1); "kept" does not, so that a likely answer is paid for in itself;
-            "silent" gives the last turn, which only answers, no shaping at all.
+        terminal: Φ after the last turn of a terminated episode: "zero" (at γ = 1 the sum over an episode is −w Φ(s_0) on
+            every path); "kept" takes its likelihood, so that likely answers are rewarded as such; "silent" gives the
+            last turn, which only answers, no shaping.
     """
 
     shaping_weight: float = 1.0
@@ -45,15 +45,15 @@ class TIPS(MTPPO):
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """Sums telescope only without discount."""
+        """Declared properties; with a discount the shaping does not telescope."""
         return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
     def shaping(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): what is added to the reward of each turn."""
+        """float64 (N,): shaping added to the reward of each turn."""
         before = turn_values(group, "logp.answer", scheme=self.name)
         after = turn_values(group, "logp.answer.next", scheme=self.name)
-        over = group.arrays.last & (group.arrays.end[group.arrays.trajectory] != TRUNCATED)
+        terminated = group.arrays.last & (group.arrays.end[group.arrays.trajectory] != TRUNCATED)
         if self.terminal == "zero":
-            after = np.where(over, 0.0, after)
+            after = np.where(terminated, 0.0, after)
         out = self.shaping_weight * (self.discount * after - before)
-        return np.where(over, 0.0, out) if self.terminal == "silent" else out
+        return np.where(terminated, 0.0, out) if self.terminal == "silent" else out

@@ -1,4 +1,4 @@
-"""What annotators wrote, as arrays; what they did not write, as an error that says how to have it written."""
+"""Annotations as arrays; a missing one is an error that names the command which writes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["WRITERS", "end_values", "token_values", "turn_values"]
 
-# name -> the annotator that writes it, as `creditflow annotate --with` takes it
+# annotation -> the annotator that writes it, as an argument of `creditflow annotate --with`
 WRITERS: Mapping[str, str] = MappingProxyType(
     {
         "value.critic": "critic:DIR",
@@ -34,7 +34,7 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
     """float64 (N,): an annotation of every turn.
 
     Raises:
-        CreditError: a turn does not have it.
+        CreditError: a turn has no such annotation.
     """
     numbers = group.annotation(name)
     missing = np.flatnonzero(np.isnan(numbers))
@@ -46,9 +46,9 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
 
 
 def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
-    """float64 (G,): the annotation ``name.next`` of the state that each cut-off episode was cut off in; else 0.
+    """float64 (G,): the annotation ``name.next`` of the last state of truncated episodes; 0 for the others.
 
-    An episode that is over has nothing more to come; one that never began has no turn to credit.
+    A terminated episode has no return to go; one without turns has nothing to credit.
     """
     arrays = group.arrays
     out = np.zeros(len(group))
@@ -62,10 +62,10 @@ def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
 
 
 def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.float64]]:
-    """G arrays float64 (L+1,): an annotation of every token, and of the end; (1,) zeros without turns.
+    """G arrays float64 (L+1,): an annotation of every token and of the end; (1,) zeros without turns.
 
     Raises:
-        CreditError: a trajectory with turns has no tokens, or its tokens do not have it.
+        CreditError: a trajectory with turns has no tokens, or its tokens have no such annotation.
     """
     out = []
     for i, trajectory in enumerate(group.trajectories):
@@ -73,8 +73,8 @@ def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.flo
         if tokens is None:
             if trajectory.turns:
                 raise CreditError(
-                    f"group {group.group_id!r}, trajectory {trajectory.trajectory_id!r} has no tokens: {scheme} credits "
-                    "tokens, which only a language model's own rollouts have; use a scheme that credits turns"
+                    f"group {group.group_id!r}, trajectory {trajectory.trajectory_id!r} has no tokens: {scheme} assigns credit "
+                    "to tokens, which only rollouts of a language model have; use a scheme that assigns credit to turns"
                 )
             out.append(np.zeros(1))
         elif name not in tokens.values:

@@ -1,1 +1,1 @@
-"""Schemes that read which entities and passages a search found."""
+"""Schemes that use the entities and passages found by a search."""

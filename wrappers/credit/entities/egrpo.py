@@ -1,4 +1,4 @@
-"""E-GRPO: a wrong rollout is worth the share of the question's entities that its thoughts name."""
+"""E-GRPO: failed trajectories are rewarded by the fraction of the question's entities mentioned in their thoughts."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ _LIMITS: dict[str, frozenset[StopReason]] = {
 class EGRPO(EntityScheme):
     """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.
 
-    γ_i is the share of the question's m entities (of those that a text can name at all) whose full phrase occurs in a *thought* of rollout i (eqs. 1 to 5);
-    what was merely shown, searched for or answered does not count, and the maximum is over the whole group. Format errors
-    score 0. Overlength rollouts score 0, count in mean and deviation, and stay out of the loss; so does a rollout that
-    the environment broke off. The same number goes to every turn. With ``outcome`` "score" or "return", α's term is
-    added to that number instead of to 0.
+    γ_i is the fraction of the question's m matchable entities whose full phrase occurs in a *thought* of trajectory i
+    (eqs. 1 to 5); observations, queries and answers do not count, and the maximum is over the group. Format errors score
+    0. Overlength trajectories, and those that ended by an environment error, score 0, count in mean and deviation, and
+    stay out of the loss. Every turn gets the same number. With ``outcome`` "score" or "return", α's term is added to that
+    number instead of to 0.
 
-    The paper normalises away α where nobody is correct: there 0.3 · γ is as loud as a correct answer. It also gives the
-    best wrong rollout all of α, even for one entity of many, and pays for guessed names. Those are the repairs below.
+    In a group without a correct trajectory, the paper's normalisation cancels α: there 0.3 · γ has the same magnitude as
+    a correct answer. The paper also gives the best failed trajectory all of α, even for one entity of many, and rewards
+    guessed names. The options marked "ours" repair this.
 
     Attributes:
         match_weight: α in [0, 1]; the paper uses 0.3. 0 is GRPO.
-        scope: where entities are looked for: "thoughts" (paper), or the whole "trajectory" with its calls, answers and
+        scope: where entities are matched: "thoughts" (paper), or the full "trajectory" with its calls, answers and
             observations (the paper's control).
-        aliases: look for other written forms too.
-        overlength: what ends a rollout for its length: "any_limit", or "token_or_tool" only, so that reaching the
+        aliases: also match other written forms.
+        overlength: stop reasons that count as overlength: "any_limit", or "token_or_tool" only, so that reaching the
             environment's turn limit counts as wrong.
-        rate: γ relative to the "group"'s best (paper), or "absolute" (ours).
-        require_seen: ours: an entity counts only if an earlier observation showed it, as in ``gdcr``.
-        max_named: ours: one thought adds at most so many entities (against lists of guesses); 0 for no limit.
-        failed_groups: a group without a correct rollout: "std" (paper), "centre" only subtracts the mean, so that α counts,
-            "zero" learns nothing from it (both ours).
+        rate: γ relative to the best of the "group" (paper), or "absolute" (ours).
+        require_seen: ours: an entity counts only if an earlier observation contained it, as in ``gdcr``.
+        max_named: ours: maximum number of new entities per thought (against lists of guesses); 0 for no limit.
+        failed_groups: normalisation of a group without a correct trajectory: "std" (paper); "centre" only subtracts the
+            mean, so that α counts (ours); "zero" makes it a dead group (ours).
     """
 
     name = "egrpo"
@@ -76,7 +77,7 @@ class EGRPO(EntityScheme):
 
     @property
     def reads_observations(self) -> bool:
-        """Whether what was shown matters under these parameters."""
+        """Whether observations matter under these parameters."""
         return self.require_seen or self.scope == "trajectory"
 
     def assign(self, group: Group) -> Credit:
@@ -88,10 +89,10 @@ class EGRPO(EntityScheme):
         gamma = matched / max(reader.countable, 1)
         best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
         gamma_hat = gamma / best if best > 0.0 else np.zeros_like(gamma)
-        over = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
-        broken = over | np.array([member.stop_reason == "format" for member in group.trajectories])
+        overlength = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
+        zero = overlength | np.array([member.stop_reason == "format" for member in group.trajectories])
         base = self.well_formed_scores(group)
-        rewards = np.where(broken, 0.0, np.where(arrays.success, base, base + self.match_weight * gamma_hat))
+        rewards = np.where(zero, 0.0, np.where(arrays.success, base, base + self.match_weight * gamma_hat))
         scorer = self
         if self.failed_groups == "centre" and not arrays.success.any():
             scorer = replace(self, outcome_scale="none")
@@ -102,28 +103,28 @@ class EGRPO(EntityScheme):
             group,
             outcome=outcome,
             step=turn_part - self.advantage_penalties(group),
-            loss_mask=~over[arrays.trajectory],
+            loss_mask=~overlength[arrays.trajectory],
             diagnostics={
                 "gamma": gamma,
                 "gamma_hat": gamma_hat,
                 "reward": rewards,
-                "overlength": over,
+                "overlength": overlength,
                 "unmatchable": reader.unmatchable,
             },
         )
 
     def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
-        """How many entities a rollout named."""
-        whole = self.scope == "trajectory"
+        """Count the entities that a trajectory mentions."""
+        everywhere = self.scope == "trajectory"
         shown = reader.shown(turns) if self.reads_observations else [()] * len(turns)
         progress, named = EntityProgress(), set[int]()
         for turn, seen in zip(turns, shown, strict=True):
-            text = "\n".join((turn.thought, turn.response or turn.action)) if whole else reader.thought(turn)
+            text = "\n".join((turn.thought, turn.response or turn.action)) if everywhere else reader.thought(turn)
             mentioned = reader.found(text)
-            if whole:
+            if everywhere:
                 mentioned = (*mentioned, *seen)
             if self.require_seen:
                 mentioned, _ = progress.step(mentioned, seen)
-            fresh = [number for number in dict.fromkeys(mentioned) if number not in named]
-            named.update(fresh[: self.max_named] if self.max_named else fresh)
+            new = [number for number in dict.fromkeys(mentioned) if number not in named]
+            named.update(new[: self.max_named] if self.max_named else new)
         return len(named)

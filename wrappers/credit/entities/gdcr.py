@@ -1,4 +1,4 @@
-"""GDCR: a turn is worth the entities it finds and cites, each by its distance to the answer in the task's graph."""
+"""GDCR: a turn is rewarded for the entities it retrieves and cites, by their distance to the answer in the entity graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GDCR", "EntityReward", "TurnEntities"]
 
 
 class TurnEntities(NamedTuple):
-    """What one turn earned, and with which entities."""
+    """The rewards of one turn, with the entities cited and retrieved."""
 
     cite: float
     retrieve: float
@@ -35,30 +35,31 @@ class GDCR(EntityScheme):
     """r_t = Σ_{v ∈ ΔC_t} c(v) + Σ_{v ∈ ΔO_t} c(v) with c(v) = k^(−d(v)); A_t = A_o + λ A_g(t).
 
     d is the number of edges between an entity and the answer. In each turn the thought comes first: ΔC_t are the
-    entities it names that an *earlier* observation showed and no thought has cited; then the observation: ΔO_t are
-    those that no observation showed before (eqs. 6 to 12). So a name that was guessed, or copied from the question, earns
-    nothing and uses nothing up; nothing is retrieved and cited in one turn; an entity pays at most twice. Queries and
-    answers are no thoughts. A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13); A_o is the
+    entities it mentions that an *earlier* observation contained and no thought has cited; then the observation: ΔO_t are
+    those that no earlier observation contained (eqs. 6 to 12). So an entity that was guessed, or copied from the
+    question, gets no reward and can still be cited later; no entity is retrieved and cited in one turn; an entity is
+    rewarded at most twice. Queries and answers are not thoughts. A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13); A_o is the
     outcome in standard deviations of the group.
 
-    ``gdcr`` adds the step part as it is; ``sapo`` scales it by |A_o|. The paper's appendices are not public: λ, the
-    rule of matching, edge directions, unreachable entities and the kind of deviation are our choices.
+    ``gdcr`` adds the step part unscaled; ``sapo`` scales it by |A_o|. The paper's appendices are not public: λ, the
+    matching rule, edge directions, unreachable entities and the kind of deviation are our choices.
 
     Attributes:
         step_weight: λ.
-        step_clip: A_g is clipped to ± this.
-        step_std_kind: the standard deviation over a trajectory's turns; a single turn has none and gets 0.
+        step_clip: A_g is clipped to ± this value.
+        step_std_kind: standard deviation over a trajectory's turns; a single turn gets 0.
         decay: k > 1; the paper uses 2.
-        directed: paths go from subject to object only.
-        unreachable: entities without a path to the answer are worth "zero", or as if one edge beyond the "far+1".
-        answer: where the task's answer is no entity (yes, no, comparisons): "required" is an error, "virtual" makes a
-            node of it, linked from the values that are compared, "zero" gives the group no step credit.
+        directed: whether paths go from subject to object only.
+        unreachable: c of entities without a path to the answer: "zero", or that of one edge beyond the farthest entity
+            ("far+1").
+        answer: if the task's answer is not an entity (yes, no, comparisons): "required" raises an error, "virtual" adds
+            a node for it, linked from the values that are compared, "zero" gives the group no step credit.
         rewarded_stages: "both" stages, or only one of them: "cite", "retrieve".
-        exclude_query_entities: ours: what the question names pays nothing.
-        max_cited: ours: if a thought newly cites more entities than this, they share the pay of so many (against
-            lists of everything seen); 0 for no limit.
-        words_per_citation: ours: a thought with fewer words than this for each entity it newly cites is paid in
-            proportion (against copied titles, which are nothing but names); 0 for none.
+        exclude_query_entities: ours: entities mentioned in the question are not rewarded.
+        max_cited: ours: a thought that newly cites more entities than this gets the mean reward of its citations times
+            this number (against lists of everything seen); 0 for no limit.
+        words_per_citation: ours: the citation reward of a thought with fewer words than this per newly cited entity is
+            scaled down in proportion (against lists of titles); 0 for no minimum.
     """
 
     name = "gdcr"
@@ -89,13 +90,13 @@ class GDCR(EntityScheme):
         require_range(self, "words_per_citation", 0.0, np.inf)
 
     def lacks(self, task: Mapping[str, Any]) -> str:
-        """What a task's payload lacks for this scheme; "" if nothing."""
+        """Describe what a task's payload lacks for this scheme; "" if nothing."""
         if reason := super().lacks(task):
             return reason
         if self.answer == "required" and not task["answer_node"]:
             return (
-                "its answer is no entity of its graph: set answer='virtual' or answer='zero', or play questions that "
-                "have one (WikiSearch: answers='skip')"
+                "its answer is not an entity of its graph: set answer='virtual' or answer='zero', or use questions "
+                "whose answer is one (WikiSearch: answers='skip')"
             )
         return ""
 
@@ -105,8 +106,8 @@ class GDCR(EntityScheme):
         outcome, turn_part = self.outcome_part(group, scores=self.well_formed_scores(group))
         graph = self.graph_of(group.task, f"group {group.group_id!r}", self.undefined_on(group))
         reader = self.reader(graph)
-        found = self._read(group, reader)
-        rewards = np.array([turn.cite + turn.retrieve for turn in found], np.float64)
+        turns = self._turn_entities(group, reader)
+        rewards = np.array([turn.cite + turn.retrieve for turn in turns], np.float64)
         compared = normalize(rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.step_std_kind)
         clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
         return Credit.of(
@@ -120,38 +121,38 @@ class GDCR(EntityScheme):
             diagnostics={
                 "step_advantage": clipped,
                 "unmatchable": reader.unmatchable,
-                **self._diagnostics(group, graph, found),
+                **self._diagnostics(group, graph, turns),
             },
         )
 
     def graph_of(self, task: Mapping[str, Any], where: str, reason: str) -> EntityGraph:
-        """The task's graph, with the answer as ``answer`` has it (see ``read_graph``)."""
+        """Read the task's graph, with the answer by the option ``answer`` (see ``read_graph``)."""
         return self.read_graph(task, where, reason, virtual=self.answer == "virtual")
 
     def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64 (G,): what a trajectory's step part is multiplied by."""
+        """float64 (G,): factor of a trajectory's step part."""
         return np.ones_like(outcome)
 
-    def worth(self, graph: EntityGraph) -> NDArray[np.float64]:
+    def contributions(self, graph: EntityGraph) -> NDArray[np.float64]:
         """float64 (V,): c of each entity."""
-        worth = graph.contributions(self.decay, directed=self.directed, unreachable=self.unreachable)
+        contributions = graph.contributions(self.decay, directed=self.directed, unreachable=self.unreachable)
         if self.exclude_query_entities:
-            worth[list(graph.matcher(self.rule).found(graph.question))] = 0.0
-        return worth
+            contributions[list(graph.matcher(self.rule).found(graph.question))] = 0.0
+        return contributions
 
-    def _read(self, group: Group, reader: EntityReader) -> list[TurnEntities]:
-        """What each turn of the group's whole episodes earned."""
-        worth = self.worth(reader.graph)
+    def _turn_entities(self, group: Group, reader: EntityReader) -> list[TurnEntities]:
+        """The rewards of all turns of the group's full episodes."""
+        contributions = self.contributions(reader.graph)
         found: list[TurnEntities] = []
         for turns in group.episodes:
-            tally = EntityReward(self, worth)
+            reward = EntityReward(self, contributions)
             for turn, shown in zip(turns, reader.shown(turns), strict=True):
                 thought = reader.thought(turn)
-                found.append(tally.step(reader.found(thought), shown, thought))
+                found.append(reward.step(reader.found(thought), shown, thought))
         return found
 
     def _diagnostics(self, group: Group, graph: EntityGraph, found: Sequence[TurnEntities]) -> Mapping[str, Any]:
-        """The paper's d_t and d_best (eqs. 16, 17; inf where nothing was found), and the parts of the reward."""
+        """The paper's d_t and d_best (eqs. 16, 17; inf without entities), and the parts of the reward."""
         distance = graph.distances(directed=self.directed)
         hops, index = distance.tolist(), group.episode_index
         nearest = np.array(
@@ -174,32 +175,32 @@ class GDCR(EntityScheme):
 
 
 class EntityReward:
-    """What one trajectory has earned.
+    """GDCR's reward for the turns of one episode, in order.
 
     Args:
-        scheme: how it is paid.
-        worth: float64 (V,), c of each entity.
+        scheme: scheme that defines the reward.
+        contributions: float64 (V,), c of each entity.
 
     Attributes:
-        progress: what has been seen and cited.
+        progress: entities seen and cited so far.
     """
 
-    def __init__(self, scheme: GDCR, worth: NDArray[np.float64]) -> None:
-        self._scheme, self._worth = scheme, worth.tolist()
+    def __init__(self, scheme: GDCR, contributions: NDArray[np.float64]) -> None:
+        self._scheme, self._contributions = scheme, contributions.tolist()
         self.progress = EntityProgress()
 
     def step(self, named: Sequence[int], shown: Sequence[int], thought: str) -> TurnEntities:
-        """Take one turn.
+        """Return the reward of the next turn.
 
         Args:
-            named: entities in its thought.
-            shown: entities in its observation.
-            thought: its text, whose words are counted if the scheme asks for words.
+            named: entities mentioned in its thought.
+            shown: entities in the observation that follows it.
+            thought: text of the thought, whose words are counted if ``words_per_citation`` is set.
         """
         scheme = self._scheme
         cited, retrieved = self.progress.step(named, shown)
-        cite = sum(self._worth[v] for v in cited) if scheme.rewarded_stages != "retrieve" else 0.0
-        retrieve = sum(self._worth[v] for v in retrieved) if scheme.rewarded_stages != "cite" else 0.0
+        cite = sum(self._contributions[v] for v in cited) if scheme.rewarded_stages != "retrieve" else 0.0
+        retrieve = sum(self._contributions[v] for v in retrieved) if scheme.rewarded_stages != "cite" else 0.0
         if cited and scheme.max_cited:
             cite *= min(1.0, scheme.max_cited / len(cited))
         if cited and scheme.words_per_citation:

@@ -1,4 +1,4 @@
-"""What the entity schemes share: how a group's texts are read, and what a rollout without the right form is worth."""
+"""Options shared by the entity schemes: how entities are read from texts, and the score after a format error."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ __all__ = ["EntityScheme"]
 
 @dataclass(frozen=True, kw_only=True)
 class EntityScheme(OutcomeScheme):
-    """Parameters of the reading.
+    """Parameters of reading entities from texts.
 
     Attributes:
-        outcome: a rollout that ended on a format error scores 0 in any case.
-        rule: when a text names an entity: "normalised" compares token sequences (NFKC, case folded), "exact_substring"
+        outcome: outcome of a trajectory; a trajectory that ended by a format error always scores 0.
+        rule: when a text mentions an entity: "normalised" compares token sequences (NFKC, case folded), "exact_substring"
             characters; see ``envs/text/entity_matching.py``.
-        thoughts: "wide" reads all of the response outside its calls, answers and tool results, for models without
-            thinking tags; "recorded" only the recorded thought.
-        observations: what a turn showed: the "text" of the next observation, or the "entities" that the environment
-            recorded (for logs without texts; the last turn's are always these, for no log holds that text).
+        thoughts: "wide" uses the full response outside calls, answers and tool results, for models without
+            thinking tags; "recorded" uses the recorded thought only.
+        observations: source of the entities observed after a turn: the "text" of the next observation, or the "entities"
+            recorded by the environment (for logs without texts, and always after the last turn, whose observation is
+            not logged).
     """
 
     outcome: Literal["return", "success", "score"] = "success"
@@ -43,37 +44,37 @@ class EntityScheme(OutcomeScheme):
     observations: Observations = "text"
 
     def undefined_on(self, group: Group) -> str:
-        """Why the scheme cannot score a group; "" if it can."""
+        """Return why the scheme cannot score a group, or "" if it can."""
         if reason := malformed_turns(group, ("action", "observation", "thought", "response", "queries", "entities")):
             return reason
-        shown = [turn.observation for turns in group.episodes for turn in turns[1:]]
-        if self.observations == "text" and self.reads_observations and shown and not any(shown):
+        texts = [turn.observation for turns in group.episodes for turn in turns[1:]]
+        if self.observations == "text" and self.reads_observations and texts and not any(texts):
             return self.lacks(group.task) or (
                 "its turns have no observations: record and read the texts, or set observations='entities'"
             )
         return self.lacks(group.task)
 
     def lacks(self, task: Mapping[str, Any]) -> str:
-        """What a task's payload lacks for this scheme; "" if nothing."""
+        """Describe what a task's payload lacks for this scheme; "" if nothing."""
         missing = [name for name in self.task_fields if name not in task]
         return f"its task has no {', '.join(map(repr, missing))}, as WikiSearch's tasks have" if missing else ""
 
     @property
     def reads_observations(self) -> bool:
-        """Whether what was shown matters under these parameters."""
+        """Whether observations matter under these parameters."""
         return True
 
     def read_graph(self, task: Mapping[str, Any], where: str, reason: str, *, virtual: bool = False) -> EntityGraph:
-        """The entities of a task.
+        """Read the entity graph of a task.
 
         Args:
-            task: the payload.
-            where: what is scored, for the error.
-            reason: why the scheme is not defined there; "" if it is.
-            virtual: an answer that is no node becomes one.
+            task: the task's payload.
+            where: name of the group or task, for the error message.
+            reason: why the scheme is not defined on it; "" if it is.
+            virtual: add a node for an answer that is not an entity.
 
         Raises:
-            CreditError: the scheme is not defined here, or the graph is malformed.
+            CreditError: the scheme is not defined on this task, or the graph is malformed.
         """
         try:
             if not reason:
@@ -83,12 +84,12 @@ class EntityScheme(OutcomeScheme):
         raise CreditError(f"{self.name} is not defined on {where}: {reason}")
 
     def reader(self, graph: EntityGraph, *, aliases: bool = True) -> EntityReader:
-        """Reads the group's turns."""
+        """Return the reader of the group's turns."""
         return EntityReader(
             graph, rule=self.rule, aliases=aliases, thoughts=self.thoughts, observations=self.observations
         )
 
     def well_formed_scores(self, group: Group) -> NDArray[np.float64]:
-        """float64 (G,): the outcome; 0 on a format error."""
-        broken = np.array([member.stop_reason == "format" for member in group.trajectories])
-        return np.where(broken, 0.0, outcome_scores(group, self.outcome))
+        """float64 (G,): the outcomes; 0 after a format error."""
+        malformed = np.array([member.stop_reason == "format" for member in group.trajectories])
+        return np.where(malformed, 0.0, outcome_scores(group, self.outcome))

@@ -1,4 +1,4 @@
-"""SAPO: GDCR's step part as large as the trajectory's own outcome advantage, so that it can never turn its sign."""
+"""SAPO: GDCR's step part scaled by the trajectory's outcome advantage, whose sign it therefore never flips."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["SAPO"]
 
 @dataclass(frozen=True, kw_only=True)
 class SAPO(GDCR):
-    """A_t = A_o + λ |A_o| A_g(t): the outcome decides the sign, the graph says which turns (eq. 14).
+    """A_t = A_o + λ |A_o| A_g(t): the outcome determines the sign, the graph the distribution over turns (eq. 14).
 
-    Where all outcomes of a group are equal A_o is 0 and so is everything: unlike ``egrpo``, SAPO learns nothing from a
-    group that failed altogether. (TRL has a loss of the same name, which is another thing.)
+    If all outcomes of a group are equal, A_o is 0 and so is all credit: unlike for ``egrpo``, a group without success is
+    a dead group for SAPO. (TRL's loss of the same name is unrelated.)
     """
 
     name = "sapo"
@@ -31,7 +31,7 @@ class SAPO(GDCR):
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """With λ above 1 the step part may turn the sign."""
+        """Declared properties; with λ above 1 the step part may flip the sign."""
         return super().checked_properties - ({"keeps_sign"} if self.step_weight * self.step_clip > 1.0 else set())
 
     def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
-"""StepSearch: the outcome with its search keys, plus what each retrieval adds to the golden evidence.
+"""StepSearch: the outcome with a search-key score, plus the information gain of each retrieval.
 
-The published method is PPO with a critic. A scheme sees a group instead, so the critic's part, the return to expect
-from here on, is played by the mean over the group's rollouts at the same turn number.
+The published method is PPO with a critic. A scheme sees a group instead, so the critic is replaced by the mean return-to-go
+of the group's trajectories at the same turn number.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from creditflow.wrappers.records.trajectory import Turn
 __all__ = ["StepSearch"]
 
 _REFERENCE: Final = re.compile(r"#(\d+)")
-_HELP: Final = "WikiSearch groups carry both, where questions name golden passages and the corpus is at hand"
+_HELP: Final = "WikiSearch groups contain both if questions name golden passages and the corpus is available"
 
 
 class _Parts(NamedTuple):
-    """What an episode earned: per turn of it all (T,) the gain and the redundancy; its search-key score."""
+    """Parts of an episode's reward: gain and redundancy of all its turns (T,), and its search-key score."""
 
     gain: NDArray[np.float64]
     redundancy: NDArray[np.float64]
@@ -48,30 +48,30 @@ class _Parts(NamedTuple):
 class StepSearch(OutcomeScheme):
     """A_t = A^O + w (Q_t − mean Q over the group's turns of that number), Q_t = Σ_{k≥t} γ^(k−t) (G_k − P_k).
 
-    The outcome is R = score + γ_key r_key with r_key the mean over sub-questions of the best token F1 of a query, its
-    advantage A^O that of grpo. G_t = 1/C Σ_c max(m_c^t − M_c^(t−1), 0) is what turn t adds to the best TF-IDF match of
-    each of the C golden passages; P_t is the share of its passages that were retrieved before. A turn that retrieves
-    nothing earns neither. For the paper's outcome record WikiSearch with metric="f1".
+    The outcome is R = score + γ_key r_key with r_key the mean over sub-questions of the best token F1 of a query; its
+    advantage A^O is that of grpo. G_t = 1/C Σ_c max(m_c^t − M_c^(t−1), 0) is the improvement by turn t of the best
+    TF-IDF match with each of the C golden passages; P_t is the fraction of its passages that were retrieved before. Both
+    are 0 for a turn that retrieves nothing. For the paper's outcome, record WikiSearch with metric="f1".
 
     Reads from the task's payload: "supporting" and "documents" (golden passages and the texts of all passages), and
-    for r_key "search_keys" (ways to search, one list a sub-question) or "steps" (its golden sub-questions, "#k"
-    standing for the answer of step k).
+    for r_key "search_keys" (one list of alternatives per sub-question) or "steps" (golden sub-questions, in which "#k"
+    stands for the answer of step k).
 
     Attributes:
-        key_weight: γ_key; 0 needs no sub-questions.
-        step_weight: w. The released trainer means 0.6 but adds it to the raw reward, in place: 1.6.
+        key_weight: γ_key; with 0 no sub-questions are needed.
+        step_weight: w. The released trainer intends 0.6 but adds it to the raw reward in place, which gives 1.6.
         discount: γ of Q.
-        step_scale: "none", or "std" also divides by the deviation at that turn number.
+        step_scale: "none", or "std", which also divides by the standard deviation at that turn number.
         step_return: "to_go" (Q as above) or "immediate" (Q_t = G_t − P_t).
-        information_gain, redundancy: whether G, P are counted.
+        information_gain, redundancy: whether G and P are used.
         repeats: which passages are redundant: "earlier" (paper: retrieved in an earlier turn) or "anywhere" (released
-            code: the second copy within a turn, too).
-        pairing: how queries meet sub-questions: "best" (paper) or "last" (released code: a later query replaces a
-            better one).
-        unanswered: a rollout that does not end with an answer (a limit, a format error) keeps its "score" and its
-            steps, or is worth "minus_one" and its steps nothing (released code).
-        redundancy_cap: ours: most redundancy a trajectory pays in all, so that a long search with a few repeats is not
-            worth less than giving up; 0 for no cap.
+            code: also the second copy within a turn).
+        pairing: how queries are paired with sub-questions: "best" (paper) or "last" (released code: a later query
+            replaces a better one).
+        unanswered: reward of a trajectory that ended without an answer (at a limit, by a format error): its "score" and
+            step rewards, or "minus_one" without step rewards (released code).
+        redundancy_cap: ours: maximum total redundancy of a trajectory, so that a long search with a few repeats does not
+            score less than giving up; 0 for no cap.
     """
 
     name = "stepsearch"
@@ -110,29 +110,30 @@ class StepSearch(OutcomeScheme):
             require_range(self, name, 0.0, np.inf)
 
     def undefined_on(self, group: Group) -> str:
-        """Why the scheme cannot score a group; "" if it can."""
+        """Return why the scheme cannot score a group, or "" if it can."""
         if reason := super().undefined_on(group) or _missing(group):
             return f"{reason}; {_HELP}"
         if self.key_weight > 0.0 and not _search_keys(group.task):
             return (
-                "the task has no golden sub-questions ('search_keys' or 'steps'); key_weight=0 leaves out the search-key "
+                "the task has no golden sub-questions ('search_keys' or 'steps'); key_weight=0 disables the search-key "
                 "score"
             )
         return ""
 
     def _scores(self, group: Group, parts: list[_Parts]) -> NDArray[np.float64]:
+        """float64 (G,): outcomes with the search-key score."""
         scores = outcome_scores(group, self.outcome) + self.key_weight * np.array([part.keys for part in parts])
-        return np.where(self._given_up(group), -1.0, scores)
+        return np.where(self._unanswered(group), -1.0, scores)
 
-    def _given_up(self, group: Group) -> NDArray[np.bool_]:
-        """bool (G,): rollouts that count as unanswered."""
+    def _unanswered(self, group: Group) -> NDArray[np.bool_]:
+        """bool (G,): trajectories that count as unanswered."""
         return ~answered(group) if self.unanswered == "minus_one" else np.zeros(len(group), np.bool_)
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
 
         Raises:
-            CreditError: the payload lacks golden passages, texts, or sub-questions.
+            CreditError: the payload lacks golden passages, texts or sub-questions.
         """
         if reason := self.undefined_on(group):
             raise CreditError(f"stepsearch is not defined on group {group.group_id!r}: {reason}")
@@ -142,7 +143,7 @@ class StepSearch(OutcomeScheme):
         gain = np.concatenate([part.gain for part in parts])[own]
         redundancy = np.concatenate([part.redundancy for part in parts])[own]
         rewards = self.information_gain * gain - self.redundancy * redundancy
-        rewards = np.where(self._given_up(group)[arrays.trajectory], 0.0, rewards)
+        rewards = np.where(self._unanswered(group)[arrays.trajectory], 0.0, rewards)
         outcome, turn_part = self.outcome_part(group, scores=self._scores(group, parts))
         to_go = self.step_return == "to_go"
         returns = backward_sums(rewards, arrays.offsets, self.discount) if to_go else rewards
@@ -186,31 +187,31 @@ class StepSearch(OutcomeScheme):
 
 
 def _golden(task: Mapping[str, Any]) -> list[str]:
-    """Texts of the golden passages, which are named by id or title."""
-    wanted = set(task["supporting"])
+    """Texts of the golden passages, which are given by id or title."""
+    supporting = set(task["supporting"])
     return [
         document["text"]
         for name, document in task["documents"].items()
-        if name in wanted or document["title"] in wanted
+        if name in supporting or document["title"] in supporting
     ]
 
 
 def _missing(group: Group) -> str:
-    """What the payload should hold and does not; "" if nothing."""
+    """Describe what the payload lacks; "" if nothing."""
     if reason := search_payload_problem(group.task) or malformed_turns(group, ("queries", "doc_ids")):
         return reason
     documents = group.task["documents"]
     if not group.task["supporting"]:
         return "the task has no golden passages ('supporting' is empty)"
     if not _golden(group.task):
-        return f"'documents' holds no golden passage ({short_repr(group.task['supporting'][0])}, …)"
+        return f"'documents' contains no golden passage ({short_repr(group.task['supporting'][0])}, …)"
     unknown = next((name for turn in group.turns for name in turn.doc_ids if name not in documents), None)
     return "" if unknown is None else f"'documents' lacks the retrieved passage {short_repr(unknown)}"
 
 
 def _search_keys(task: Mapping[str, Any]) -> list[list[str]]:
     if task.get("search_keys"):
-        return [list(ways) for ways in task["search_keys"]]
+        return [list(keys) for keys in task["search_keys"]]
     steps = task.get("steps") or ()
     answers = [step["answer"] for step in steps]
 

@@ -1,1 +1,1 @@
-"""Schemes that read outcomes alone."""
+"""Schemes that use outcomes alone."""

@@ -1,4 +1,4 @@
-"""GRPO: a trajectory against the mean of its group, in standard deviations."""
+"""GRPO: the outcome relative to the mean of the group, in standard deviations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RLOO: a trajectory against the mean of the others."""
+"""RLOO: the outcome relative to the leave-one-out mean of the group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RLOO"]
 
 @dataclass(frozen=True, kw_only=True)
 class RLOO(OutcomeScheme):
-    """A_i = R_i − mean of R over the other members = N/(N−1) (R_i − mean R); never divided by a deviation."""
+    """A_i = R_i − mean of R over the other trajectories = N/(N−1) (R_i − mean R); not divided by a deviation."""
 
     name = "rloo"
     source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5; release: verl-agent"

@@ -1,1 +1,1 @@
-"""Schemes that compare turns at equal states or read the state graph."""
+"""Schemes that compare turns in equal states or use the state graph."""

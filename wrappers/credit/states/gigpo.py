@@ -1,4 +1,4 @@
-"""GiGPO: the outcome, plus each action's discounted return against the others taken in the same state."""
+"""GiGPO: outcome advantage plus each action's discounted return relative to others in the same state."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["GiGPO", "discounted_returns"]
 class GiGPO(StateScheme):
     """A_it = A_i^E + ω A_it^S with A_it^S = (R_it − mean) / F_norm over all turns of the group at the same state.
 
-    R_it = Σ_k≥t γ^(k−t) r_ik (eqs. 5 to 9). A state met once gives 0.
+    R_it = Σ_k≥t γ^(k−t) r_ik (eqs. 5 to 9). A state visited once gives 0.
 
     Attributes:
         discount: γ.
         step_weight: ω.
-        step_scale: F_norm, "std" or "none" (1); the paper uses both.
-        similarity: 0 groups equal keys; a number in (0, 1) clusters the keys' texts greedily at that difflib ratio, as
-            released: the result depends on the order of rollouts (``merge`` does not).
+        step_scale: F_norm: "std", or "none" for 1; the paper uses both.
+        similarity: 0 compares turns with equal keys; a value in (0, 1) clusters the keys greedily at that difflib ratio,
+            as released: the result then depends on the order of trajectories (with ``merge`` it does not).
     """
 
     name = "gigpo"
@@ -52,7 +52,7 @@ class GiGPO(StateScheme):
         require_range(self, "discount", 0.0, 1.0)
         require_range(self, "similarity", 0.0, 1.0, below=True)
         if self.similarity and self.merge != "none":
-            raise ConfigError("gigpo: similarity (released, greedy) and merge exclude each other; choose one")
+            raise ConfigError("gigpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -81,5 +81,5 @@ class GiGPO(StateScheme):
 
 
 def discounted_returns(group: Group, rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
-    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik, of any reward per turn (N,)."""
+    """float64 (N,): R_it = Σ_k≥t γ^(k−t) r_ik, for any reward per turn (N,)."""
     return backward_sums(rewards, group.arrays.offsets, discount)

@@ -1,4 +1,4 @@
-"""GraphGPO: the outcome, plus each transition's shortest distance to success against the others from that state."""
+"""GraphGPO: outcome advantage plus each transition's distance to success, relative to others from that state."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ __all__ = ["GraphGPO"]
 class GraphGPO(StateScheme):
     """A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r with r(s, a, s′) = R_succ γ_d^(d(s′) + c(s, a)).
 
-    d is the least cost from a state to success over all transitions the group observed (eq. 3); where success cannot
-    be reached, d = d_max + 1 with d_max the largest finite distance (eq. 4). G(s) are all traversals of edges leaving
-    s (eq. 5); a state left once gives 0 (eq. 6).
+    d is the least cost from a state to success over all transitions that the group observed (eq. 3); where success is
+    unreachable, d = d_max + 1 with d_max the largest finite distance (eq. 4). G(s) are all traversals of edges leaving
+    s (eq. 5); a state with one traversal gives 0 (eq. 6).
 
     Attributes:
         distance_discount: γ_d in (0, 1); the paper uses 0.1 to 0.8.
         success_reward: R_succ.
         episode_weight, step_weight: w_E, w_G.
         step_scale: "std" (paper) or "none".
-        exponent: "next+cost" (paper); "next" (released code: the cost is dropped, a constant factor); "progress"
-            (released option: d(s′) + c − d(s), the same ranking, at one scale at every distance); "log" (ours:
-            r = −(d(s′) + c) itself, so that eps cannot swallow far states).
-        unreachable: "far+1" (paper), or "zero" (ours: r = 0 for dead ends, however long the task).
-        graph_success: who ends in the goal: "success" (the environment's flag) or "positive_return" (released code).
-        terminals: "typed" keeps failed ends apart from open states of the same key; "merged" (released code) does not.
-        similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily; the comparison groups stay exact,
-            as released, unless ``similar_groups``. The result depends on the order of rollouts (``merge`` does not).
-        similar_groups: ours: compare within the states merged by ``similarity`` too.
+        exponent: "next+cost" (paper); "next" (released code: without the cost, a constant factor); "progress"
+            (released option: d(s′) + c − d(s), the same ranking with one scale at every distance); "log" (ours:
+            r = −(d(s′) + c) itself, so that eps does not dominate in states far from success).
+        unreachable: "far+1" (paper), or "zero" (ours: r = 0 for dead states, independent of the length of the task).
+        graph_success: which trajectories end in a goal: "success" (the environment's flag) or "positive_return"
+            (released code).
+        terminals: "typed" separates failed terminal nodes from open states of the same key; "merged" (released code)
+            does not.
+        similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily; turns are still compared in exactly
+            equal states, as released, unless ``similar_groups``. The result depends on the order of trajectories (with
+            ``merge`` it does not).
+        similar_groups: ours: also compare turns within states merged by ``similarity``.
     """
 
     name = "graphgpo"
@@ -82,12 +85,12 @@ class GraphGPO(StateScheme):
         if self.exponent == "log" and self.unreachable == "zero":
             raise ConfigError(
                 "graphgpo: with exponent='log' rewards are negative distances, so unreachable='zero' would make dead "
-                "ends the best; use unreachable='far+1'"
+                "states the best ones; use unreachable='far+1'"
             )
         if self.similar_groups and not self.similarity:
             raise ConfigError("graphgpo: similar_groups compares within merged states; set similarity in (0, 1) too")
         if self.similarity and self.merge != "none":
-            raise ConfigError("graphgpo: similarity (released, greedy) and merge exclude each other; choose one")
+            raise ConfigError("graphgpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -100,8 +103,8 @@ class GraphGPO(StateScheme):
         labels = self.leaders(group, arrived | failed if self.terminals == "typed" else arrived)
         states = self.states(group, labels)
         if self.similarity:
-            met = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
-            labels = greedy_similarity(states.keys, met.ravel().tolist(), self.similarity)
+            visited = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
+            labels = greedy_similarity(states.keys, visited.ravel().tolist(), self.similarity)
         graph = StateGraph.from_group(
             group,
             key=self.key,
@@ -126,12 +129,12 @@ class GraphGPO(StateScheme):
     def _rewards(self, graph: StateGraph, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         """r of each turn (N,)."""
         finite = np.isfinite(distance)
-        anybody = bool(finite.any())
-        known = np.where(finite, distance, (distance[finite].max() if anybody else 0.0) + 1.0)
+        any_success = bool(finite.any())
+        known = np.where(finite, distance, (distance[finite].max() if any_success else 0.0) + 1.0)
         after, before = known[graph.target], known[graph.source]
-        spent = after + (graph.cost if anybody else 1.0)  # nobody succeeded: all transitions are alike
+        length = after + (graph.cost if any_success else 1.0)  # without a success all transitions are equal
         if self.exponent == "log":
-            return -spent
-        power = {"next+cost": spent, "next": after, "progress": spent - before}[self.exponent]
+            return -length
+        power = {"next+cost": length, "next": after, "progress": length - before}[self.exponent]
         rewards: NDArray[np.float64] = self.success_reward * self.distance_discount**power
         return rewards if self.unreachable == "far+1" else np.where(finite[graph.target], rewards, 0.0)

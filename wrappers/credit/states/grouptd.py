@@ -1,8 +1,8 @@
-"""GroupTD, our own scheme: evaluate the policy on the group's graph instead of searching it for a shortest path.
+"""GroupTD, our own scheme: policy evaluation on the group's state graph instead of a search for the shortest path.
 
-Read as an empirical Markov reward process, the rollouts of a group say what each state was worth to the policy that
-made them: a *mean* backup over observed transitions, pooled over all rollouts that pass through a state. The shortest
-way to success enters only as a prior, which counts wash out.
+A group is read as an empirical Markov reward process, which gives the value of each state under the policy that sampled
+the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
+path to success enters only as a prior, which is outweighed as counts grow.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,16 @@ from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values, stationary_values
+from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state
 from creditflow.wrappers.graphs.state_graph import shortest_distances
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
+from creditflow.wrappers.records.stop_reasons import GOAL, TRUNCATED
 
 __all__ = ["VARIANTS", "GroupTD"]
 
 Floats = NDArray[np.float64]
 
-# named settings of the options below, as the benchmark's tables call them
+# named parameter values, as the benchmark's tables call them
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "grouptd": {},
@@ -46,80 +47,37 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
-class _Chain(NamedTuple):
-    """The group as a Markov reward process. K keys, N turns, G rollouts.
-
-    Attributes:
-        size: K.
-        state, following: int (N,), keys before and after each turn.
-        owner: int (N,), rollout of each turn.
-        left: int (N,), turns left before each turn, this one included: H for the first.
-        outcome: float64 (G,), R_i.
-        goal: bool (N,), turns that ended in success.
-        leaves: bool (N,), turns after which nothing follows: they are worth their rollout's outcome at every horizon.
-        cut: bool (N,), last turns of rollouts that a limit ended.
-        length: int (G,), turns of each rollout, those before a branch's fork included.
-        horizon: H.
-    """
-
-    size: int
-    state: NDArray[np.int32]
-    following: NDArray[np.int32]
-    owner: NDArray[np.int32]
-    left: NDArray[np.int64]
-    outcome: NDArray[np.float64]
-    goal: NDArray[np.bool_]
-    leaves: NDArray[np.bool_]
-    cut: NDArray[np.bool_]
-    length: NDArray[np.int64]
-    horizon: int
-
-    def without(self, rollout: int) -> _Chain:
-        """The chain of the other rollouts."""
-        kept = self.owner != rollout
-        return self._replace(
-            state=self.state[kept],
-            following=self.following[kept],
-            owner=(self.owner[kept] - (self.owner[kept] > rollout)).astype(np.int32),
-            left=self.left[kept],
-            outcome=np.delete(self.outcome, rollout),
-            goal=self.goal[kept],
-            leaves=self.leaves[kept],
-            cut=self.cut[kept],
-            length=np.delete(self.length, rollout),
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class GroupTD(StateScheme):
-    """c_t = δ_t + λ c_{t+1} with δ_t = V_{h−1}(k′_t) − V_h(k_t); after a rollout's last turn the first term is R_i.
+    """c_t = δ_t + λ c_{t+1} with δ_t = V_{h−1}(k′_t) − V_h(k_t); after a trajectory's last turn the first term is R_i.
 
-    V_h(k) is the value of state k with h turns left, estimated from the n(k) turns that the group took in k:
+    V_h(k) is the value of state k with h turns left, estimated from the group's n(k) turns in k:
 
         V_h(k) = [κ Φ(k) + Σ_{turns u in k} V_{h−1}(k′_u)] / (κ + n(k)),   V_h(k) = Φ(k) where n(k) = 0,
         V_0(k) = 0,   V_h(success of i) = V_h(failure of i) = R_i,
-        Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) hops to a success on observed edges (Φ = 0: no way).
+        Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) hops to a success on observed edges (Φ = 0: no path).
 
-    A rollout that a limit cut has no end: its last transition leads to an ordinary state. Graded outcomes are R_i in
-    [0, 1]; V_0(k) is then the mean outcome of the rollouts that were cut in k. With λ = 0 the credit telescopes:
-    Σ_t c_it = R_i − V_H(k_1). Invalid turns pay ``invalid_penalty`` from the finished advantage, wherever
-    ``penalty_at`` says: there is no normalised score to take it from.
+    A truncated trajectory has no terminal node: its last transition leads to an open state. Graded outcomes are R_i in
+    [0, 1]; V_0(k) is then the mean outcome of the trajectories truncated in k. With λ = 0 the credit telescopes:
+    Σ_t c_it = R_i − V_H(k_1). ``invalid_penalty`` is subtracted from the final advantage, whatever ``penalty_at`` is:
+    there is no normalised score to subtract it from.
 
-    Cost: H sweeps over what the sweep before has changed: with κ > 0 linear in the turns of a long walk.
+    Cost: H sweeps, each over the states whose successors the previous one changed; with κ > 0 linear in the turns of a
+    long episode.
 
     Attributes:
-        horizon: H, the environment's turn limit. 0 takes the longest rollout of the group, which is the limit as soon
-            as one rollout was cut by it, and too short when all ended early.
-        prior_weight: κ ≥ 0, the weight of the prior in turns.
-        prior: Φ: "distance" (above); "share" (the share of outcome among rollouts still running with h turns left,
-            the share among all rollouts in the stationary form); "none" (κ is taken as 0).
+        horizon: H, the environment's turn limit. 0 takes the longest trajectory of the group, which is the limit as
+            soon as one trajectory is truncated, and too short when all end early.
+        prior_weight: κ ≥ 0, weight of the prior in turns.
+        prior: Φ: "distance" (above); "share" (mean outcome of the trajectories still running with h turns left, or of
+            all trajectories in the stationary form); "none" (κ = 0).
         discount: γ of the distance prior.
-        td_lambda: λ in [0, 1]: 0 trusts the states, 1 the rollout's own outcome.
-        deterministic: the environment is: then one action with two different results in one key proves that the key
-            merges states, and λ is 1 where a turn arrives in such a key.
-        form: "horizon" (above), or "stationary": one value a state, cut rollouts leave the chain with their outcome.
-        leave_one_out: V for rollout i comes from the other rollouts (G times the cost). With λ = 1 unbiased.
-        add_outcome: the sum with the group-normalised outcome, both scaled to root mean square 1 over the turns.
+        td_lambda: λ in [0, 1]: 0 relies on the values of states, 1 on the trajectory's own outcome.
+        deterministic: whether the environment is deterministic: then one action with two different results in one key
+            proves that the key merges states, and λ is 1 for turns that lead to such a key.
+        form: "horizon" (above), or "stationary": one value per state, truncated trajectories end with their outcome.
+        leave_one_out: estimate V for trajectory i from the others (G times the cost). Unbiased with λ = 1.
+        add_outcome: add the group-normalised outcome, both parts scaled to root mean square 1 over the turns.
     """
 
     name = "grouptd"
@@ -143,7 +101,9 @@ class GroupTD(StateScheme):
         """Check ranges."""
         super().__post_init__()
         if self.horizon < 0:
-            raise ConfigError(f"grouptd.horizon must be ≥ 0 (0: the longest rollout of the group), got {self.horizon}")
+            raise ConfigError(
+                f"grouptd.horizon must be ≥ 0 (0: the longest trajectory of the group), got {self.horizon}"
+            )
         if self.prior_weight < 0.0:
             raise ConfigError(f"grouptd.prior_weight must be ≥ 0, got {short_repr(self.prior_weight)}")
         for name in ("discount", "td_lambda"):
@@ -154,24 +114,24 @@ class GroupTD(StateScheme):
         """Score one group.
 
         Raises:
-            CreditError: a rollout is longer than ``horizon``.
+            CreditError: a trajectory is longer than ``horizon``.
         """
-        chain = self._chain(group)
-        after, before, values = self._around(chain, chain)
+        process = self._process(group)
+        after, before, values = self._around(process, process)
         if self.leave_one_out:
-            for i in range(len(chain.outcome)):
-                own = chain.owner == i
-                after[own], before[own], _ = self._around(chain.without(i), chain, own)
-        delta = np.where(chain.leaves | chain.cut, chain.outcome[chain.owner], after) - before
-        conflicted = _conflicted(chain, group.arrays.action)
-        trace = np.full(chain.size, self.td_lambda)
+            for i in range(len(process.outcome)):
+                own = process.trajectory == i
+                after[own], before[own], _ = self._around(process.without(i), process, own)
+        delta = np.where(process.terminal | process.truncated, process.outcome[process.trajectory], after) - before
+        conflicted = process.conflicted(group.arrays.action)
+        factor = np.full(process.size, self.td_lambda)
         if self.deterministic:
-            trace[conflicted] = 1.0
-        step = backward_sums(delta, group.arrays.offsets, trace[chain.following])
-        outcome = np.zeros(len(chain.outcome))
+            factor[conflicted] = 1.0
+        step = backward_sums(delta, group.arrays.offsets, factor[process.following])
+        outcome = np.zeros(len(process.outcome))
         if self.add_outcome:
             outcome, _ = self.outcome_part(group)
-            outcome = outcome / (_rms(outcome[chain.owner]) or 1.0)
+            outcome = outcome / (_rms(outcome[process.trajectory]) or 1.0)
             step = step / (_rms(step) or 1.0)
         return Credit.of(
             group,
@@ -182,124 +142,94 @@ class GroupTD(StateScheme):
             diagnostics={"values": values, "node_keys": group.states(self.key).keys, "conflicted": conflicted},
         )
 
-    def _chain(self, group: Group) -> _Chain:
+    def _process(self, group: Group) -> RewardProcess:
         arrays, states = group.arrays, self.states(group, self.leaders(group))
         before = group.first_turns
         lengths = before + np.diff(arrays.offsets)
         longest = int(lengths.max(initial=0))
         if self.horizon and longest > self.horizon:
             raise CreditError(
-                f"group {group.group_id!r} has a rollout of {longest} turns, more than horizon={self.horizon}; give the "
-                "environment's turn limit, or 0 for the longest rollout of each group"
+                f"group {group.group_id!r} has a trajectory of {longest} turns, more than horizon={self.horizon}; set the "
+                "environment's turn limit, or 0 for the longest trajectory of each group"
             )
         horizon = self.horizon or longest
-        place = np.arange(len(arrays.reward)) - arrays.offsets[arrays.trajectory] + before[arrays.trajectory]
+        position = np.arange(len(arrays.reward)) - arrays.offsets[arrays.trajectory] + before[arrays.trajectory]
         end = arrays.end[arrays.trajectory]
-        limited = end == TRUNCATED
-        cut = arrays.last & limited
-        return _Chain(
+        truncated = arrays.last & (end == TRUNCATED)
+        return RewardProcess(
             size=len(states.keys),
             state=states.state,
             following=states.next_state,
-            owner=arrays.trajectory,
-            left=horizon - place,
+            trajectory=arrays.trajectory,
+            left=horizon - position,
             outcome=outcome_scores(group, self.outcome),
             goal=arrays.last & (end == GOAL),
-            leaves=arrays.last if self.form == "stationary" else arrays.last & ~limited,
-            cut=cut,
+            terminal=arrays.last if self.form == "stationary" else arrays.last & ~truncated,
+            truncated=truncated,
             length=lengths,
             horizon=horizon,
         )
 
     def values(self, group: Group, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]) -> Floats:
-        """V_h(k), float64 (Q,), of any pairs (k, h): numbers of the group's states, and turns left in [0, H]."""
-        return self._values(self._chain(group), state, left)[0]
+        """float64 (Q,): V_h(k) of any pairs (k, h): indices of the group's states, and turns left in [0, H]."""
+        return self._values(self._process(group), state, left)[0]
 
     def _around(
-        self, chain: _Chain, asking: _Chain, own: NDArray[np.bool_] | slice = slice(None)
+        self, process: RewardProcess, queried: RewardProcess, own: NDArray[np.bool_] | slice = slice(None)
     ) -> tuple[Floats, Floats, Floats]:
-        """Values after and before turns of ``asking``, by ``chain``; and of all states at the horizon (K,)."""
-        left = asking.left[own]
-        state = np.concatenate([asking.following[own], asking.state[own]])
-        found, final = self._values(chain, state, np.concatenate([left - 1, left]))
-        return found[: len(left)], found[len(left) :], final
+        """Values after and before turns of ``queried``, estimated from ``process``; and of all states at the horizon (K,)."""
+        left = queried.left[own]
+        state = np.concatenate([queried.following[own], queried.state[own]])
+        values, final = self._values(process, state, np.concatenate([left - 1, left]))
+        return values[: len(left)], values[len(left) :], final
 
     def _values(
-        self, chain: _Chain, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]
+        self, process: RewardProcess, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]
     ) -> tuple[Floats, Floats]:
-        """V of pairs (Q,), and of all states at the horizon (K,); the turns left are idle in the stationary form."""
-        backup = self._backup(chain)
+        """V of pairs (Q,), and of all states at the horizon (K,); the stationary form ignores the turns left."""
+        backup = self._backup(process)
         if self.form == "horizon":
             return horizon_values(backup, state, left)
         value = stationary_values(backup)
         return value[state], value
 
     def backup(self, group: Group) -> Backup:
-        """What the values are means of."""
-        return self._backup(self._chain(group))
+        """Return the mean backup of the group."""
+        return self._backup(self._process(group))
 
-    def _backup(self, chain: _Chain) -> Backup:
-        ends = chain.leaves
-        onward = chain.state[~ends].astype(np.int64) * chain.size + chain.following[~ends]
+    def _backup(self, process: RewardProcess) -> Backup:
+        ends = process.terminal
+        onward = process.state[~ends].astype(np.int64) * process.size + process.following[~ends]
         edge, count = np.unique(onward, return_counts=True)
-        source, target = np.divmod(edge, max(chain.size, 1))
-        worth = chain.outcome[chain.owner]
+        source, target = np.divmod(edge, max(process.size, 1))
+        outcome = process.outcome[process.trajectory]
         return Backup(
             source=source,
             target=target,
-            taken=count,
-            ends=np.bincount(chain.state[ends], minlength=chain.size).astype(np.float64),
-            outcome=np.bincount(chain.state[ends], worth[ends], minlength=chain.size).astype(np.float64),
+            count=count,
+            ends=np.bincount(process.state[ends], minlength=process.size).astype(np.float64),
+            outcome=np.bincount(process.state[ends], outcome[ends], minlength=process.size).astype(np.float64),
             prior_weight=0.0 if self.prior == "none" else self.prior_weight,
-            prior=self._prior(chain),
-            start=_mean_at(chain.following[chain.cut], worth[chain.cut], chain.size),
-            horizon=chain.horizon,
-            share=_running_share(chain) if self.prior == "share" and self.form == "horizon" else None,
+            prior=self._prior(process),
+            start=mean_by_state(process.following[process.truncated], outcome[process.truncated], process.size),
+            horizon=process.horizon,
+            prior_by_turns_left=process.running_mean_outcome()
+            if self.prior == "share" and self.form == "horizon"
+            else None,
         )
 
-    def _prior(self, chain: _Chain) -> Floats:
-        """Φ where it does not depend on the turns left: float64 (K,)."""
+    def _prior(self, process: RewardProcess) -> Floats:
+        """float64 (K,): Φ where it does not depend on the turns left."""
         if self.prior != "distance":
-            shared = self.prior == "share" and self.form == "stationary"
-            return np.full(chain.size, chain.outcome.mean() if shared else 0.0)
-        target = np.where(chain.goal, chain.size, chain.following)
-        edge = np.unique(chain.state.astype(np.int64) * (chain.size + 1) + target)
-        source, target = np.divmod(edge, chain.size + 1)
-        hops = shortest_distances(chain.size + 1, source, target, np.ones(len(edge)), np.array([chain.size]))[:-1]
-        rho = (chain.outcome.sum() + 1.0) / (len(chain.outcome) + 2.0)
-        found = np.isfinite(hops)
-        return np.where(found, rho * self.discount ** np.where(found, hops, 0.0), 0.0)
-
-
-def _running_share(chain: _Chain) -> Floats:
-    """float64 (H+1,): mean outcome of the rollouts that still act with h turns left; before the first does, of those."""
-    acting = chain.length > 0
-    since = chain.horizon + 1 - chain.length[acting]
-    running = np.cumsum(np.bincount(since, minlength=chain.horizon + 1))
-    earned = np.cumsum(np.bincount(since, chain.outcome[acting], minlength=chain.horizon + 1))
-    first = since.min(initial=chain.horizon)
-    share: Floats = (earned / np.maximum(running, 1))[np.maximum(np.arange(chain.horizon + 1), first)]
-    return share
-
-
-def _conflicted(chain: _Chain, action: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """bool (K,): one action had two different results in this key."""
-    end = np.where(chain.goal, GOAL, np.where(chain.leaves & ~chain.cut, FAILED, OPEN))
-    result = chain.following.astype(np.int64) * 4 + end
-    did = chain.state.astype(np.int64) * (int(action.max(initial=0)) + 1) + action
-    _, first, label = np.unique(did, return_index=True, return_inverse=True)
-    differs = result != result[first][label]
-    conflicted = np.zeros(chain.size, np.bool_)
-    conflicted[chain.state[differs]] = True
-    return conflicted
-
-
-def _mean_at(place: NDArray[np.int32], x: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Mean of x by place, 0 where there is none; float64 (size,)."""
-    mean: NDArray[np.float64] = np.bincount(place, x, minlength=size) / np.maximum(
-        np.bincount(place, minlength=size), 1
-    )
-    return mean
+            mean = self.prior == "share" and self.form == "stationary"
+            return np.full(process.size, process.outcome.mean() if mean else 0.0)
+        target = np.where(process.goal, process.size, process.following)
+        edge = np.unique(process.state.astype(np.int64) * (process.size + 1) + target)
+        source, target = np.divmod(edge, process.size + 1)
+        hops = shortest_distances(process.size + 1, source, target, np.ones(len(edge)), np.array([process.size]))[:-1]
+        rho = (process.outcome.sum() + 1.0) / (len(process.outcome) + 2.0)
+        reachable = np.isfinite(hops)
+        return np.where(reachable, rho * self.discount ** np.where(reachable, hops, 0.0), 0.0)
 
 
 def _rms(x: NDArray[np.float64]) -> float:

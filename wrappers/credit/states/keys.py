@@ -1,4 +1,4 @@
-"""What makes two states equal, for every scheme that compares turns at one state or builds the state graph."""
+"""Which states count as equal, for all schemes that compare turns in one state or build the state graph."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class StateScheme(OutcomeScheme):
     """Parameters of states.
 
     Attributes:
-        key: what makes two states equal: the environment's "state" key or the "text" a method saw.
-        merge: ours: "hash" makes one state of text states whose n-grams are similar (``HashingEmbedder``), in the graph
-            and in the comparison groups alike, whatever the order of rollouts. Merging by a model is done to the log
+        key: key by which states are compared: the environment's "state" key or the "text" key.
+        merge: ours: "hash" merges text states with similar n-grams (``HashingEmbedder``), both in the graph and where
+            turns are compared, independent of the order of trajectories. Merging by a model is applied to the log
             beforehand: ``creditflow merge --by hf:PATH@0.9``.
-        merge_threshold: least similarity (cosine) of a state to the one that represents it, in (0, 1]. Papers merge at
+        merge_threshold: minimum cosine similarity of a state to the state that represents it, in (0, 1]. Papers merge at
             0.9 (RewardFlow, search) and 0.95 (GraphGPO, advertisements), by a model's embeddings.
-        merge_text: what is compared: the text "key" itself, or the "observation" where keys are digests.
+        merge_text: text that is compared: the text "key" itself, or the "observation" where keys are digests.
     """
 
     key: Literal["state", "text"] = "state"
@@ -49,15 +49,15 @@ class StateScheme(OutcomeScheme):
         """int32 (K,): the key that represents each of the group's keys; None if nothing is merged.
 
         Args:
-            group: the rollouts.
-            ended: bool (N,), turns after which there is a typed end; default the last turns of successes and failures.
+            group: the group.
+            ended: bool (N,), turns that lead to a typed terminal node; default the last turns of successes and failures.
         """
         if self.merge == "none":
             return None
-        found = similar_states(group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, ended=ended)
-        return found.leader
+        clusters = similar_states(group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, ended=ended)
+        return clusters.leader
 
     def states(self, group: Group, leaders: NDArray[np.int32] | None) -> StateIndex:
-        """The group's states under ``key``, merged."""
+        """The group's states by ``key``, after merging."""
         states = group.states(self.key)
         return states if leaders is None else merged_states(states, leaders)

@@ -1,8 +1,8 @@
-"""Values of a group's states by averaging over its turns: with so many turns left, or for ever.
+"""Values of a group's states by mean backups: with a number of turns left, or stationary.
 
-Long episodes make many states and many turns left, and a table of all values would be quadratic. A state's value moves
-with the number of turns left only as long as those after it move, so a sweep recomputes what the sweep before has
-changed, and nothing is stored but what is asked for. The numbers are those of the full table, to the bit.
+A table of all values by state and turns left would be quadratic in the length of episodes. A state's value changes with
+the number of turns left only while its successors' values do, so a sweep recomputes only the states whose successors the
+previous sweep changed, and only requested values are stored. The results equal those of the full table bit for bit.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from numpy.typing import NDArray
 __all__ = ["Backup", "horizon_values", "stationary_values"]
 
 Floats = NDArray[np.float64]
-_DENSE: Final = 300  # states up to which a dense solver is the fastest
+_MAX_DENSE: Final = 300  # number of states up to which a dense solver is fastest
 
 
 class Backup(NamedTuple):
     """V(k) = [κ Φ(k) + Σ_{turns u in k} V(k′_u)] / (κ + n(k)) over K states; Φ(k) where n(k) = κ = 0.
 
     Attributes:
-        source, target, taken: int (E,), distinct transitions that lead on, by source, and how often each was taken.
-        ends: float64 (K,), how many turns in each state were a rollout's last and led nowhere.
-        outcome: float64 (K,), the sum of what those were worth.
+        source, target, count: int (E,), distinct transitions between states, by source, and how often each was taken.
+        ends: float64 (K,), number of turns in each state that ended the episode.
+        outcome: float64 (K,), sum of the outcomes of those turns.
         prior_weight: κ.
         prior: float64 (K,), Φ.
         start: float64 (K,), V with no turns left.
         horizon: H.
-        share: float64 (H+1,), Φ of all states by the turns left, instead of ``prior``; None for none.
+        prior_by_turns_left: float64 (H+1,), Φ of all states by the number of turns left, instead of ``prior``; or None.
     """
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
-    taken: NDArray[np.int64]
+    count: NDArray[np.int64]
     ends: Floats
     outcome: Floats
     prior_weight: float
     prior: Floats
     start: Floats
     horizon: int
-    share: Floats | None = None
+    prior_by_turns_left: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -52,12 +52,12 @@ class Backup(NamedTuple):
     @property
     def weight(self) -> Floats:
         """float64 (K,): κ + n(k)."""
-        onward = np.bincount(self.source, self.taken, minlength=self.size)
+        onward = np.bincount(self.source, self.count, minlength=self.size)
         return self.prior_weight + (onward + self.ends)
 
 
 class _Rows:
-    """The transitions of a backup by the state they leave, for sweeps over some states or all of them."""
+    """The transitions of a backup by source state, for sweeps over some states or all of them."""
 
     def __init__(self, backup: Backup) -> None:
         self.backup = backup
@@ -73,28 +73,28 @@ class _Rows:
         self._enters = np.cumsum(self._entered) - self._entered
 
     def predecessors(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """States with a transition into one of these, rising."""
+        """States with a transition into one of these, ascending."""
         return np.unique(self._before[_spans(self._enters[states], self._entered[states])])
 
     def swept(self, value: Floats, prior: Floats, rows: NDArray[np.int64] | None) -> Floats:
-        """New values of some states (``rows``), or of all (None), from the present ones of all."""
+        """New values of some states (``rows``) or of all (None), from the current values."""
         backup = self.backup
         if rows is None:
             flow = np.zeros(backup.size)
             if len(self.acting):
-                flow[self.acting] = np.add.reduceat(value[backup.target] * backup.taken, self.begin[self.acting])
+                flow[self.acting] = np.add.reduceat(value[backup.target] * backup.count, self.begin[self.acting])
             out = (backup.prior_weight * prior + backup.outcome + flow) / self.divisor
             return np.where(self.unseen, prior, out)
         degree = self.degree[rows]  # at least 1: they are predecessors
         spans = _spans(self.begin[rows], degree)
-        terms = value[backup.target[spans]] * backup.taken[spans]
+        terms = value[backup.target[spans]] * backup.count[spans]
         flow = np.add.reduceat(terms, np.cumsum(degree) - degree)
         moved: Floats = (backup.prior_weight * prior[rows] + backup.outcome[rows] + flow) / self.divisor[rows]
         return moved
 
 
 def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count from begin[0] for length[0] numbers, then from begin[1], and so on."""
+    """Concatenate the ranges [begin[i], begin[i] + length[i])."""
     ends = np.cumsum(length)
     steps: NDArray[np.int64] = np.arange(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
     steps += np.repeat(begin - (ends - length), length)
@@ -104,12 +104,12 @@ def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.in
 def horizon_values(
     backup: Backup, state: NDArray[np.integer], left: NDArray[np.integer], *, visited: list[int] | None = None
 ) -> tuple[Floats, Floats]:
-    """V_h(k) with V_{h−1} on the right-hand side, for the pairs that are asked for.
+    """V_h(k) with V_{h−1} on the right-hand side, for the requested pairs.
 
     Args:
-        backup: what is averaged.
+        backup: the mean backup.
         state, left: int (Q,), the pairs (k, h), 0 ≤ h ≤ H.
-        visited: if given, the number of states recomputed by each sweep is appended: operations, for tests of growth.
+        visited: if given, the number of states that each sweep recomputes is appended, for tests of growth.
 
     Returns:
         V_h(k), float64 (Q,), and V_H, float64 (K,).
@@ -118,21 +118,27 @@ def horizon_values(
     order = np.argsort(left, kind="stable")
     bounds = np.searchsorted(left[order], np.arange(horizon + 2)).tolist()
     # turns left at which all states are recomputed, the next one last: the first sweep, and where Φ changes
-    moves = [] if backup.share is None else (np.flatnonzero(np.diff(backup.share[1:])) + 2).tolist()
-    shifts = [horizon + 1, *reversed(moves), 1]
-    answers, value = np.empty(len(state)), backup.start.copy()
+    changes = (
+        []
+        if backup.prior_by_turns_left is None
+        else (np.flatnonzero(np.diff(backup.prior_by_turns_left[1:])) + 2).tolist()
+    )
+    shifts = [horizon + 1, *reversed(changes), 1]
+    out, value = np.empty(len(state)), backup.start.copy()
     changed = np.arange(0)
-    h = asked = 0
+    h = written = 0
     while True:
         following = h + 1 if len(changed) else shifts[-1]
-        if bounds[following] > asked:
-            due = order[asked : bounds[following]]
-            answers[due] = value[state[due]]
-            asked = bounds[following]
+        if bounds[following] > written:
+            due = order[written : bounds[following]]
+            out[due] = value[state[due]]
+            written = bounds[following]
         if following > horizon:
-            return answers, value
+            return out, value
         h = following
-        prior = backup.prior if backup.share is None else np.full(backup.size, backup.share[h])
+        prior = (
+            backup.prior if backup.prior_by_turns_left is None else np.full(backup.size, backup.prior_by_turns_left[h])
+        )
         chosen = None
         if shifts[-1] == h:
             shifts.pop()
@@ -147,72 +153,72 @@ def horizon_values(
 
 
 def stationary_values(backup: Backup) -> Floats:
-    """V(k) with itself on the right-hand side, float64 (K,).
+    """float64 (K,): V(k) with itself on the right-hand side.
 
-    In large groups states with few neighbours are eliminated first, as walks have them, until what is left is small; sums
-    of positive numbers alone, so nothing cancels.
+    In large groups, states with few neighbours are eliminated first, until the remaining system is small. Only positive
+    numbers are added, so there is no cancellation.
     """
     weight = backup.weight
     unseen = weight == 0.0
     divisor = np.where(unseen, 1.0, weight)
     known = np.where(unseen, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / divisor)
-    chance = backup.taken / divisor[backup.source]
-    if backup.size <= _DENSE:
-        share = np.zeros((backup.size, backup.size))
-        share[backup.source, backup.target] = chance
-        return np.linalg.solve(np.eye(backup.size) - share, known).astype(np.float64)
+    probability = backup.count / divisor[backup.source]
+    if backup.size <= _MAX_DENSE:
+        matrix = np.zeros((backup.size, backup.size))
+        matrix[backup.source, backup.target] = probability
+        return np.linalg.solve(np.eye(backup.size) - matrix, known).astype(np.float64)
     leaving = np.where(unseen, 1.0, (backup.prior_weight + backup.ends) / divisor)
-    return _eliminated(backup.source, backup.target, chance, leaving, known)
+    return _eliminated(backup.source, backup.target, probability, leaving, known)
 
 
 def _eliminated(
-    source: NDArray[np.int64], target: NDArray[np.int64], chance: Floats, leaving: Floats, known: Floats
+    source: NDArray[np.int64], target: NDArray[np.int64], probability: Floats, leaving: Floats, known: Floats
 ) -> Floats:
-    """x = known + P x by eliminating states, the one with fewest neighbours first (Grassmann, Taksar and Heyman)."""
+    """Solve x = known + P x by eliminating states, those with fewest neighbours first (Grassmann, Taksar and Heyman)."""
     n = len(known)
     onward: list[dict[int, float]] = [{} for _ in range(n)]
     before: list[set[int]] = [set() for _ in range(n)]
-    for i, j, p in zip(source.tolist(), target.tolist(), chance.tolist(), strict=True):
+    for i, j, p in zip(source.tolist(), target.tolist(), probability.tolist(), strict=True):
         onward[i][j] = p
         before[j].add(i)
-    out, worth = leaving.tolist(), known.tolist()
+    out, constant = leaving.tolist(), known.tolist()
     queue = [(len(before[k]) * len(onward[k]), k) for k in range(n)]
     heapq.heapify(queue)
-    gone: list[tuple[int, float, dict[int, float]]] = []
-    done = [False] * n
-    while len(gone) < n - _DENSE:
+    removed: list[tuple[int, float, dict[int, float]]] = []
+    eliminated = [False] * n
+    while len(removed) < n - _MAX_DENSE:
         cost, k = heapq.heappop(queue)
-        if done[k] or cost != len(before[k]) * len(onward[k]):
-            continue  # there is a newer entry
-        done[k] = True
+        if eliminated[k] or cost != len(before[k]) * len(onward[k]):
+            continue  # superseded by a newer entry
+        eliminated[k] = True
         onward[k].pop(k, None)
         before[k].discard(k)
         scale = 1.0 / (out[k] + sum(onward[k].values()))
-        ways = {j: p * scale for j, p in onward[k].items()}
-        gone.append((k, worth[k] * scale, ways))
-        touched = [*before[k], *ways]
-        for j in ways:
+        onward_k = {j: p * scale for j, p in onward[k].items()}
+        removed.append((k, constant[k] * scale, onward_k))
+        touched = [*before[k], *onward_k]
+        for j in onward_k:
             before[j].discard(k)
         for i in before[k]:
             through = onward[i].pop(k)
-            worth[i] += through * worth[k] * scale
+            constant[i] += through * constant[k] * scale
             out[i] += through * out[k] * scale
-            for j, p in ways.items():
+            for j, p in onward_k.items():
                 onward[i][j] = onward[i].get(j, 0.0) + through * p
                 before[j].add(i)
         for j in dict.fromkeys(touched):
             heapq.heappush(queue, (len(before[j]) * len(onward[j]), j))
-    kept = [k for k in range(n) if not done[k]]
-    place = {k: at for at, k in enumerate(kept)}
+    kept = [k for k in range(n) if not eliminated[k]]
+    position = {k: i for i, k in enumerate(kept)}
     core = np.zeros((len(kept), len(kept)))
     for k in kept:
-        core[place[k], [place[j] for j in onward[k]]] = [-p for p in onward[k].values()]
-    for at, k in enumerate(kept):
+        core[position[k], [position[j] for j in onward[k]]] = [-p for p in onward[k].values()]
+    for i, k in enumerate(kept):
         others = sum(p for j, p in onward[k].items() if j != k)
-        core[at, at] = out[k] + others  # 1 − p_kk, without the subtraction
+        core[i, i] = out[k] + others  # 1 − p_kk, without the subtraction
     solved = np.zeros(n)
-    solved[kept] = np.linalg.solve(core, np.array([worth[k] for k in kept]))
+    solved[kept] = np.linalg.solve(core, np.array([constant[k] for k in kept]))
     x = solved.tolist()
-    for k, own, ways in reversed(gone):
-        x[k] = own + sum(p * x[j] for j, p in ways.items())
+    for k, own, transitions in reversed(removed):
+        x[k] = own + sum(p * x[j] for j, p in transitions.items())
     return np.array(x, np.float64)

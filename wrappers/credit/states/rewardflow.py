@@ -1,4 +1,4 @@
-"""RewardFlow: the outcome, plus the change of a potential that flows back from success through the state graph."""
+"""RewardFlow: outcome advantage plus the change of a potential propagated from success through the state graph."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ __all__ = ["RewardFlow"]
 class RewardFlow(StateScheme):
     """A = a_act (q − mean) / F_norm over turns at the same state + a_traj A_traj, with q = R(s′) − R(s).
 
-    R(s) = γ^d(s), d the fewest hops to a success over the group's transitions, 0 where there is no way (eqs. 2 to 4);
-    invalid transitions and those that change nothing are pruned from the graph first. A turn whose transition was
-    pruned still gets the difference of its two states (as the paper's wording implies; ``pruned_turns`` repairs it).
-    With ``merge``, similar states are one node before anything flows, so it is worth at least what its best member is.
+    R(s) = γ^d(s), d the number of hops to a success over the group's transitions, 0 where none is reachable (eqs. 2 to
+    4); invalid transitions and those that do not change the state are pruned from the graph first. A turn whose
+    transition was pruned still gets the difference of its two states (as the paper's wording implies; ``pruned_turns``
+    repairs it). With ``merge``, similar states are one node before propagation, whose potential is at least that of its
+    best member.
 
     Attributes:
         discount: γ.
         action_weight, trajectory_weight: a_act, a_traj.
         step_scale: F_norm, "std" or "none".
-        propagation: "success_hops" (paper), or "first_seen_rewards" (released code: every node is seeded with the
-            environment reward that first entered it, then V ← max(V, γ max V(next)); the last transition is missing
-            in episodes as long as the longest of the whole batch, which get the raw reward instead).
-        pruning: which turns are not edges: "invalid" (paper: invalid, or nothing changed), "self_loops" (released code
+        propagation: "success_hops" (paper), or "first_seen_rewards" (released code: every node starts with the
+            environment reward of the transition that first entered it, then V ← max(V, γ max V(next)); the last
+            transition is missing in episodes as long as the longest of the batch, which get the raw reward instead).
+        pruning: which turns are not edges: "invalid" (paper: invalid, or without effect), "self_loops" (released code
             for Sokoban, WebShop, Search) or "alfworld" (released ALFWorld manager: looking around and "Nothing
-            happens" are skipped and bridged; reads the keys as texts).
-        pruned_turns: "difference" (paper); "zero" gives pruned turns q = 0: they stay where they are; "exclude" also
-            takes them out of the comparison.
+            happens" are skipped and bridged; requires keys that are texts).
+        pruned_turns: "difference" (paper); "zero" gives pruned turns q = 0; "exclude" also leaves them out of the
+            comparison.
     """
 
     name = "rewardflow"
@@ -75,13 +76,13 @@ class RewardFlow(StateScheme):
         require_range(self, "discount", 0.0, 1.0)
         if self.pruning == "alfworld" and self.propagation == "success_hops":
             raise ConfigError(
-                "rewardflow: pruning='alfworld' bridges skipped turns of the released propagation only; use "
+                "rewardflow: pruning='alfworld' bridges skipped turns in the released propagation only; use "
                 "pruning='invalid', or propagation='first_seen_rewards'"
             )
         if self.pruning == "alfworld" and self.merge != "none":
             raise ConfigError(
-                "rewardflow: pruning='alfworld' reads every state's own text, which merge replaces by its "
-                "representative's; use pruning='invalid' or merge='none'"
+                "rewardflow: pruning='alfworld' reads the text of every state, which merge replaces by that of its "
+                "representative; use pruning='invalid' or merge='none'"
             )
 
     def assign(self, group: Group) -> Credit:
@@ -89,7 +90,7 @@ class RewardFlow(StateScheme):
         return self.assign_batch([group])[0]
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; under release propagation the longest episode of the batch matters."""
+        """Score many groups; the released propagation depends on the longest episode of the batch."""
         longest = max((len(turns) for group in groups for turns in group.episodes), default=0)
         return [self._assign(group, longest) for group in groups]
 
@@ -136,9 +137,9 @@ class RewardFlow(StateScheme):
         )
 
     def _pruned(self, group: Group, graph: StateGraph) -> NDArray[np.bool_]:
-        """bool (N,): turns whose own transition is not an edge.
+        """bool (N,): turns whose transition is not an edge.
 
-        A turn that ends the episode changes the state even if the key does not: an answer given is no open question.
+        A turn that ends the episode changes the state even if the key stays the same: its terminal node is not open.
         """
-        still: NDArray[np.bool_] = graph.source == graph.target
-        return still | ~group.arrays.valid if self.pruning == "invalid" else still
+        self_loop: NDArray[np.bool_] = graph.source == graph.target
+        return self_loop | ~group.arrays.valid if self.pruning == "invalid" else self_loop

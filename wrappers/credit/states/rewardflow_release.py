@@ -1,7 +1,8 @@
 """RewardFlow's released propagation, kept for parity with its published numbers.
 
-Differences from the paper: seeds are environment rewards, the first one that enters a node wins; the last transition
-exists only for episodes shorter than the longest of the batch; on ALFWorld, runs of looking around are bridged.
+Differences from the paper: propagation starts from environment rewards, and the first transition that enters a node
+decides; the last transition exists only in episodes shorter than the longest of the batch; on ALFWorld, runs of turns
+that only look around are bridged.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ def released_rewards(
     longest: int,
     kept: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Node values and action rewards of the released code.
+    """Compute node values and step rewards as the released code does.
 
     Args:
-        group: the rollouts.
-        states: its states.
+        group: the group.
+        states: states of the group.
         discount: γ.
-        longest: turns of the longest episode in the whole batch.
-        kept: bool (N,), which turns may be edges (those that change the state are); None follows the ALFWorld manager,
-            which bridges skipped turns.
+        longest: number of turns of the longest episode of the batch.
+        kept: bool (N,), turns that are edges if they change the state; None for the ALFWorld manager's rule, which
+            bridges skipped turns.
 
     Returns:
-        V, float64 (K,), one value per state key (0 outside the pruned graph), and V(s′) − V(s), float64 (N,), with the
-        raw reward for the last turn of a longest episode.
+        V, float64 (K,), one value per state key (0 outside the pruned graph), and V(s′) − V(s), float64 (N,), which is the
+        raw reward for the last turn of an episode of maximum length.
     """
     arrays, index = group.arrays, group.episode_index
     seeds: dict[int, float] = {}
     edges: list[tuple[int, int]] = []
-    unrecorded = np.zeros(len(index.stored), np.bool_)
+    missing = np.zeros(len(index.stored), np.bool_)
     for turns, (a, b) in zip(group.episodes, pairwise(index.offsets.tolist()), strict=True):
         if a == b:
             continue
@@ -54,15 +55,15 @@ def released_rewards(
         nodes = [*states.state[at].tolist(), int(states.next_state[at[-1]])]
         entering = [0.0, *arrays.reward[at].tolist()]
         recorded = b - a < longest
-        unrecorded[b - 1] = not recorded
+        missing[b - 1] = not recorded
         steps = b - a if recorded else b - a - 1
-        walk = _bridged(turns, nodes, steps, states.keys) if kept is None else _moves(nodes, steps, kept[at])
-        for here, there in walk:
+        transitions = _bridged(turns, nodes, steps, states.keys) if kept is None else _moves(nodes, steps, kept[at])
+        for here, there in transitions:
             seeds.setdefault(nodes[here], entering[here])
             seeds.setdefault(nodes[there], entering[there])
             edges.append((nodes[here], nodes[there]))
     value = _propagated(len(states.keys), seeds, edges, discount)
-    rewards = np.where(unrecorded[index.own], arrays.reward, value[states.next_state] - value[states.state])
+    rewards = np.where(missing[index.own], arrays.reward, value[states.next_state] - value[states.state])
     return value, rewards
 
 
@@ -74,8 +75,8 @@ def _moves(nodes: list[int], steps: int, kept: NDArray[np.bool_]) -> Iterator[tu
 
 
 def _bridged(turns: Sequence[Turn], nodes: list[int], steps: int, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Positions of the ALFWorld manager's edges: a skipped run is bridged from the state it began in."""
-    start: int | None = None  # where the present run of skipped turns began
+    """Positions of the ALFWorld manager's edges: a run of skipped turns is bridged from the state it began in."""
+    start: int | None = None  # first turn of the current run of skipped turns
     for t in range(steps):
         action = turns[t].action
         origin = t if start is None else start
@@ -94,11 +95,11 @@ def _bridged(turns: Sequence[Turn], nodes: list[int], steps: int, keys: tuple[st
 
 
 def _propagated(n: int, seeds: dict[int, float], edges: list[tuple[int, int]], discount: float) -> NDArray[np.float64]:
-    """Where synchronous sweeps V ← max(V, γ max over successors) from the seeds end; linear, but for the last step.
+    """Return the fixed point of sweeps V ← max(V, γ max over successors) from the seeds; linear, except for the last step.
 
-    Positive values flow back along shortest ways, best first. A node that meets only seeds of 0 or less takes 0 if it
-    can reach a 0. What remains reaches negative seeds alone, and there a longer way is a better one: without cycles
-    one pass from the leaves is exact, cycles are swept as released.
+    Positive values propagate back along shortest paths, largest first. A node that reaches only seeds of 0 or less gets 0
+    if it can reach a 0. The remaining nodes reach negative seeds alone, where a longer path is better: without cycles
+    one pass from the leaves is exact, cycles are swept as in the released code.
     """
     value = np.zeros(n)
     if not edges:
@@ -110,18 +111,18 @@ def _propagated(n: int, seeds: dict[int, float], edges: list[tuple[int, int]], d
     for here, there in zip(source.tolist(), target.tolist(), strict=True):
         before[there].append(here)
     best = value.tolist()
-    # larger first; a zero only frees nodes below zero, so the same search settles both
+    # larger first; a zero only raises nodes below zero, so one search covers both
     queue = [(-v, node) for node, v in enumerate(best) if v >= 0.0 and node in seeds]
     heapq.heapify(queue)
     while queue:
         v, node = heapq.heappop(queue)
         if -v < best[node]:
             continue
-        flowed = discount * best[node]
+        propagated = discount * best[node]
         for here in before[node]:
-            if flowed > best[here]:
-                best[here] = flowed
-                heapq.heappush(queue, (-flowed, here))
+            if propagated > best[here]:
+                best[here] = propagated
+                heapq.heappush(queue, (-propagated, here))
     return _below_zero(np.array(best), source, target, before, discount)
 
 
@@ -132,23 +133,23 @@ def _below_zero(
     before: list[list[int]],
     discount: float,
 ) -> NDArray[np.float64]:
-    """Finish the nodes whose value is negative: all their ways lead to negative seeds."""
+    """Propagate among nodes with negative values, all of whose paths lead to negative seeds."""
     negative = value < 0.0
     if not negative.any():
         return value
-    waits = np.bincount(source[negative[source]], minlength=len(value)).tolist()  # successors not yet final
+    pending = np.bincount(source[negative[source]], minlength=len(value)).tolist()  # successors not yet final
     best = value.tolist()
-    ready = [node for node in np.flatnonzero(negative).tolist() if not waits[node]]
+    ready = [node for node in np.flatnonzero(negative).tolist() if not pending[node]]
     while ready:
         node = ready.pop()
         negative[node] = False
         for here in before[node]:
             best[here] = max(best[here], discount * best[node])
-            waits[here] -= 1
-            if not waits[here]:
+            pending[here] -= 1
+            if not pending[here]:
                 ready.append(here)
     value = np.array(best)
-    if negative.any():  # cycles, and what leads to them
+    if negative.any():  # cycles, and nodes that lead to them
         source, target = source[negative[source]], target[negative[source]]
         for _ in range(MAX_SWEEPS):
             swept = value.copy()

@@ -178,7 +178,7 @@ def test_a_missing_critic_is_asked_for_by_command(name: str) -> None:
 
 
 def test_token_credit_needs_tokens() -> None:
-    with pytest.raises(CreditError, match="has no tokens: ppo_gae credits tokens"):
+    with pytest.raises(CreditError, match="has no tokens: ppo_gae assigns credit to tokens"):
         credit.make("ppo_gae").assign(group(walk("s g")))
 
 

@@ -136,14 +136,14 @@ def test_an_annotation_that_is_no_number_is_refused():
 
 
 def test_a_number_that_is_no_probability_is_refused():
-    with pytest.raises(CreditError, match=r"lies in \[0, 1\], got 1.5"):
+    with pytest.raises(CreditError, match=r"must lie in \[0, 1\], got 1.5"):
         pica(rated(walk("s a g"), [0.5, 1.5, 1.0]))
 
 
 def test_numbers_of_two_models_are_not_mixed():
     torn = rated(walk("s a g"), [0.5, 0.6, 1.0])
     turns = (torn.turns[0], replace(torn.turns[1], values={"value.pica": 0.7, "value.pica.next": 1.0}))
-    with pytest.raises(CreditError, match="two models' numbers are mixed"):
+    with pytest.raises(CreditError, match="predictions of two models are mixed"):
         pica(replace(torn, turns=turns))
 
 

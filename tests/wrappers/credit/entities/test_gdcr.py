@@ -184,7 +184,7 @@ COMPARISON = {
 def test_an_answer_that_is_no_entity_is_refused_made_a_node_or_left_without_step_credit() -> None:
     group = searches(search(("-", "A, 1901, no"), ("-", "")), task=COMPARISON)
     with pytest.raises(
-        CreditError, match=r"gdcr is not defined on group 'g': its answer is no entity.*answer='virtual'"
+        CreditError, match=r"gdcr is not defined on group 'g': its answer is not an entity.*answer='virtual'"
     ):
         score("gdcr", group)
     # the values lie one edge from the answer, their bearers two; "no" itself is in every text and is not looked for

@@ -176,7 +176,7 @@ def test_golden_passages_may_be_named_by_title():
     [
         ({}, "no 'supporting', 'documents'"),
         ({**TASK, "supporting": []}, "no golden passages"),
-        ({**TASK, "supporting": ["elbe"]}, "holds no golden passage"),
+        ({**TASK, "supporting": ["elbe"]}, "contains no golden passage"),
         ({**TASK, "documents": {"nile": {"title": "Nile", "text": "x"}}}, "lacks the retrieved passage 'other'"),
         ({**TASK, "steps": []}, "key_weight=0"),
     ],

@@ -1,4 +1,4 @@
-"""Mean backups: what is not stored is what a table of all values would hold, and long chains cost what they are long."""
+"""Mean backups equal the table of all values, and their cost on long chains is linear."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 
-def random_backup(rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int, share: bool) -> Backup:
-    """Turns between states at most ``near`` apart, some of which end; each state ends at least once if it is met."""
+def random_backup(
+    rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int, by_turns: bool
+) -> Backup:
+    """Sample transitions between states at most ``near`` apart, some of which end; each visited state ends at least once."""
     source = rng.integers(0, size, turns)
     target = np.clip(source + rng.integers(-near, near + 1, turns), 0, size - 1)
     edge, count = np.unique(source * size + target, return_counts=True)
@@ -21,30 +23,35 @@ def random_backup(rng: np.random.Generator, size: int, *, turns: int, horizon: i
     ends = (np.bincount(source, minlength=size) > 0) + rng.integers(0, 2, size) * 1.0
     return Backup(
         source, target, count, ends, ends * rng.random(size), float(rng.choice([0.0, 0.5, 3.0])), rng.random(size),
-        rng.random(size), horizon, np.repeat(rng.random(horizon + 1), 5)[: horizon + 1] if share else None,
+        rng.random(size), horizon, np.repeat(rng.random(horizon + 1), 5)[: horizon + 1] if by_turns else None,
     )  # fmt: skip
 
 
 def tabled(backup: Backup) -> np.ndarray:
-    """All values, float64 (H+1, K), state by state."""
+    """float64 (H+1, K): the table of all values."""
     table = [backup.start.tolist()]
     for h in range(1, backup.horizon + 1):
         row = []
         for k in range(backup.size):
-            prior = backup.prior[k] if backup.share is None else backup.share[h]
+            prior = backup.prior[k] if backup.prior_by_turns_left is None else backup.prior_by_turns_left[h]
             mine = backup.source == k
-            weight = backup.prior_weight + backup.ends[k] + backup.taken[mine].sum()
-            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.taken[mine], strict=True))
+            weight = backup.prior_weight + backup.ends[k] + backup.count[mine].sum()
+            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.count[mine], strict=True))
             row.append((backup.prior_weight * prior + backup.outcome[k] + onward) / weight if weight else prior)
         table.append(row)
     return np.array(table)
 
 
 @settings(max_examples=40)
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 40), share=st.booleans(), near=st.sampled_from([1, 3, 40]))
-def test_values_are_those_of_the_full_table(seed, size, share, near):
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 40),
+    by_turns=st.booleans(),
+    near=st.sampled_from([1, 3, 40]),
+)
+def test_values_are_those_of_the_full_table(seed, size, by_turns, near):
     rng = np.random.default_rng(seed)
-    backup = random_backup(rng, size, turns=int(rng.integers(0, 60)), horizon=int(rng.integers(0, 30)), near=near, share=share)  # fmt: skip
+    backup = random_backup(rng, size, turns=int(rng.integers(0, 60)), horizon=int(rng.integers(0, 30)), near=near, by_turns=by_turns)  # fmt: skip
     table = tabled(backup)
     left, state = np.divmod(rng.permutation(table.size), size)
     found, final = horizon_values(backup, state, left)
@@ -56,17 +63,17 @@ def test_values_are_those_of_the_full_table(seed, size, share, near):
 @pytest.mark.parametrize("near", [1, 4, 60])
 def test_elimination_solves_what_a_dense_solver_solves(seed, near):
     rng = np.random.default_rng(seed)
-    backup = random_backup(rng, 700, turns=2500, horizon=0, near=near, share=False)
+    backup = random_backup(rng, 700, turns=2500, horizon=0, near=near, by_turns=False)
     weight = np.where(backup.weight == 0.0, 1.0, backup.weight)
-    share = np.zeros((700, 700))
-    share[backup.source, backup.target] = backup.taken / weight[backup.source]
+    matrix = np.zeros((700, 700))
+    matrix[backup.source, backup.target] = backup.count / weight[backup.source]
     known = np.where(backup.weight == 0.0, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / weight)
-    expected = np.linalg.solve(np.eye(700) - share, known)
+    expected = np.linalg.solve(np.eye(700) - matrix, known)
     np.testing.assert_allclose(stationary_values(backup), expected, rtol=1e-9, atol=1e-12)
 
 
 def chain(n: int, size: int = 3, *, slips: bool = False) -> Group:
-    """Rollouts of n turns that share the first half of their way; with slips, every tenth turn stays where it is."""
+    """Trajectories of n turns that share their first half; with slips, every tenth turn stays in its state."""
     members = []
     for i in range(size):
         keys = [f"{k - k // 10 if slips else k}{'' if 2 * k < n else f'.{i}'}" for k in range(n + 1)]

@@ -119,15 +119,15 @@ def test_states_compared_by_observation_when_keys_are_digests():
     ("name", "options", "message"),
     [
         ("gigpo", {"merge": "hash"}, "key='text'"),
-        ("gigpo", {"merge": "hash", "key": "text", "similarity": 0.9}, "exclude each other"),
-        ("graphgpo", {"merge": "hash", "key": "text", "similarity": 0.9}, "exclude each other"),
+        ("gigpo", {"merge": "hash", "key": "text", "similarity": 0.9}, "mutually exclusive"),
+        ("graphgpo", {"merge": "hash", "key": "text", "similarity": 0.9}, "mutually exclusive"),
         ("graphgpo", {"merge": "hsh", "key": "text"}, "did you mean 'hash'"),
         ("grouptd", {"merge": "hash", "key": "text", "merge_threshold": 0.0}, r"\(0, 1\]"),
         ("rewardflow", {"merge": "hash", "key": "text", "merge_threshold": 1.5}, r"\(0, 1\]"),
         (
             "rewardflow",
             {"merge": "hash", "key": "text", "pruning": "alfworld", "propagation": "first_seen_rewards"},
-            "own text",
+            "text of every state",
         ),
     ],
 )
