@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
+from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.webshop.actions import ShopAction, parse_action
@@ -24,7 +24,7 @@ from creditflow.envs.webshop.pages.html import render_html
 from creditflow.envs.webshop.presets import resolve_preset
 from creditflow.envs.webshop.render import page_nodes, render_json, render_rich, render_text
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts
-from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, address, page_kind
+from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, address, check_state
 from creditflow.envs.webshop.snapshot import Snapshot, read_snapshot, write_snapshot
 from creditflow.envs.webshop.tasks import open_tasks, solvable
 
@@ -183,7 +183,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         done = after.page == "done"
         score = self._parts.score
         reward = score if self.preset.reward == "score" else PERFECT_REWARD * (score == 1.0)
-        return Outcome(float(reward), done, self._true_state(after) != self._true_state(before))
+        return Outcome(float(reward), done, self.shop.identity(after) != self.shop.identity(before))
 
     def _invalid_action_reward(self) -> float:
         return 0.0
@@ -204,14 +204,8 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
             nodes = insert_ads(nodes, self.preset.ads, self._noise, chance=self.preset.ad_chance)
         return render_rich(nodes, state, shop.session) if mode == "text_rich" else render_text(nodes)
 
-    def _true_state(self, state: ShopState) -> tuple[Any, ...]:
-        """What the future depends on: not the words searched for but what they found, not the order of choices."""
-        found = self.stock.catalogue.search(state.query).digest if state.query else ""
-        kind = page_kind(state, "") if state.page in ("item", "sub") else ""  # where "< prev" leads
-        return state.page, found, state.number, state.asin, tuple(sorted(state.options)), state.sub, kind
-
     def _keys(self) -> tuple[str, str]:
-        content = repr((self.task.task_id, *self._true_state(self._state))).encode("utf-8", "backslashreplace")
+        content = repr((self.task.task_id, *self.shop.identity(self._state))).encode("utf-8", "backslashreplace")
         return f"{self._state.page}:{blake2b(content, digest_size=16).hexdigest()}", self._text_key()
 
     def _text_key(self) -> str:
@@ -255,7 +249,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         """
         read = read_snapshot(snapshot)
         task = self.goal_tasks.from_content(read.task)
-        self._check_choices(read.state)
+        check_state(self.stock.catalogue, read.state)
         self._begin(task, read.steps)
         self._shop = self._shop_for(self.shop.goal, read.session)
         self._noise = read.noise
@@ -263,22 +257,9 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         self._over = read.state.page == "done" or read.steps >= self.max_steps
         return self._observe(), self._info(True, True, False, "")
 
-    def _check_choices(self, state: ShopState) -> None:
-        """Refuse a product that the catalogue has not, and options that the product has not."""
-        if not state.asin:
-            return
-        if self.stock.catalogue.store.row(state.asin) is None:
-            raise DataError(f"webshop: the snapshot is about product {state.asin[:40]!r}, which the catalogue has not")
-        offered = dict(self.stock.catalogue.product(state.asin).options)
-        for name, value in state.options:
-            if value not in offered.get(name, ()):
-                raise DataError(
-                    f"webshop: the snapshot's option {name[:40]!r}: {value[:40]!r} is not one of the product's"
-                )
-
     def _open_snapshot(self, snapshot: str) -> tuple[Shop, ShopState]:
         read = read_snapshot(snapshot)
-        self._check_choices(read.state)
+        check_state(self.stock.catalogue, read.state)
         return self._shop_for(goal_from_content(read.task, self.stock), read.session), read.state
 
     @property

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from creditflow.envs.errors import DataError
 from creditflow.envs.webshop.actions import ShopAction
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.products import Product
@@ -19,7 +20,7 @@ from creditflow.envs.webshop.goals.goals import Goal
 from creditflow.envs.webshop.goals.nouns import Tagger, rule_tagger
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts, score_purchase
 
-__all__ = ["INDEX", "Click", "Shop", "ShopState", "address", "page_kind"]
+__all__ = ["INDEX", "Click", "Shop", "ShopState", "address", "check_state", "page_kind"]
 
 PAGE_SIZE: Final = 10
 SUB_PAGES: Final = {name.lower(): name for name in ("Description", "Features", "Reviews", "Attributes")}
@@ -82,6 +83,22 @@ def page_kind(state: ShopState, session: str) -> str:
     """The page kind that the original reads off the address: the first of these names that occurs anywhere in it."""
     url = address(state, session)
     return next((name for name in ("search_results", "item_page", "item_sub_page", "done") if name in url), "")
+
+
+def check_state(catalogue: Catalogue, state: ShopState) -> None:
+    """Check that a restored state's product is in the catalogue, and its options are the product's.
+
+    Raises:
+        DataError: one of them is not.
+    """
+    if not state.asin:
+        return
+    if catalogue.store.row(state.asin) is None:
+        raise DataError(f"webshop: the snapshot is about product {state.asin[:40]!r}, which the catalogue has not")
+    offered = dict(catalogue.product(state.asin).options)
+    for name, value in state.options:
+        if value not in offered.get(name, ()):
+            raise DataError(f"webshop: the snapshot's option {name[:40]!r}: {value[:40]!r} is not one of the product's")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +170,12 @@ class Shop:
         if action.verb == "search":
             return self._results(state, action.argument, 1)
         return self._click(state, action.argument)
+
+    def identity(self, state: ShopState) -> tuple[Any, ...]:
+        """What the future depends on: what a query found rather than its words, options without their order."""
+        found = self.catalogue.search(state.query).digest if state.query else ""
+        kind = page_kind(state, "") if state.page in ("item", "sub") else ""  # where "< prev" leads
+        return state.page, found, state.number, state.asin, tuple(sorted(state.options)), state.sub, kind
 
     def purchase(self, state: ShopState) -> RewardParts:
         """The score of a done page; zeros elsewhere."""

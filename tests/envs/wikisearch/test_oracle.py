@@ -64,7 +64,7 @@ def test_distances_and_optimal_actions_are_those_of_exhaustive_search() -> None:
         if calls > 3:
             continue
         checked += 1
-        search = Exhaustive(encyclopedia, Question.from_json(env.task.content), env.top_k)
+        search = Exhaustive(encyclopedia, Question.from_json(env.task.content), env.budget.top_k)
         nothing: frozenset[int] = frozenset()
         assert search.reachable(nothing, calls)
         assert not search.reachable(nothing, calls - 1)
