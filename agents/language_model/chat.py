@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.plain_text import plain_text
 
 __all__ = ["Chat", "PlainChat", "TemplateChat", "make_chat"]
@@ -89,6 +90,8 @@ class TemplateChat:
             )
         self._tokenizer = tokenizer
         # a fixed date: some templates write today's into the system message, and prompts must not depend on the clock
+        if not isinstance(options or {}, Mapping):
+            raise ConfigError(f"the options of a chat template are a mapping, got {short_repr(options)}")
         self._options = {"date_string": "01 Jan 2025"} | dict(options or {})
         self._encode = _Encoder(tokenizer)
         users = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _ANSWER}]
@@ -124,9 +127,12 @@ class TemplateChat:
         return self.completion_prefix + str(self._tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
 
     def _render(self, messages: list[dict[str, str]]) -> str:
-        return str(
-            self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **self._options)
-        )
+        with loading("the chat template cannot be rendered", ConfigError):
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=True, **self._options
+                )
+            )
 
     def _turn_end(self) -> tuple[int, str]:
         """The token that the template puts after an answer."""

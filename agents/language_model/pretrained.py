@@ -13,8 +13,8 @@ from creditflow.agents.language_model.chat import make_chat
 from creditflow.agents.language_model.model_files import check_model_files, model_settings
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
-from creditflow.envs.reading.failures import loading
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
+from creditflow.envs.reading.failures import loading, naming
 
 __all__ = [
     "AGENT_FILE",
@@ -94,9 +94,16 @@ class PromptingConfig:
 
 
 def generation_ends(model: Any) -> tuple[int, ...]:
-    """End tokens in a model's generation config."""
-    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    return tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (int(ends),)
+    """End tokens in a model's generation config.
+
+    Raises:
+        DataError: they are no token ids.
+    """
+    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ends = tuple(found) if isinstance(found, list | tuple) else () if found is None else (found,)
+    if not all(type(end) is int for end in ends):
+        raise DataError(f"eos_token_id of the generation config must be token ids, got {short_repr(found)}")
+    return ends
 
 
 def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") -> tuple[Any, Any]:
@@ -168,6 +175,7 @@ def make_hf_agent(
 
     saved = Path(argument) / AGENT_FILE
     saved_prompting, saved_sampling = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())
-    return (prompting or saved_prompting).agent(
-        TransformersBackend(model, version=argument), tokenizer, sampling or saved_sampling, name=f"hf:{argument}"
-    )
+    with naming(argument):
+        return (prompting or saved_prompting).agent(
+            TransformersBackend(model, version=argument), tokenizer, sampling or saved_sampling, name=f"hf:{argument}"
+        )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from creditflow.envs.errors import CreditflowError, DataError
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError
 
-__all__ = ["loading"]
+__all__ = ["loading", "naming"]
 
 
 @contextmanager
@@ -35,6 +35,30 @@ def loading(what: str, kind: Callable[[str], CreditflowError] = DataError) -> It
         if type(error).__module__ != "pyo3_runtime":  # KeyboardInterrupt, SystemExit
             raise
         raise kind(f"{what}: {_said(error)}") from error
+
+
+@contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Around what checks values that were read elsewhere: its errors name the place, if they do not yet.
+
+    Args:
+        place: file, folder or line; begins the message.
+
+    Raises:
+        ConfigError, DataError: as raised inside, of the same class.
+
+    >>> with naming("corpus.jsonl"):
+    ...     raise DataError("an id occurs twice")
+    Traceback (most recent call last):
+    ...
+    creditflow.envs.errors.DataError: corpus.jsonl: an id occurs twice
+    """
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        if str(place) in str(error):
+            raise
+        raise type(error)(f"{place}: {error}") from error
 
 
 def _said(error: BaseException) -> str:

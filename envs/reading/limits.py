@@ -14,6 +14,7 @@ __all__ = [
     "JSON",
     "MAX_ARCHIVE_BYTES",
     "MAX_ARCHIVE_MEMBERS",
+    "MAX_BLANK_LINES",
     "MAX_DOCUMENT",
     "MAX_LAYERS",
     "MAX_LEVELS_FILE",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 MAX_LINE: Final = 64 * 2**20  # characters of a line of a log; a long search episode with its pages is about 1 MB
+MAX_BLANK_LINES: Final = (
+    1_000_000  # of a file that is read line by line; a packed megabyte may hold a thousand times more
+)
 MAX_DOCUMENT: Final = 256 * 2**20  # characters of a JSON file that is read whole: results, panels, tokenizers
 MAX_ROWS_FILE: Final = 2 * 2**30  # characters of a file of questions; HotpotQA's largest has 600 MB
 MAX_RECORD: Final = 2**25  # characters of an element of a file that is read element by element: products, instructions

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Final
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.reading.limits import ALLOWANCE, MAX_RATIO
+from creditflow.envs.reading.limits import ALLOWANCE, MAX_BLANK_LINES, MAX_RATIO
 
 __all__ = [
     "PackedError",
@@ -177,7 +177,7 @@ def read_lines(path: str | Path, longest: int, encoding: str = "utf-8") -> Itera
 
 def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
     """``read_lines`` of an open stream that messages call ``name``."""
-    number = 0
+    number = blank = 0
     while True:
         number += 1
         where = f"{name}: line {number}"
@@ -193,6 +193,10 @@ def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "ut
             return
         if len(line) > longest:
             raise DataError(f"{where}: longer than {longest:,} characters")
+        if line.isspace():
+            blank += 1
+            if blank > MAX_BLANK_LINES:
+                raise DataError(f"{where}: holds more than {MAX_BLANK_LINES:,} blank lines")
         yield where, line
 
 

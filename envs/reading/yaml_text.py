@@ -82,6 +82,8 @@ def _loader(depth: int) -> type[Any]:
                 self.level -= 1
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            if not isinstance(node, yaml.MappingNode):  # "!!map" before something else
+                raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
             first: dict[Any, int] = {}
             for key_node, _ in node.value:
                 if not isinstance(key_node, yaml.ScalarNode):
@@ -97,11 +99,14 @@ def _loader(depth: int) -> type[Any]:
                 first[key] = line
             return dict(super().construct_mapping(node, deep=deep))
 
-        def construct_number(self, node: Any) -> Any:
+        def construct_scalar_value(self, node: Any) -> Any:
             try:
                 return yaml.SafeLoader.yaml_constructors[node.tag](self, node)
-            except (ValueError, OverflowError) as error:  # too many digits, or a tag before something else
-                raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
+            except (ValueError, OverflowError, LookupError) as error:  # too many digits, or a tag before something else
+                kind, text = node.tag.rpartition(":")[2], short_repr(node.value)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{text} is not of the kind {kind}: {error}", node.start_mark
+                ) from error
 
         def construct_other(self, node: Any) -> Any:
             raise yaml.constructor.ConstructorError(
@@ -109,7 +114,7 @@ def _loader(depth: int) -> type[Any]:
                 node.start_mark,
             )  # fmt: skip
 
-    for kind in ("int", "float"):
-        Loader.yaml_constructors[f"tag:yaml.org,2002:{kind}"] = Loader.construct_number
+    for kind in ("bool", "int", "float"):
+        Loader.yaml_constructors[f"tag:yaml.org,2002:{kind}"] = Loader.construct_scalar_value
     Loader.yaml_constructors[None] = Loader.construct_other
     return Loader

@@ -15,14 +15,19 @@ from creditflow.envs.wikisearch.dialects import DIALECTS
 
 __all__ = ["Exchange", "QuotedPassage", "read_passages", "read_transcript"]
 
-_BLOCK: Final = re.compile(r"<(search|answer|access)>.*?</\1>", re.DOTALL)
+_CALL: Final = re.compile(r"<(search|answer|access)>")
+_CALL_END: Final = {name: re.compile(f"</{name}>") for name in ("search", "answer", "access")}
+_VISIBLE: Final = re.compile(r"\S")
 _OPENED: Final = re.compile(r"\s*<information>")
 _CLOSED: Final = re.compile(r"</information>(?=\n\n|\s*\Z|\s*<warning>)")
 _NEXT_SEARCH: Final = re.compile(r"</(?:search|access)>\s*<information>")
 _MODEL_TAG: Final = re.compile(r"<(?:think|search|answer|access)>")
-_NOTICE: Final = re.compile(r"\s*<warning>.*?</warning>\s*", re.DOTALL)
+_WARNING: Final = re.compile(r"\s*<warning>")
 # what the environment says to an action it cannot read, in the published words
 _REFUSALS: Final = tuple(DIALECTS[name].invalid("").strip() for name in ("pica", "search_r1"))
+_REFUSAL: Final = re.compile("|".join(map(re.escape, _REFUSALS)))
+_INFORMATION_END: Final = re.compile("</information>")
+_WARNING_END: Final = re.compile(r"</warning>\s*")
 _DOCUMENT: Final = re.compile(r"^Doc (\d+)\(Title: ", re.MULTILINE)
 
 
@@ -66,34 +71,81 @@ def read_transcript(response: str) -> list[Exchange]:
     >>> [(turn.thought, turn.call.tool, turn.information) for turn in turns]
     [('I look.', 'search', 'Doc 1(Title: Nile) Long.'), ('So:', 'answer', None)]
     """
+    text = _Text(response)
     turns: list[Exchange] = []
     at = 0
-    while response[at:].strip():
-        block = _BLOCK.search(response, at)
-        refusal = min((i for i in (response.find(words, at) for words in _REFUSALS) if i >= 0), default=-1)
-        if refusal >= 0 and (block is None or block.end() > refusal):
-            text = response[at:refusal]
-            end = refusal + max(len(words) for words in _REFUSALS if response.startswith(words, refusal))
-            at = _after_notice(response, end)
-            turns.append(_unread(text, response[refusal:at].strip()))
+    while text.next(_VISIBLE, at):
+        block = text.block(at)
+        refusal = text.next(_REFUSAL, at)
+        if refusal and (block is None or block[1] > refusal.start()):
+            start = refusal.start()
+            end = start + max(len(words) for words in _REFUSALS if response.startswith(words, start))
+            written, at = response[at:start], text.after_notice(end)
+            turns.append(_unread(written, response[start:at].strip()))
         elif block is None:
             turns.append(_unread(response[at:], ""))
             break
-        elif block.group(1) == "answer":
+        elif block[0] == "answer":
             turns.append(_read(response[at:]))  # text after the answer belongs to its turn
             break
         else:
-            opened = _OPENED.match(response, block.end())
-            if opened is None:
-                turns.append(_read(response[at : block.end()]))
-                at = block.end()
-                continue
-            inside, end = _information(response, opened.end())
-            end = _after_notice(response, end)
-            turn = _read(response[at : block.end()])
-            turns.append(turn._replace(observation=response[block.end() : end].strip(), information=inside))
+            turn, end = _read(response[at : block[1]]), block[1]
+            if opened := _OPENED.match(response, end):
+                inside, closed = text.information(opened.end())
+                closed = text.after_notice(closed)
+                turn = turn._replace(observation=response[end:closed].strip(), information=inside)
+                end = closed
+            turns.append(turn)
             at = end
     return turns
+
+
+class _Text:
+    """A transcript in which tags are looked for from places that never go back.
+
+    The next match of each pattern is remembered, so that text without it is passed over once, and reading takes time
+    that grows with the text alone.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: dict[re.Pattern[str], re.Match[str] | None] = {}
+
+    def next(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
+        """The first match that begins at a place or after it."""
+        found = self._found.get(pattern)
+        if pattern not in self._found or (found and found.start() < at):
+            found = self._found[pattern] = pattern.search(self._text, at)
+        return found
+
+    def block(self, at: int) -> tuple[str, int] | None:
+        """The name and the end of the next call that has a closing tag."""
+        while call := self.next(_CALL, at):
+            if end := self.next(_CALL_END[call[1]], call.end()):
+                return call[1], end.end()
+            at = call.end()
+        return None
+
+    def after_notice(self, at: int) -> int:
+        """The position after a warning that follows an observation."""
+        begun = _WARNING.match(self._text, at)
+        end = self.next(_WARNING_END, begun.end()) if begun else None
+        return end.end() if end else at
+
+    def information(self, start: int) -> tuple[str, int]:
+        """What stands in an information block, and where the block ends.
+
+        The environment writes a blank line after its closing tag, a tag quoted in a passage seldom has one. A block whose
+        closing tag was cut off ends where the model speaks again in tags.
+        """
+        following = self.next(_NEXT_SEARCH, start)
+        limit = following.start() if following else len(self._text)
+        closed = self.next(_CLOSED, start) or self.next(_INFORMATION_END, start)
+        if closed is not None and closed.end() <= limit:
+            return self._text[start : closed.start()].strip(), closed.end()
+        speaks = self.next(_MODEL_TAG, start)
+        end = speaks.start() if speaks else len(self._text)
+        return self._text[start:end].strip(), end
 
 
 def _read(text: str) -> Exchange:
@@ -104,28 +156,6 @@ def _read(text: str) -> Exchange:
 def _unread(text: str, observation: str) -> Exchange:
     thought = re.sub(r"</?think>", " ", text).strip()
     return Exchange(text.strip(), None, "no complete search or answer block", thought, observation)
-
-
-def _after_notice(text: str, at: int) -> int:
-    """The position after a warning that follows an observation."""
-    notice = _NOTICE.match(text, at)
-    return notice.end() if notice else at
-
-
-def _information(text: str, start: int) -> tuple[str, int]:
-    """What stands in an information block, and where the block ends.
-
-    The environment writes a blank line after its closing tag, a tag quoted in a passage seldom has one. A block whose
-    closing tag was cut off ends where the model speaks again in tags.
-    """
-    following = _NEXT_SEARCH.search(text, start)
-    limit = following.start() if following else len(text)
-    closed = _CLOSED.search(text, start) or re.compile("</information>").search(text, start)
-    if closed is not None and closed.end() <= limit:
-        return text[start : closed.start()].strip(), closed.end()
-    speaks = _MODEL_TAG.search(text, start)
-    end = speaks.start() if speaks else len(text)
-    return text[start:end].strip(), end
 
 
 def read_passages(information: str) -> list[QuotedPassage]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
@@ -107,7 +108,7 @@ def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partia
     members = [member for group in found for member in group.trajectories]
     for text in sorted({one.provenance[name] for one in members for name in written & one.provenance.keys()}):
         try:
-            require_same(json.loads(text), asked, str(partial))
+            require_same(parse_json(text, where=str(partial)), asked, str(partial))
         except ValueError as error:
             raise AnnotationError(f"{error}\n(or delete the file to begin anew)") from error
 

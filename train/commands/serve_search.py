@@ -21,6 +21,7 @@ from tqdm import tqdm
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.checksummed_folder import checksummed_entry
 from creditflow.envs.http import listen
+from creditflow.envs.reading.failures import naming
 from creditflow.envs.wikisearch.retrieval.corpus import read_passages
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
@@ -95,7 +96,8 @@ def _build(args: argparse.Namespace) -> None:
     if not (args.corpus and args.index):
         raise ConfigError("an index is built from --corpus FILE into --index FOLDER: give both")
     engine = "bm25" if args.engine == "auto" else args.engine
-    with tqdm(read_passages(args.corpus), unit=" passages", disable=not sys.stderr.isatty()) as passages:
+    quiet = not sys.stderr.isatty()
+    with naming(args.corpus), tqdm(read_passages(args.corpus), unit=" passages", disable=quiet) as passages:
         write_store(args.index, passages, engine, args.memory, replace=args.build_only)
     print(f"{args.index}: built for {engine}", file=sys.stderr)
 

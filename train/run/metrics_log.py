@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from creditflow.envs.errors import DataError, MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.failures import naming
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_ROWS_FILE
 from creditflow.envs.reading.streams import read_text
@@ -38,7 +39,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             if line:
-                records.append(_record(parse_json(line, where=f"{path}: line {number}")))
+                with naming(f"{path}: line {number}"):
+                    records.append(_record(parse_json(line, where=f"{path}: line {number}")))
         except DataError as error:
             if number < len(lines):
                 raise DataError(f"{error}; not a metrics record") from error

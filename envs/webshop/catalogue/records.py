@@ -90,6 +90,8 @@ class _Reader:
                 if not self._fill():
                     raise self.cut_short() from error
                 continue
+            except ValueError as error:  # an integer of more digits than Python reads
+                raise DataError(f"{self._path}: {where} is not JSON that is read: {error}") from error
             if type(value) in (int, float) and len(self._buffer) - end < MAX_TOKEN and not self._ended:
                 self._fill()  # the number may go on
                 continue

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, is_checksummed
+from creditflow.envs.reading.failures import naming
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
@@ -106,7 +107,8 @@ def _passages(corpus: str) -> Corpus:
 
 
 def _in_memory(corpus: str) -> MemoryCorpus:
-    found = MemoryCorpus(read_passages(corpus))
+    with naming(corpus):
+        found = MemoryCorpus(read_passages(corpus))
     if not len(found):
         raise DataError(f"{corpus} holds no passages")
     return found

@@ -12,24 +12,34 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.errors import TrajectoryError, short_repr
+from creditflow.envs.reading.failures import naming
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["StepRows", "Stepped", "anchor_key", "numbers"]
 
+_MAX_STEPS: Final = 2**53  # float64 counts so far
+
 
 def numbers(values: Any) -> NDArray[np.float64]:
-    """A tensor or array as float64; tensors are moved off their device."""
+    """A tensor or array as float64; tensors are moved off their device.
+
+    Raises:
+        TrajectoryError: other things than numbers.
+    """
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
-    return np.asarray(values, np.float64)
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TrajectoryError(f"expected an array of numbers, got {short_repr(values)}: {error}") from error
 
 
 def anchor_key(anchor: Any) -> str:
@@ -134,8 +144,8 @@ class StepRows:
             column = getattr(self, name)
             if column is not None and len(column) != n:
                 raise TrajectoryError(f"{name} has {len(column)} rows, uid has {n}")
-        active = np.ones(n, np.bool_) if self.active is None else np.asarray(self.active, np.bool_)
-        rewards = numbers(self.rewards)
+        active = np.ones(n, np.bool_) if self.active is None else self._column("active") != 0.0
+        rewards = self._column("rewards")
         members: dict[str, dict[str, list[int]]] = {}
         owner: dict[str, str] = {}
         for i in np.flatnonzero(active).tolist():
@@ -157,11 +167,24 @@ class StepRows:
             groups.append(Group(tuple(played)))
         return Stepped(tuple(groups), group, turn)
 
+    def _column(self, name: str) -> NDArray[np.float64]:
+        """float64 (N,): a column of numbers or flags."""
+        with naming(name):
+            column = numbers(getattr(self, name))
+            if column.ndim != 1:
+                raise TrajectoryError(f"expected one number a row, got an array of the shape {column.shape}")
+        return column
+
     def _timeline(self, name: str, rows: list[int]) -> tuple[list[int], NDArray[np.int64]]:
         """One row for every step, in order, and the position of each of ``rows`` in it."""
         if self.step is None:
             return rows, np.arange(len(rows))
-        steps = np.array([int(self.step[i]) for i in rows])
+        numbered = self._column("step")[rows]
+        if not np.array_equal(numbered, np.rint(numbered)) or not (np.abs(numbered) < _MAX_STEPS).all():
+            raise TrajectoryError(
+                f"trajectory {name!r}: step must hold whole numbers, got {short_repr(numbered.tolist())}"
+            )
+        steps = numbered.astype(np.int64)
         _, first, place = np.unique(steps, return_index=True, return_inverse=True)
         for i, p in zip(rows, place.tolist(), strict=True):
             one = rows[int(first[p])]
