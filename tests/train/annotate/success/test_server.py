@@ -290,7 +290,7 @@ def test_dead_servers_and_wrong_settings_are_told() -> None:
             make_annotator(spec, Context({"bacth": 2}))
     with pytest.raises(ConfigError, match="batch must be at least 1"):
         make_annotator("pica-server:http://127.0.0.1:9", Context({"batch": 0}))
-    with pytest.raises(ConfigError, match="URL looks like"):
+    with pytest.raises(ConfigError, match="URL such as"):
         make_annotator("pica-server:nowhere")
 
 
