@@ -1,4 +1,4 @@
-"""The evidence in the repository is what its code says today: same predictions, same verdicts, sane controls."""
+"""The committed evidence agrees with the present code: same predictions, same outcomes, sanity checks passed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from creditflow.train.bench.report.predictions import load_predictions
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.summary import correlations
 from creditflow.train.bench.report.text import document_text
-from creditflow.train.bench.run import predictions_of, read_results
+from creditflow.train.bench.results import read_results
+from creditflow.train.bench.run import predictions_of
 
 FOLDER = Path(__file__).parents[1] / "evidence" / "bench"
 RUNS = sorted(FOLDER.glob("*.json.gz"))
@@ -21,35 +22,35 @@ def run(request):
     return read_results(request.param)
 
 
-def test_there_is_evidence():
+def test_the_full_run_is_committed():
     assert "full.json.gz" in {path.name for path in RUNS}
 
 
-def test_the_full_run_judged_the_predictions_as_they_were_written():
+def test_the_full_run_checked_the_predictions_as_they_were_written():
     full = read_results(FOLDER / "full.json.gz")
-    statements = [(p["id"], p["statement"]) for p in full["predictions"]["judged"]]
+    statements = [(p["id"], p["statement"]) for p in full["predictions"]["checked"]]
     assert statements == [(p["id"], p["statement"]) for p in load_predictions()["predictions"]]
-    assert None not in {p["hit"] for p in full["predictions"]["judged"]}
+    assert None not in {p["hit"] for p in full["predictions"]["checked"]}
 
 
-def test_verdicts_and_correlations_follow_from_the_cells(run):
+def test_outcomes_and_correlations_follow_from_the_cells(run):
     if run["predictions"]:
         assert predictions_of(run["suites"]) == run["predictions"]
     for suite in run["suites"]:
         assert correlations(suite["cells"]) == suite["correlations"]
 
 
-def test_controls_are_sane(run):
+def test_the_sanity_checks_pass(run):
     require_sane(run)
 
 
-def test_the_command_and_the_commit_are_told(run):
+def test_the_command_and_the_commit_are_recorded(run):
     assert run["provenance"]["command"].startswith("creditflow bench --preset")
     assert len(run["provenance"]["commit"]) >= 7
     assert not run["provenance"]["commit"].endswith("dirty")
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
-def test_the_tables_beside_it_are_its_own(path):
+def test_the_committed_text_is_the_report_of_the_committed_results(path):
     text = document_text(read_results(path)) + "\n"
     assert path.with_name(path.name.replace(".json.gz", ".txt")).read_text(encoding="utf-8") == text

@@ -122,7 +122,7 @@ def shaped_action_values(gamma, seed, **options):
             snapshots.setdefault(info["state_key"], base.get_state())
     value = np.zeros(len(mdp.keys))
     for _ in range(3000):
-        q = rewards + gamma * value[mdp.successor[:, :, 0]]
+        q = rewards + gamma * value[mdp.next_states[:, :, 0]]
         value[: mdp.size] = q.max(axis=1)
     return mdp, q
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.entities import Episode, episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
-from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
+from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
 from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.records.group import Group
 
@@ -154,14 +154,14 @@ def _table(numbers: dict[str, Any], scopes: Sequence[str]) -> Table:
 def draw(finding: Finding, folder: Path) -> Path:
     """Histograms of the normalised rate, one panel a scope."""
     scopes = [scope for scope in SCOPES if scope in finding.numbers]
-    picture = figure(4.6 * len(scopes), 3.4)
-    for axes, scope in zip(picture.subplots(1, len(scopes), squeeze=False, sharey=True)[0], scopes, strict=True):
+    figure = new_figure(4.6 * len(scopes), 3.4)
+    for axes, scope in zip(figure.subplots(1, len(scopes), squeeze=False, sharey=True)[0], scopes, strict=True):
         for i, side in enumerate(("correct", "incorrect")):
             row = finding.numbers[scope][side]
             heights = np.array(list(row["histogram"].values())) / max(row["rollouts"], 1)
             axes.bar(np.arange(len(BINS)) + (i - 0.5) * 0.4, heights, width=0.4, color=COLOURS[i], label=side)
         axes.set(xticks=range(len(BINS)), xticklabels=BINS, xlabel="normalised match rate", title=f"in {scope}")
         tidy(axes)
-    picture.axes[0].set(ylabel="share of rollouts")
-    picture.axes[0].legend(frameon=False)
-    return save(picture, folder / "egrpo.png")
+    figure.axes[0].set(ylabel="share of rollouts")
+    figure.axes[0].legend(frameon=False)
+    return save_figure(figure, folder / "egrpo.png")

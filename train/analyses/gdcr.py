@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.entities import episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals
-from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
+from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
@@ -194,8 +194,8 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def draw(finding: Finding, folder: Path) -> Path:
     """Best distance by step, correct and incorrect."""
-    picture = figure(5.0, 3.6)
-    axes = picture.subplots()
+    figure = new_figure(5.0, 3.6)
+    axes = figure.subplots()
     rows = finding.numbers["by_step"]
     for i, name in enumerate(("correct", "incorrect")):
         axes.plot(
@@ -204,4 +204,4 @@ def draw(finding: Finding, folder: Path) -> Path:
     axes.set(xlabel="step", ylabel="best distance to the answer so far")
     axes.legend(frameon=False)
     tidy(axes)
-    return save(picture, folder / "gdcr.png")
+    return save_figure(figure, folder / "gdcr.png")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, percent
-from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
+from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
@@ -151,8 +151,8 @@ def _table(caption: str, found: dict[str, dict[str, Any]]) -> Table:
 def draw(finding: Finding, folder: Path) -> Path:
     """Stacked bars of the classes, for successful and failed rollouts."""
     sides = [name for name in ("graph", "oracle") if name in finding.numbers]
-    picture = figure(7.0, 0.8 + 1.3 * len(sides))
-    axes = picture.subplots()
+    figure = new_figure(7.0, 0.8 + 1.3 * len(sides))
+    axes = figure.subplots()
     bars = [
         (f"{outcome}, {side}", finding.numbers[side][outcome]) for side in sides for outcome in ("successful", "failed")
     ]
@@ -164,5 +164,5 @@ def draw(finding: Finding, folder: Path) -> Path:
     axes.set(yticks=range(len(bars)), yticklabels=[name for name, _ in bars], xlim=(0, 1), xlabel="share of turns")
     axes.invert_yaxis()
     tidy(axes)
-    picture.legend(loc="outside upper center", ncols=6, frameon=False, fontsize=8)
-    return save(picture, folder / "graphgpo.png")
+    figure.legend(loc="outside upper center", ncols=6, frameon=False, fontsize=8)
+    return save_figure(figure, folder / "graphgpo.png")

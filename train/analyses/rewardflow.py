@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
-from creditflow.train.analyses.pictures import COLOURS, figure, save, tidy
+from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN
@@ -181,8 +181,8 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
 
 def draw(finding: Finding, folder: Path) -> Path:
     """Visited, unique states and unique transitions against the number of rollouts."""
-    picture = figure(5.0, 3.6)
-    axes = picture.subplots()
+    figure = new_figure(5.0, 3.6)
+    axes = figure.subplots()
     rows = finding.numbers["by_size"]
     sizes = [row["rollouts"] for row in rows]
     for i, (name, label) in enumerate(
@@ -192,4 +192,4 @@ def draw(finding: Finding, folder: Path) -> Path:
     axes.set(xlabel="rollouts of one task", ylabel="mean number", xticks=sizes)
     axes.legend(frameon=False, fontsize=9)
     tidy(axes)
-    return save(picture, folder / "rewardflow.png")
+    return save_figure(figure, folder / "rewardflow.png")

@@ -1,7 +1,7 @@
-"""The benchmark: record rollouts once, score every scheme on them, learn under each with matched everything.
+"""The benchmark: measure every scheme on the same rollouts, and train a tabular policy with each under matched conditions.
 
-Where a task can be tabulated, schemes are also measured against exact values. Importing the package makes four grid
-worlds with known answers available: "grid-open", "grid-pits", "grid-alias" and "grid-slip".
+Where a task can be tabulated, credit is also measured against exact values. Importing the package registers four grid
+worlds whose exact values are known: "grid-open", "grid-pits", "grid-alias" and "grid-slip".
 """
 
 from creditflow.train.bench.exact.gridworlds import register_grids

@@ -1,7 +1,7 @@
-"""What every table holds beside the schemes: credit that is right by construction, and credit that is spoilt.
+"""Positive and negative controls: exact credit, and corrupted credit.
 
-``oracle_adv`` is A^π itself, ``oracle_progress`` the change of the exact distance (efficiency, not advantage),
-``shuffled(X)`` is X's credit permuted inside each rollout, ``flipped(X)`` its negative.
+``oracle_adv`` is A^π itself and ``oracle_progress`` the change of the exact distance (efficiency, not advantage);
+``shuffled(X)`` is X's credit permuted within each rollout, ``flipped(X)`` its negative.
 """
 
 from __future__ import annotations
@@ -16,22 +16,31 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.bench.exact.values import Exact, evaluate, natural_direction, policy_gradient, visit_shares
+from creditflow.train.bench.exact.values import PolicyValues, evaluate, natural_direction, policy_gradient, visitation
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Column", "Judge", "Located", "flipped", "oracle_adv", "oracle_progress", "recorded_progress", "shuffled"]
+__all__ = [
+    "CreditFunction",
+    "ExactEvaluator",
+    "IndexedTurns",
+    "flipped",
+    "oracle_adv",
+    "oracle_progress",
+    "recorded_progress",
+    "shuffled",
+]
 
 Floats = NDArray[np.float64]
-Column = Callable[[Group], Credit]  # a scheme's ``assign``, or a control
+CreditFunction = Callable[[Group], Credit]  # ``assign`` of a scheme, or a control
 
 
-class Located(NamedTuple):
-    """A group's turns in the numbers of the table; each (N,).
+class IndexedTurns(NamedTuple):
+    """A group's turns as indices into the tables of a ``FiniteMDP``; each (N,).
 
     Attributes:
-        state, next_state: numbers of the states.
-        action: number of the action.
+        state, next_state: indices of the states.
+        action: index of the action; −1 for an invalid one.
         left: turns left before the turn, this one included.
     """
 
@@ -41,11 +50,11 @@ class Located(NamedTuple):
     left: NDArray[np.int64]
 
 
-class Judge:
-    """Everything exact about one policy on one task.
+class ExactEvaluator:
+    """Exact values, gradient and state occupancy of one policy on one task.
 
     Args:
-        mdp: the task.
+        mdp: task as tables.
         policy: float64 (S, A), the policy that made the rollouts.
     """
 
@@ -53,7 +62,7 @@ class Judge:
         self.mdp, self.policy = mdp, policy
 
     @cached_property
-    def exact(self) -> Exact:
+    def exact(self) -> PolicyValues:
         """V^π and Q^π."""
         return evaluate(self.mdp, self.policy)
 
@@ -73,20 +82,20 @@ class Judge:
         return natural_direction(self.mdp, self.policy, self.exact)
 
     @cached_property
-    def shares(self) -> Floats:
-        """float64 (S,), expected share of turns in each state."""
-        return visit_shares(self.mdp, self.policy)
+    def visitation(self) -> Floats:
+        """float64 (S,), expected fraction of turns in each state."""
+        return visitation(self.mdp, self.policy)
 
     @property
     def success(self) -> float:
         """J."""
         return float(self.exact.value[self.mdp.horizon, self.mdp.start])
 
-    def locate(self, group: Group) -> Located:
-        """A group's turns in the table's numbers; refused actions have action −1.
+    def index_turns(self, group: Group) -> IndexedTurns:
+        """A group's turns as indices into the tables; invalid actions get index −1.
 
         Raises:
-            DataError: the log holds a state or action that the task does not have.
+            DataError: the log contains a state or an action that the task does not have, or too many turns.
         """
         arrays = group.arrays
         names = {text: i for i, text in enumerate(self.mdp.actions)}
@@ -98,47 +107,47 @@ class Judge:
             )
         action = np.where(arrays.valid, action, -1)
         if isinstance(group, ArrayGroup) and group.mdp is self.mdp:
-            return Located(group.number.astype(np.int64), group.next_number.astype(np.int64), action, group.left)
+            return IndexedTurns(group.number.astype(np.int64), group.next_number.astype(np.int64), action, group.left)
         missing = [key for key in arrays.states.keys if key not in self.mdp.index]
         if missing:
             raise DataError(f"group {group.group_id!r}: {missing[0]!r} is not a state of task {self.mdp.name}")
         number = np.array([self.mdp.index[key] for key in arrays.states.keys], np.int64)
-        place = np.arange(len(action)) - arrays.offsets[arrays.trajectory] + group.first_turns[arrays.trajectory]
-        left = self.mdp.horizon - place
+        elapsed = np.arange(len(action)) - arrays.offsets[arrays.trajectory] + group.first_turns[arrays.trajectory]
+        left = self.mdp.horizon - elapsed
         if (left < 1).any():
             raise DataError(f"group {group.group_id!r} has rollouts of more than {self.mdp.horizon} turns")
-        return Located(number[arrays.state], number[arrays.next_state], action, left)
+        return IndexedTurns(number[arrays.state], number[arrays.next_state], action, left)
 
 
-def oracle_adv(judge: Judge) -> Column:
-    """A^π_h(s, a) of each turn; 0 for refused actions."""
+def oracle_adv(evaluator: ExactEvaluator) -> CreditFunction:
+    """A^π_h(s, a) of each turn; 0 for invalid actions."""
 
     def assign(group: Group) -> Credit:
-        state, _, action, left = judge.locate(group)
-        step = np.where(action >= 0, judge.advantage[left, state, action], 0.0)
+        state, _, action, left = evaluator.index_turns(group)
+        step = np.where(action >= 0, evaluator.advantage[left, state, action], 0.0)
         return _credit(group, step)
 
     return assign
 
 
-def oracle_progress(judge: Judge) -> Column:
-    """d(s) − d(s′) of each turn, d the exact distance; dead states count as one turn beyond the farthest live one."""
-    distance = judge.mdp.distance
+def oracle_progress(evaluator: ExactEvaluator) -> CreditFunction:
+    """d(s) − d(s′) of each turn, d the exact distance; dead states count as one turn farther than the farthest other state."""
+    distance = evaluator.mdp.distance
     finite = np.isfinite(distance)
     known = np.where(finite, distance, (distance[finite].max() if finite.any() else 0.0) + 1.0)
 
     def assign(group: Group) -> Credit:
-        state, after, _, _ = judge.locate(group)
+        state, after, _, _ = evaluator.index_turns(group)
         return _credit(group, known[state] - known[after])
 
     return assign
 
 
 def recorded_progress(group: Group) -> Credit:
-    """d(s) − d(s′) from the distances that ``Recorder(oracle=True)`` wrote; dead states as in ``oracle_progress``.
+    """d(s) − d(s′) from the distances recorded by ``Recorder(oracle=True)``; dead states as in ``oracle_progress``.
 
     Raises:
-        CreditError: the log has no such distances.
+        CreditError: the log lacks these distances.
     """
     try:
         pairs = [(turn.values["distance.oracle"], turn.values["distance.oracle.next"]) for turn in group.turns]
@@ -151,22 +160,22 @@ def recorded_progress(group: Group) -> Credit:
     return _credit(group, known[:, 0] - known[:, 1])
 
 
-def shuffled(column: Column, rng: np.random.Generator) -> Column:
-    """The column's credit, permuted inside each rollout: sums per rollout stay, the assignment to turns is chance."""
+def shuffled(method: CreditFunction, rng: np.random.Generator) -> CreditFunction:
+    """The method's credit permuted within each rollout: sums per rollout stay, the assignment to turns is random."""
 
     def assign(group: Group) -> Credit:
-        given = column(group)
+        given = method(group)
         order = np.lexsort((rng.random(len(given.flat_advantages)), group.arrays.trajectory))
         return _credit(group, given.flat_advantages[order], given.flat_loss_mask[order])
 
     return assign
 
 
-def flipped(column: Column) -> Column:
-    """The negative of the column's credit."""
+def flipped(method: CreditFunction) -> CreditFunction:
+    """The negative of the method's credit."""
 
     def assign(group: Group) -> Credit:
-        given = column(group)
+        given = method(group)
         return _credit(group, -given.flat_advantages, given.flat_loss_mask)
 
     return assign

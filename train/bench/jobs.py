@@ -1,7 +1,7 @@
-"""Many independent pieces of work over several processes, each result kept on disk until the run is complete.
+"""Independent jobs over several processes, each result stored on disk until the run is complete.
 
-An interrupted run that is started again does only what is missing. What is kept lies in a folder named by a
-fingerprint of everything the results depend on, so that other settings or other code never see it.
+A resumed run does only the missing jobs. Results are stored in a folder named by a fingerprint of everything they depend
+on, so that a run with other settings or other code never reads them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
 
-__all__ = ["Job", "Workshop", "fingerprint"]
+__all__ = ["Job", "JobRunner", "fingerprint"]
 
 
 class Job(NamedTuple):
-    """One piece of work.
+    """A function call.
 
     Attributes:
-        name: distinct in a run; names its file.
-        function: importable, pure; returns what JSON holds.
-        arguments: its arguments.
+        name: distinct within a run; determines the file name.
+        function: importable and pure; returns JSON values.
+        arguments: positional arguments of the function.
     """
 
     name: str
@@ -40,22 +40,22 @@ class Job(NamedTuple):
 
 
 def fingerprint(*parts: Any) -> str:
-    """Sixteen hexadecimal digits of JSON-able parts."""
+    """Hash of JSON values, sixteen hexadecimal digits."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-class Workshop:
-    """Runs jobs.
+class JobRunner:
+    """Runs jobs, skipping those whose results are stored.
 
     Args:
-        folder: where unfinished work is kept.
-        mark: fingerprint of what all results depend on.
-        workers: processes.
+        folder: folder of the stored results.
+        cache_key: fingerprint of what all results depend on.
+        workers: number of processes.
     """
 
-    def __init__(self, folder: Path, mark: str, workers: int) -> None:
-        self._folder, self._workers = folder / mark, workers
+    def __init__(self, folder: Path, cache_key: str, workers: int) -> None:
+        self._folder, self._workers = folder / cache_key, workers
 
     def run(self, jobs: Sequence[Job], what: str) -> dict[str, Any]:
         """Results by name, in the order of ``jobs``; shows progress on standard error."""
@@ -64,7 +64,7 @@ class Workshop:
         return {job.name: found[job.name] for job in jobs}
 
     def close(self) -> None:
-        """The results are written elsewhere: forget what was kept."""
+        """Delete the stored results, once the run's results are written."""
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._folder.parent.is_dir() and not any(self._folder.parent.iterdir()):
             self._folder.parent.rmdir()
@@ -95,14 +95,14 @@ class Workshop:
         text = json.dumps(result, separators=(",", ":"), allow_nan=False)
         with atomic_writer(self._path(job)) as stream:
             stream.write(text)
-        return json.loads(text)  # the same object as after an interruption
+        return json.loads(text)  # the same values as after an interruption
 
     def _path(self, job: Job) -> Path:
         return self._folder / f"{fingerprint(job.name)}.json"
 
 
 def _begin_worker() -> None:
-    """Interrupts are the parent's business; a worker ends when its parent is gone, which a killed one cannot ask for."""
+    """Leave interrupts to the parent process, and end when it is gone, even if it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""How much work a benchmark does: amounts for tasks with exact values, and for tasks that can only be played."""
+"""Benchmark sizes, for tasks with exact values and for tasks that can only be played through their environment."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["PRESETS", "ExactWork", "PlayedWork", "Preset"]
 
 @dataclass(frozen=True, slots=True)
 class ExactWork:
-    """Work on tasks that are known as tables. A cell is a kind of task × an initial success × a group size.
+    """Sizes for tasks that are known as tables. A cell is a kind of task × an initial success × a group size.
 
     Attributes:
-        successes: J0, exact success of the first policies.
+        successes: J0, exact success rates of the initial policies.
         sizes: G, rollouts in a group.
-        tasks: per cell.
-        groups: sampled per task for the metrics, by G.
-        updates: turn budget of a learning curve in groups of the first policy, by G.
-        kl: of each update, in nats per turn.
+        tasks: number of tasks per cell.
+        groups: number of groups sampled per task for the metrics, by G.
+        updates: turn budget of a learning curve, in groups of the initial policy's expected length, by G.
+        kl: KL divergence of each update, in nats per turn.
     """
 
     successes: tuple[float, ...]
@@ -31,14 +31,14 @@ class ExactWork:
 
 @dataclass(frozen=True, slots=True)
 class PlayedWork:
-    """Work on tasks that are played through their environment.
+    """Sizes for tasks that are played through their environment.
 
     Attributes:
-        tasks: of the suite.
+        tasks: number of tasks.
         size: G, rollouts per task and iteration.
-        iterations: policy updates.
-        seeds: repetitions of learning.
-        kl: of each update, in nats per turn.
+        iterations: number of policy updates.
+        seeds: number of training runs per method.
+        kl: KL divergence of each update, in nats per turn.
     """
 
     tasks: int
@@ -50,13 +50,13 @@ class PlayedWork:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Amounts.
+    """Sizes of all suites.
 
     Attributes:
-        grids, sokoban: exact work of the two suites that have tables.
-        played: work of all others.
-        log: groups in the recorded log of a suite.
-        variants: also the named variants of schemes, unless schemes are named.
+        grids, sokoban: sizes of the two suites that have tables.
+        played: sizes of all other suites.
+        log: number of groups in the recorded log of a suite with tables.
+        variants: whether the named variants of schemes take part when no schemes are named.
     """
 
     grids: ExactWork
@@ -66,7 +66,7 @@ class Preset:
     variants: bool = False
 
     def exact(self, suite: str) -> ExactWork:
-        """The exact work of a suite."""
+        """The sizes of a suite that has tables."""
         return self.grids if suite == "grids" else self.sokoban
 
 

@@ -1,12 +1,12 @@
-"""One benchmark run: suites × columns → one document, from which every table, plot and page is made.
+"""One benchmark run: suites × methods → one document, from which every table, plot and page is made.
 
-A suite whose states fit tables is measured against exact values (M1 to M5) and learned exactly; any other suite is
-learned through its environment. Either way all columns, controls included, see the same rollouts.
+On a suite whose states fit into tables, credit is measured against exact values (M1 to M5) and learning curves are exact;
+on any other suite policies are trained through its environment. In both cases all methods, controls included, get the
+same rollouts.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,20 +18,19 @@ import numpy as np
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.reading.json_text import read_json
-from creditflow.train.bench.columns import fed_columns, scheme_column, scheme_columns, settings_of
+from creditflow.train.bench.annotation_sources import annotated_log
 from creditflow.train.bench.exact.cells import assemble, cells_of, run_task
-from creditflow.train.bench.feeds import feed_log
-from creditflow.train.bench.jobs import Job, Workshop, fingerprint
-from creditflow.train.bench.lineup import Lineup, line_up
+from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
+from creditflow.train.bench.methods import default_schemes, scheme_entry, settings_of, with_annotation_sources
 from creditflow.train.bench.played.learning import learn, played_row
-from creditflow.train.bench.played.scoring import log_statistics, score_cost, sight
+from creditflow.train.bench.played.scoring import credit_coverage, log_statistics, milliseconds_per_1000_turns
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
-from creditflow.train.bench.report.predictions import judge_predictions, load_predictions
+from creditflow.train.bench.report.predictions import check_predictions, load_predictions
 from creditflow.train.bench.report.provenance import code_digest, provenance
-from creditflow.train.bench.report.sanity import sanity_rules
+from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.summary import BASELINE, correlations
+from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
+from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.suites import Suite, open_suite
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
@@ -40,27 +39,10 @@ from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
-__all__ = ["RESULTS_VERSION", "read_results", "run_bench", "write_results"]
+__all__ = ["predictions_of", "run_bench"]
 
-RESULTS_VERSION = 2
-LOG_SIZE = 8  # rollouts in a group of the recorded log
-WHOLE = {"provenance", "amounts", "suites", "predictions", "sanity"}
-SUITE = {
-    "name",
-    "spec",
-    "kinds",
-    "why",
-    "horizon",
-    "oracle",
-    "settings",
-    "log",
-    "expert",
-    "cost",
-    "schemes",
-    "controls",
-    "undefined",
-}
-PROTOCOL = ("grids", "sokoban")  # suites that the predictions speak of
+LOG_SIZE = 8  # rollouts per group of the recorded log
+PREDICTED_SUITES = ("grids", "sokoban")
 
 
 def run_bench(
@@ -74,204 +56,190 @@ def run_bench(
     command: Sequence[str],
     resume: bool = False,
 ) -> dict[str, Any]:
-    """Run; writes the recorded logs into ``out`` and keeps finished parts there until ``write_results``.
+    """Run the benchmark and write its results and recorded logs into ``out``; finished jobs are kept there meanwhile.
 
     Args:
-        specs: of the suites.
-        schemes: names; empty: all, in a full run with their variants and those that have to be fed.
-        preset_name: amounts.
-        out: folder.
-        seed: of everything.
-        workers: processes.
-        command: arguments as the person typed them.
-        resume: go on with what is in ``out``, if the same was asked for.
+        specs: specs of the suites.
+        schemes: names of the schemes; if empty, all of them (the preset ``full`` adds their variants and the schemes that
+            read annotations).
+        preset_name: name of the preset.
+        out: output folder.
+        seed: seed of tasks, rollouts and shuffling.
+        workers: number of processes.
+        command: command-line arguments, for the provenance.
+        resume: continue the run in ``out`` if its settings are the same.
 
     Returns:
-        The document: plain JSON.
+        The document: plain JSON values.
 
     Raises:
-        OtherRunError: ``resume``, and other settings or another state of the code left what is there.
+        OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
     """
-    preset, began = PRESETS[preset_name], time.time()
-    names = fed_columns(schemes) or scheme_columns(preset.variants)
-    opened = [open_suite(spec, preset, seed) for spec in specs]  # a wrong one is told before any work
-    identity = {
-        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
-        "preset": preset_name,
-        "amounts": asdict(preset),
-        "columns": list(names),
-        "suites": {
-            suite.spec: fingerprint([t.task_id for play in suite.plays for t in play.tasks]) for suite in opened
-        },
-        "seed": seed,
-    }
+    preset, started = PRESETS[preset_name], time.time()
+    names = with_annotation_sources(schemes) or default_schemes(preset.variants)
+    opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
+    identity = _identity(opened, names, preset_name, seed)
     results = out / "results.json"
     if resume:
         require_same_folder(out, identity, begun=results.exists())
-    workshop = Workshop(out / "unfinished", fingerprint(identity), workers)
+    runner = JobRunner(out / "unfinished", fingerprint(identity), workers)
     if resume and results.exists():
-        workshop.close()
+        runner.close()
         return read_results(results)
     write_run_file(out, identity)
-    suites = [_run_suite(suite, names, preset, out, seed, workshop) for suite in opened]
-    judged = preset_name == "full" and not schemes
+    suites = [_run_suite(suite, names, preset, out, seed, runner) for suite in opened]
+    predicted = preset_name == "full" and not schemes
     document: dict[str, Any] = {
         "results_version": RESULTS_VERSION,
         "provenance": provenance(command, seed)
-        | {"preset": preset_name, "workers": workers, "seconds": round(time.time() - began, 1)},
+        | {"preset": preset_name, "workers": workers, "seconds": round(time.time() - started, 1)},
         "amounts": asdict(preset),
         "suites": suites,
-        "predictions": predictions_of(suites) if judged else None,
+        "predictions": predictions_of(suites) if predicted else None,
     }
-    document["sanity"] = [rule._asdict() for rule in sanity_rules(document)]
+    document["sanity"] = [check._asdict() for check in sanity_checks(document)]
     write_results(document, results)
-    workshop.close()
+    runner.close()
     return document
 
 
 def predictions_of(suites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The predictions with their verdicts on these suites."""
-    cells = [cell for suite in suites if suite["spec"] in PROTOCOL for cell in suite["cells"]]
-    return {"written": load_predictions()["written"], "judged": judge_predictions(cells)}
+    """The preregistered predictions, each checked against these suites."""
+    cells = [cell for suite in suites if suite["spec"] in PREDICTED_SUITES for cell in suite["cells"]]
+    return {"written": load_predictions()["written"], "checked": check_predictions(cells)}
 
 
-def write_results(document: Mapping[str, Any], path: Path) -> None:
-    """Write the document as JSON."""
-    with atomic_writer(path) as stream:
-        json.dump(document, stream, separators=(",", ":"), allow_nan=False)
-
-
-def read_results(path: Path) -> dict[str, Any]:
-    """A document that was written before, packed or not.
-
-    Raises:
-        DataError: not the results of a benchmark, or of another version.
-    """
-    try:
-        document = read_json(path)
-    except DataError as error:
-        raise DataError(f"{error}; {path} is not the results of a benchmark") from error
-    version = document.get("results_version") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or version != RESULTS_VERSION:
-        raise DataError(f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}")
-    lacking, suites = WHOLE - document.keys(), document.get("suites")
-    for suite in suites if isinstance(suites, list) else [suites]:
-        lacking |= SUITE - suite.keys() if isinstance(suite, dict) else SUITE
-        lacking |= set() if isinstance(suite, dict) and {"cells", "rows"} & suite.keys() else {"cells"}
-    if lacking:
-        raise DataError(f"{path}: the results of a benchmark hold {', '.join(sorted(lacking))}, these do not")
-    return document
+def _identity(suites: Sequence[Suite], names: Sequence[str], preset_name: str, seed: int) -> dict[str, Any]:
+    """Everything that the results depend on."""
+    return {
+        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
+        "preset": preset_name,
+        "amounts": asdict(PRESETS[preset_name]),
+        "methods": list(names),
+        "suites": {
+            suite.spec: fingerprint([task.task_id for suite_env in suite.envs for task in suite_env.tasks])
+            for suite in suites
+        },
+        "seed": seed,
+    }
 
 
 def _run_suite(
-    suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, workshop: Workshop
+    suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, runner: JobRunner
 ) -> dict[str, Any]:
     groups = _record(suite, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
-    horizon = max(play.horizon for play in suite.plays)
+    horizon = max(suite_env.horizon for suite_env in suite.envs)
     earlier = _record(suite, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
-    lineup = line_up(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
+    selection = select_methods(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
     facts = {
         "name": suite.name,
         "spec": suite.spec,
         "kinds": list(suite.kinds),
         "why": suite.why,
         "horizon": horizon,
-        "oracle": all(play.oracle for play in suite.plays),
-        "settings": settings_of([*lineup.schemes, *(n for n in lineup.controls if n.endswith("]"))]),
+        "oracle": all(suite_env.oracle for suite_env in suite.envs),
+        "settings": settings_of([*selection.schemes, *(n for n in selection.controls if n.endswith("]"))]),
         "log": log_statistics(groups),
-        "expert": _expert(suite),
+        "expert": _expert_success(suite),
         "cost": {
-            name: score_cost(scheme_column(name).bind(horizon, "state"), feed_log(name, horizon, groups, earlier))
-            for name in lineup.schemes
+            name: milliseconds_per_1000_turns(
+                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier)
+            )
+            for name in selection.schemes
         },
     }
     if suite.kinds:
-        return facts | _exact(suite, lineup, preset.exact(suite.name), seed, workshop)
-    return facts | _played(suite, lineup, preset.played, (groups, earlier), seed, workshop)
+        return facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)
+    return facts | _played(suite, selection, preset.played, (groups, earlier), seed, runner)
 
 
 def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
-    """The suite's log: one group a task, played by the first table policy; another iteration plays others."""
+    """Record the suite's log: one group per task with the initial policy; another iteration gives other rollouts."""
     groups = list[Group]()
-    for play in suite.plays:
-        env = GroupEnv(play.env, size=LOG_SIZE, oracle=not suite.kinds, policy="tabular", **play.settings)
-        agent = TabularAgent(optimal_prob=play.optimal_prob)
-        own = play_groups(env, agent, play.tasks, seed=seed, iteration=iteration)
-        groups += progress(own, f"{suite.name}: log", len(play.tasks))
+    for suite_env in suite.envs:
+        env = GroupEnv(suite_env.env, size=LOG_SIZE, oracle=not suite.kinds, policy="tabular", **suite_env.settings)
+        agent = TabularAgent(optimal_prob=suite_env.optimal_prob)
+        recorded = play_groups(env, agent, suite_env.tasks, seed=seed, iteration=iteration)
+        groups += progress(recorded, f"{suite.name}: log", len(suite_env.tasks))
     return groups
 
 
-def _expert(suite: Suite) -> float:
+def _expert_success(suite: Suite) -> float:
+    """Success rate of the expert on the suite's tasks."""
     solved = []
-    for play in suite.plays:
-        env = GroupEnv(play.env, size=1, texts=False, **play.settings)
-        solved += [group.trajectories[0].success for group in play_groups(env, ExpertAgent(), play.tasks)]
+    for suite_env in suite.envs:
+        env = GroupEnv(suite_env.env, size=1, texts=False, **suite_env.settings)
+        groups = play_groups(env, ExpertAgent(), suite_env.tasks)
+        solved += [group.trajectories[0].success for group in groups]
     return float(np.mean(solved))
 
 
-def _exact(suite: Suite, lineup: Lineup, work: ExactWork, seed: int, workshop: Workshop) -> dict[str, Any]:
+def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int, runner: JobRunner) -> dict[str, Any]:
+    """Results of a suite with tables."""
     cells = cells_of(suite.kinds, work)
     jobs = {
         cell: [
-            Job(f"{suite.spec}/{cell}/{n}", run_task, (suite.spec, cell, work, lineup.names, seed, n))
+            Job(f"{suite.spec}/{cell}/{n}", run_task, (suite.spec, cell, work, selection.names, seed, n))
             for n in range(work.tasks)
         ]
         for cell in cells
     }
-    # tasks of one start lie together: a worker finds the start once
-    found = workshop.run([job for own in jobs.values() for job in own], f"{suite.name}: exact")
-    made = [assemble(cell, [found[job.name] for job in own]) for cell, own in jobs.items()]
-    made = [cell for cell in made if cell["tasks"]]
-    if not made:
-        raise DataError(f"suite {suite.spec!r}: no task can start at a success of {work.successes}")
-    undefined = {name: reason for cell in made for name, reason in cell["undefined"].items()} | dict(lineup.undefined)
+    # tasks of one cell are adjacent, so that a worker computes their initial policies once
+    results = runner.run([job for of_cell in jobs.values() for job in of_cell], f"{suite.name}: exact")
+    assembled = [assemble(cell, [results[job.name] for job in of_cell]) for cell, of_cell in jobs.items()]
+    assembled = [cell for cell in assembled if cell["tasks"]]
+    if not assembled:
+        raise DataError(f"suite {suite.spec!r}: no task has an initial policy with a success rate of {work.successes}")
+    undefined = {name: reason for cell in assembled for name, reason in cell["undefined"].items()}
+    undefined |= dict(selection.undefined)
     return {
-        **_columns(lineup, undefined),
+        **_defined(selection, undefined),
         "undefined": undefined,
-        "cells": made,
-        "correlations": correlations(made),
+        "cells": assembled,
+        "correlations": correlations(assembled),
     }
 
 
 def _played(
     suite: Suite,
-    lineup: Lineup,
+    selection: MethodSelection,
     work: PlayedWork,
     log: tuple[Sequence[Group], Sequence[Group]],
     seed: int,
-    workshop: Workshop,
+    runner: JobRunner,
 ) -> dict[str, Any]:
-    (play,) = suite.plays
+    """Results of a suite that is played through its environment; ``log`` is the recorded log and an earlier one."""
+    (suite_env,) = suite.envs
     jobs = {
         name: [
-            Job(f"{suite.spec}/{name}/{s}", learn, (name, play, work, play.horizon, seed + s))
+            Job(f"{suite.spec}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s))
             for s in range(work.seeds)
         ]
-        for name in lineup.names
+        for name in selection.names
     }
-    found = workshop.run([job for own in jobs.values() for job in own], f"{suite.name}: learning")
-    runs = {name: [found[job.name] for job in own] for name, own in jobs.items()}
-    undefined = {name: run["undefined"] for name, own in runs.items() for run in own if "undefined" in run}
-    runs = {name: own for name, own in runs.items() if name not in undefined}
+    results = runner.run([job for of_method in jobs.values() for job in of_method], f"{suite.name}: learning")
+    runs = {name: [results[job.name] for job in of_method] for name, of_method in jobs.items()}
+    undefined = {name: run["undefined"] for name, seeds in runs.items() for run in seeds if "undefined" in run}
+    runs = {name: seeds for name, seeds in runs.items() if name not in undefined}
     if not runs:
         raise DataError(f"suite {suite.spec!r}: no scheme can score it: {undefined}")
     base = runs.get(BASELINE) or next(iter(runs.values()))
-    undefined |= dict(lineup.undefined) | {
+    undefined |= dict(selection.undefined) | {
         "oracle_adv": "exact advantages are unknown here: " + suite.why,
     }
     return {
-        **_columns(lineup, undefined),
+        **_defined(selection, undefined),
         "undefined": undefined,
-        "tasks": len(play.tasks),
-        "rows": {name: played_row(own, base)._asdict() for name, own in runs.items()},
-        "sight": {name: sight(name, play.horizon, *log) for name in runs},
+        "tasks": len(suite_env.tasks),
+        "rows": {name: played_row(seeds, base)._asdict() for name, seeds in runs.items()},
+        "coverage": {name: credit_coverage(name, suite_env.horizon, *log) for name in runs},
     }
 
 
-def _columns(lineup: Lineup, undefined: Mapping[str, str]) -> dict[str, list[str]]:
+def _defined(selection: MethodSelection, undefined: Mapping[str, str]) -> dict[str, list[str]]:
     return {
-        "schemes": [name for name in lineup.schemes if name not in undefined],
-        "controls": [name for name in lineup.controls if name not in undefined],
+        "schemes": [name for name in selection.schemes if name not in undefined],
+        "controls": [name for name in selection.controls if name not in undefined],
     }

@@ -1,4 +1,4 @@
-"""Suites: which tasks of which environment a benchmark measures, and how strong its policy begins."""
+"""Suites: which tasks of which environment are measured together, and the success rate of the initial policy."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from creditflow.envs.tasks import Task, panel_names
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, exact_kinds, grid_seed
 from creditflow.train.bench.presets import Preset
 
-__all__ = ["SUITES", "Play", "Suite", "open_suite", "suite_name"]
+__all__ = ["SUITES", "Suite", "SuiteEnv", "open_suite", "suite_name"]
 
 SUITES = ("grids", *ENVIRONMENTS)
 DEFAULT_PANEL = "standard-v1"
 OPTIMAL_PROB = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55, "grids": 0.45}
-LONG_TASKS = 0.8
+LONG_TASK_OPTIMAL_PROB = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class SuiteEnv:
     """Tasks of one environment.
 
     Attributes:
         env: short name of the environment.
-        settings: its arguments.
-        tasks: evenly spread over the source's order, which panels sort by difficulty within each stratum.
-        optimal_prob: probability of an optimal action in the initial policy, so that success begins between never and
-            always: lower for short tasks.
-        horizon: the turn limit.
-        oracle: whether distances are exact (True), or a proxy.
+        settings: arguments of the environment.
+        tasks: tasks at even intervals of the source's order, which panels sort by difficulty within each stratum.
+        optimal_prob: probability of an optimal action in the initial policy, chosen so that it sometimes succeeds: lower for
+            short tasks.
+        horizon: turn limit.
+        oracle: whether the oracle's distances are exact (True) or a proxy.
     """
 
     env: str
@@ -46,29 +46,29 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What is measured together.
+    """Tasks that are measured together.
 
     Attributes:
-        name: short.
-        spec: as the person wrote it.
-        plays: what its log is recorded from; one, but for the grids.
-        kinds: of its exact tasks; none where states cannot be listed.
-        why: there are none.
+        name: short name.
+        spec: as given on the command line.
+        envs: environments that its log is recorded from; one, except for the grids.
+        kinds: kinds of exact tasks; empty if states cannot be listed.
+        why: reason why there are none.
     """
 
     name: str
     spec: str
-    plays: tuple[Play, ...]
+    envs: tuple[SuiteEnv, ...]
     kinds: tuple[str, ...]
     why: str
 
 
 def suite_name(spec: str) -> str:
-    """The environment part of a suite.
+    """The environment part of a suite's spec.
 
     Raises:
-        ConfigError: unknown; suggests the near one.
-        DataError: there is nothing at its path.
+        ConfigError: the name is unknown; suggests the near one.
+        DataError: the path does not exist.
     """
     name, at, path = spec.partition("@")
     if name not in SUITES:
@@ -79,16 +79,16 @@ def suite_name(spec: str) -> str:
 
 
 def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
-    """A suite: ``grids``, ``ENV`` (its embedded panel) or ``ENV@PATH`` (the environment's files at a path).
+    """Open a suite: ``grids``, ``ENV`` (its built-in panel) or ``ENV@PATH`` (the environment's files at a path).
 
     Args:
-        spec: which.
-        preset: how many tasks.
-        seed: of tasks that are drawn (grids).
+        spec: as given on the command line.
+        preset: sizes of the benchmark.
+        seed: seed of generated tasks (grids).
 
     Raises:
-        ConfigError: unknown suite.
-        DataError: the path holds no tasks.
+        ConfigError: the suite is unknown.
+        DataError: the path contains no tasks.
     """
     name, at, path = spec.partition("@")
     suite_name(spec)
@@ -98,19 +98,25 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     limit = preset.log if kinds else preset.played.tasks
     short = name if not at else f"{name}@{Path(path).parent.name}/{Path(path).stem}"
     if name == "grids":
-        own = {"seed": grid_seed(seed), "count": GRID_BLOCK}
-        each = max(limit // len(kinds), 1)
-        plays = tuple(_play(spec, f"grid-{kind}", own, each, OPTIMAL_PROB[name]) for kind in kinds)
-        return Suite(short, spec, plays, kinds, why)
+        arguments = {"seed": grid_seed(seed), "count": GRID_BLOCK}
+        per_kind = max(limit // len(kinds), 1)
+        envs = tuple(_suite_env(spec, f"grid-{kind}", arguments, per_kind, OPTIMAL_PROB[name]) for kind in kinds)
+        return Suite(short, spec, envs, kinds, why)
     settings: dict[str, Any] = {}
     if at:
         settings[ENVIRONMENTS[name].files] = path
     elif DEFAULT_PANEL in panel_names(name):
         settings["panel"] = f"{DEFAULT_PANEL}:train"
-    return Suite(short, spec, (_play(spec, name, settings, limit, OPTIMAL_PROB.get(spec, LONG_TASKS)),), kinds, why)
+    return Suite(
+        short,
+        spec,
+        (_suite_env(spec, name, settings, limit, OPTIMAL_PROB.get(spec, LONG_TASK_OPTIMAL_PROB)),),
+        kinds,
+        why,
+    )
 
 
-def _play(spec: str, name: str, settings: Mapping[str, Any], limit: int, optimal_prob: float) -> Play:
+def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int, optimal_prob: float) -> SuiteEnv:
     try:
         env = make(name, **settings).unwrapped
     except TypeError as error:
@@ -119,13 +125,13 @@ def _play(spec: str, name: str, settings: Mapping[str, Any], limit: int, optimal
         raise ConfigError(f"suite {spec!r}: not a creditflow environment")
     ids = env.tasks.task_ids()
     if not ids:
-        raise ConfigError(f"suite {spec!r}: its task source is endless and has no list to choose from")
-    tasks = tuple(env.tasks.get(i) for i in _spread(ids, limit))
-    return Play(name, settings, tasks, optimal_prob, env.max_steps, bool(env.oracle.exact))
+        raise ConfigError(f"suite {spec!r}: its task source is endless, so there is no list to choose tasks from")
+    tasks = tuple(env.tasks.get(i) for i in _at_even_intervals(ids, limit))
+    return SuiteEnv(name, settings, tasks, optimal_prob, env.max_steps, bool(env.oracle.exact))
 
 
-def _spread(ids: Sequence[str], limit: int) -> list[str]:
-    """``limit`` ids, evenly spread over the list."""
+def _at_even_intervals(ids: Sequence[str], limit: int) -> list[str]:
+    """At most ``limit`` ids, at even intervals of the list."""
     if len(ids) <= limit:
         return list(ids)
     return [ids[i * len(ids) // limit] for i in range(limit)]

@@ -25,13 +25,15 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.failures import loading
-from creditflow.train.bench.columns import scheme_column
+from creditflow.train.bench.methods import scheme_entry
 from creditflow.train.bench.presets import PRESETS
+from creditflow.train.bench.report.figures import require_plots
 from creditflow.train.bench.report.page import require_report, write_report
-from creditflow.train.bench.report.plots import plot_document, require_plots
+from creditflow.train.bench.report.plots import plot_document
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.text import document_text
-from creditflow.train.bench.run import read_results, run_bench
+from creditflow.train.bench.results import read_results
+from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
@@ -80,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE), and a seed of at least 0")
     schemes = [name for name in args.schemes.split(",") if name]
     for name in schemes:
-        scheme_column(name)
+        scheme_entry(name)
     suites = list(dict.fromkeys(spec for spec in args.envs.split(",") if spec))
     if not suites:
         raise ConfigError("name at least one suite with --envs, such as sokoban, grids or sokoban@levels.txt")

@@ -43,7 +43,7 @@ from creditflow.envs.wikisearch.world.graph import make_world
 from creditflow.train.adapters.search_r1 import read_search_r1
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
-from creditflow.train.bench.run import RESULTS_VERSION, SUITE, WHOLE, read_results
+from creditflow.train.bench.results import DOCUMENT_KEYS, RESULTS_VERSION, SUITE_KEYS, read_results
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, write_jsonl
 
 TRIES = 150
@@ -84,8 +84,8 @@ ROLLOUT = {
     "response": '<think>t</think><search>q</search><information>Doc 1(Title: "N") x</information><answer>Nile</answer>',
 }  # fmt: skip
 RESULTS = {
-    **{name: {} for name in sorted(WHOLE)}, "results_version": RESULTS_VERSION,
-    "suites": [{**dict.fromkeys(sorted(SUITE), 1), "cells": [{"x": 0.5}], "rows": []}],
+    **{name: {} for name in sorted(DOCUMENT_KEYS)}, "results_version": RESULTS_VERSION,
+    "suites": [{**dict.fromkeys(sorted(SUITE_KEYS), 1), "cells": [{"x": 0.5}], "rows": []}],
 }  # fmt: skip
 LEVELS = b"; 0\n#####\n#@$.#\n#####\n\n; 1\n######\n#@ $.#\n######\n"
 

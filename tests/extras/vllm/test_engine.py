@@ -21,7 +21,8 @@ TOLERANCE = 1e-4  # of a log-probability, float32 against a float32 forward pass
 def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[GenerationRequest]:
     rng = np.random.default_rng(seed)
     return [
-        GenerationRequest(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens)) for i in range(count)
+        GenerationRequest(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens))
+        for i in range(count)
     ]
 
 
@@ -35,7 +36,9 @@ def scored(model: Any, ids: Any, answer: Any, temperature: float = 1.0) -> list[
     return [float(table[len(ids) + i - 1, whole[len(ids) + i]]) for i in range(len(answer))]
 
 
-def cached(backend: Any, requests: list[GenerationRequest], sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def cached(
+    backend: Any, requests: list[GenerationRequest], sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
     """How many prompt tokens of each request came out of the prefix cache."""
     found: list[int] = []
     whole = backend.engine._generate
@@ -163,7 +166,11 @@ def test_the_same_call_from_the_same_cache_gives_the_same_answers(pair: Any) -> 
     rounds = []
     for draws in (0, 0, 1):
         backend.sync()
-        drawn = requests if draws == 0 else [GenerationRequest(request.key, request.ids, request.uniforms[::-1]) for request in requests]
+        drawn = (
+            requests
+            if draws == 0
+            else [GenerationRequest(request.key, request.ids, request.uniforms[::-1]) for request in requests]
+        )
         rounds.append([answer.ids.tolist() for answer in backend.generate(drawn, sampling, ENDS)])
     assert rounds[0] == rounds[1] != rounds[2]
 

@@ -15,8 +15,8 @@ from creditflow.agents.language_model.saved import read_agent_file, write_agent_
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
-from creditflow.train.bench.jobs import Job, Workshop
-from creditflow.train.bench.run import read_results
+from creditflow.train.bench.jobs import Job, JobRunner
+from creditflow.train.bench.results import read_results
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json, mutate_lines
 from fuzz.samples import bomb
@@ -49,10 +49,10 @@ def _packed_results(data: bytes, folder: Path) -> None:
 def _kept(data: bytes, folder: Path) -> None:
     """What an interrupted benchmark kept of its work."""
     job = Job("one", _work, ())
-    Workshop(folder, "mark", 1).run([job], "x")
+    JobRunner(folder, "mark", 1).run([job], "x")
     [kept] = folder.glob("mark/*.json")
     kept.write_bytes(data)
-    Workshop(folder, "mark", 1).run([job], "x")
+    JobRunner(folder, "mark", 1).run([job], "x")
 
 
 def _work() -> Any:

@@ -43,7 +43,9 @@ class ScriptedBackend:
         self._answer = answer
         self.asked: list[str] = []
 
-    def generate(self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]) -> list[Completion]:
+    def generate(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+    ) -> list[Completion]:
         out = []
         for request in requests:
             self.asked.append("".join(map(chr, request.ids)))

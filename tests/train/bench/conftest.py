@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.bench.run import read_results
+from creditflow.train.bench.results import read_results
 from creditflow.train.cli import main
 
 
 @pytest.fixture(scope="session")
 def out(tmp_path_factory):
-    """Folder of a run on both exact suites; to be read only."""
+    """Folder of a run on both suites with tables; read-only."""
     pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
     folder = tmp_path_factory.mktemp("bench")
     command = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5", "--envs", "grids,sokoban"]
@@ -22,5 +22,5 @@ def out(tmp_path_factory):
 
 @pytest.fixture
 def document(out) -> dict[str, Any]:
-    """Its results, to be spoilt at will."""
+    """The results of the run, a fresh copy for each test."""
     return read_results(out / "results.json")

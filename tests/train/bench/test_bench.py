@@ -1,4 +1,4 @@
-"""The benchmark end to end at smoke size: what it writes, prints, resumes and refuses."""
+"""The benchmark end to end at smoke size: what it writes, prints, resumes and rejects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from creditflow.train.bench.exact.cells import run_task
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.text import document_text
-from creditflow.train.bench.run import read_results, write_results
+from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.bench.suites import open_suite
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import read_groups
@@ -35,17 +35,17 @@ CONTROLS = {
 }
 
 
-def test_results_are_versioned_and_say_where_they_come_from(document):
-    assert document["results_version"] == 2
+def test_results_have_a_version_and_their_provenance(document):
+    assert document["results_version"] == 3
     assert {"command", "commit", "python", "numpy", "machine", "seed", "preset", "seconds"} <= set(
         document["provenance"]
     )
     assert [suite["name"] for suite in document["suites"]] == ["grids", "sokoban"]
 
 
-def test_every_table_of_columns_holds_every_scheme_and_every_control(document):
+def test_every_table_of_methods_has_every_scheme_and_every_control(document):
     for suite in document["suites"]:
-        tables = [table for table in suite_tables(suite) if table.rows[0][0] == "scheme"]
+        tables = [table for table in suite_tables(suite) if table.rows[0][0] == "method"]
         assert len(tables) == 3
         for table in tables:
             assert {row[0] for row in table.rows[1:]} - {"natural gradient"} == CONTROLS | {
@@ -56,9 +56,9 @@ def test_every_table_of_columns_holds_every_scheme_and_every_control(document):
             assert table.controls == 3
 
 
-def test_controls_that_would_repeat_their_scheme_are_named_with_the_reason(document):
+def test_a_control_that_equals_its_scheme_is_undefined_with_the_reason(document):
     for suite in document["suites"]:
-        assert "one number for all turns" in suite["undefined"]["shuffled(grpo)"]
+        assert "equal to the scheme" in suite["undefined"]["shuffled(grpo)"]
 
 
 def test_all_kinds_are_measured(document):
@@ -66,7 +66,7 @@ def test_all_kinds_are_measured(document):
     assert kinds == [{"open", "pits", "alias", "slip"}, {"sokoban-few", "sokoban-some", "sokoban-many"}]
 
 
-def test_predictions_are_judged_only_in_the_run_they_were_made_for(document):
+def test_predictions_are_checked_only_in_the_run_they_were_made_for(document):
     assert document["predictions"] is None
 
 
@@ -74,7 +74,7 @@ def test_the_recorded_logs_can_be_read_back(out):
     assert {len(read_groups(log)) for log in out.glob("rollouts-*.jsonl.gz")} == {PRESETS["smoke"].log}
 
 
-def test_nothing_unfinished_is_left(out):
+def test_a_complete_run_leaves_no_unfinished_jobs(out):
     assert not (out / "unfinished").exists()
     assert not list(out.rglob("*.tmp"))
 
@@ -96,25 +96,25 @@ def test_a_stored_run_is_shown_as_it_was(out, document, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1]", '{"results_version": 1}', '{"results_version": 2}', '{"results_version": 2, "suites": [{}]}']
+    "text", ["", "[1]", '{"results_version": 1}', '{"results_version": 3}', '{"results_version": 3, "suites": [{}]}']
 )
-def test_a_file_that_is_no_run_is_refused(text, tmp_path, capsys):
+def test_a_file_without_results_is_rejected(text, tmp_path, capsys):
     path = tmp_path / "results.json"
     path.write_text(text)
     assert main(["bench", "--show", str(path)]) == 3
     assert "results.json" in capsys.readouterr().err
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, capsys):
     command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
     done: list[tuple[str, int]] = []
     most = 3
 
-    def stops(suite, cell, work, columns, seed, number):
+    def stops(suite, cell, work, methods, seed, number):
         if len(done) == most:
             raise KeyboardInterrupt
         done.append((cell.kind, number))
-        return run_task(suite, cell, work, columns, seed, number)
+        return run_task(suite, cell, work, methods, seed, number)
 
     monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
     assert main(command) == 130
@@ -137,15 +137,15 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch, caps
 
 
 @pytest.mark.parametrize(
-    ("otherwise", "said"),
+    ("changed", "message"),
     [
         (["--seed", "6"], "seed: stored 5, asked now 6"),
         (["--preset", "quick"], 'preset: stored "smoke", asked now "quick"'),
-        (["--schemes", "grpo"], "columns: stored"),
+        (["--schemes", "grpo"], "methods: stored"),
         (["--envs", "grids,sokoban"], "suites.sokoban: stored nothing"),
     ],
 )
-def test_an_interrupted_run_does_not_go_on_under_other_settings(otherwise, said, tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_is_not_resumed_with_other_settings(changed, message, tmp_path, monkeypatch, capsys):
     command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
 
     def stops(*_):
@@ -154,12 +154,12 @@ def test_an_interrupted_run_does_not_go_on_under_other_settings(otherwise, said,
     monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
     assert main(command) == 130
     left = sorted(path.name for path in tmp_path.rglob("*"))
-    assert main([*command, *otherwise, "--resume"]) == 3
-    assert said in capsys.readouterr().err
+    assert main([*command, *changed, "--resume"]) == 3
+    assert message in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.rglob("*")) == left
 
 
-def test_an_interrupted_run_does_not_go_on_with_changed_levels(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_is_not_resumed_with_changed_levels(tmp_path, monkeypatch, capsys):
     levels = tmp_path / "own.xsb"
     levels.write_text("#######\n#@ $ .#\n#     #\n#######\n\n#######\n# @ $.#\n#     #\n#######\n")
 
@@ -174,14 +174,14 @@ def test_an_interrupted_run_does_not_go_on_with_changed_levels(tmp_path, monkeyp
     assert f"suites.sokoban@{levels}: stored" in capsys.readouterr().err
 
 
-def test_other_settings_do_not_see_what_an_interrupted_run_left():
+def test_fingerprints_differ_if_settings_differ():
     from creditflow.train.bench.jobs import fingerprint
 
     assert fingerprint("a", 1) == fingerprint("a", 1)
     assert fingerprint("a", 1) != fingerprint("a", 2)
 
 
-def test_a_played_suite_says_why_exact_metrics_are_missing(tmp_path, capsys):
+def test_a_played_suite_tells_why_exact_metrics_are_missing(tmp_path, capsys):
     command = [*SMOKE, "--envs", "webshop", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
     assert main(command) == 0
     shown = capsys.readouterr().out
@@ -192,7 +192,7 @@ def test_a_played_suite_says_why_exact_metrics_are_missing(tmp_path, capsys):
     assert len({row["first"] for row in suite["rows"].values()}) == 1
 
 
-def test_levels_of_ones_own_are_measured_exactly_where_they_fit(tmp_path):
+def test_levels_of_a_users_file_that_fit_a_table_are_measured_exactly(tmp_path):
     levels = tmp_path / "own.xsb"
     rows = ("#@ $ .#", "#@  $.#", "# @ $.#", "#@ $. #", "# @$ .#")
     levels.write_text("\n\n".join(f"; {i}\n#######\n{row}\n#     #\n#######" for i, row in enumerate(rows)) + "\n")
@@ -201,14 +201,14 @@ def test_levels_of_ones_own_are_measured_exactly_where_they_fit(tmp_path):
     assert set(suite.kinds) <= {"sokoban-few", "sokoban-some", "sokoban-many"}
 
 
-def test_suites_spread_their_tasks_over_the_panel():
-    (play,) = open_suite("sokoban", PRESETS["quick"]).plays
-    lengths = [len(task.content["xsb"]) for task in play.tasks]
-    assert len({task.task_id for task in play.tasks}) == PRESETS["quick"].log
+def test_the_tasks_of_a_suite_are_at_even_intervals_of_the_panel():
+    (suite_env,) = open_suite("sokoban", PRESETS["quick"]).envs
+    lengths = [len(task.content["xsb"]) for task in suite_env.tasks]
+    assert len({task.task_id for task in suite_env.tasks}) == PRESETS["quick"].log
     assert len(set(lengths)) > 1
 
 
-def test_a_truncated_file_of_results_is_refused(tmp_path):
+def test_a_truncated_results_file_is_rejected(tmp_path):
     path = tmp_path / "results.json.gz"
     path.write_bytes(b"\x1f\x8b\x08")
     with pytest.raises(DataError, match="not the results"):
@@ -216,18 +216,18 @@ def test_a_truncated_file_of_results_is_refused(tmp_path):
 
 
 def test_quick_compares_every_registered_scheme_and_full_their_variants_too():
-    from creditflow.train.bench.columns import fed_columns, scheme_columns
+    from creditflow.train.bench.methods import default_schemes, with_annotation_sources
 
-    assert set(scheme_columns(False)) == set(credit.names())
-    everything = {name if name == "ppo_gae" else fed_columns([name])[0] for name in credit.names()}
-    assert set(scheme_columns(True)) > {*everything, "grouptd_det", "rewardflow_raw", "graphgpo_paper"}
+    assert set(default_schemes(False)) == set(credit.names())
+    annotated = {name if name == "ppo_gae" else with_annotation_sources([name])[0] for name in credit.names()}
+    assert set(default_schemes(True)) > {*annotated, "grouptd_det", "rewardflow_raw", "graphgpo_paper"}
 
 
-def test_results_hold_no_number_that_json_lacks(out):
+def test_results_contain_neither_nan_nor_infinity(out):
     json.loads((out / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))
 
 
-def test_a_killed_run_leaves_no_worker_and_no_lock_and_goes_on(tmp_path):
+def test_a_killed_run_leaves_no_worker_and_no_lock_and_is_resumed(tmp_path):
     out = tmp_path / "out"
     command = [
         *SMOKE[:3],
@@ -251,7 +251,7 @@ def test_a_killed_run_leaves_no_worker_and_no_lock_and_goes_on(tmp_path):
             time.sleep(0.01)
         killed.kill()
         assert killed.wait() == -signal.SIGKILL
-    with pytest.raises(ProcessLookupError):  # workers see that their parent is gone
+    with pytest.raises(ProcessLookupError):  # workers notice that their parent is gone
         for _ in range(500):
             os.killpg(killed.pid, 0)
             time.sleep(0.02)

@@ -182,7 +182,7 @@ def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> N
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from creditflow.train.bench.report.plots import COLOURS
+    from creditflow.train.bench.report.figures import COLOURS
 
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     FigureCanvasAgg(figure)

@@ -1,1 +1,1 @@
-"""Exact suites: tasks as tables, values and gradients by dynamic programming."""
+"""Suites with tables: exact values and gradients by dynamic programming."""

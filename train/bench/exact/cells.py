@@ -1,7 +1,7 @@
-"""Cells of exact work: a kind of task × initial success × group size; one task of a cell is one piece of work.
+"""Cells of the exact benchmark: kind of task × initial success × group size; one task of a cell is one job.
 
-Tasks and seeds are fresh in every run of another ``seed``; within a cell everything is paired by task, and all group
-sizes play the same tasks from the same first policies.
+Another ``seed`` gives other tasks and rollouts. Within a cell everything is paired by task, and all group sizes have the
+same tasks and initial policies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from creditflow.train.bench.presets import ExactWork
 
 __all__ = ["Cell", "assemble", "cells_of", "run_task"]
 
-MOST_LOST: Final = 20  # draws in a row without a task that can start at the cell's success rate
+MAX_FAILED_STARTS: Final = 20  # consecutive tasks without an initial policy of the cell's success rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Cell:
 
     @property
     def key(self) -> Literal["state", "text"]:
-        """What schemes compare states by: under aliasing, the text that hides them."""
+        """The key that schemes compare states by: the text key in aliased tasks."""
         return "text" if self.kind == "alias" else "state"
 
     def __str__(self) -> str:
@@ -50,37 +50,37 @@ def cells_of(kinds: Sequence[str], work: ExactWork) -> list[Cell]:
 
 
 def run_task(
-    suite: str, cell: Cell, work: ExactWork, columns: Sequence[str], seed: int, number: int
+    suite: str, cell: Cell, work: ExactWork, methods: Sequence[str], seed: int, number: int
 ) -> dict[str, Any] | None:
-    """Everything about one task of a cell, as plain numbers; None if the cell has no such task.
+    """Run one task of a cell; plain JSON values, or None if the cell has fewer tasks.
 
     Args:
-        suite: as the person wrote it.
-        cell: which.
-        work: amounts.
-        columns: names of schemes and controls.
-        seed: of tasks and rollouts.
-        number: of the task, from 0.
+        suite: spec of the suite.
+        cell: cell of the task.
+        work: sizes of the benchmark.
+        methods: names of schemes and controls.
+        seed: seed of tasks and rollouts.
+        number: index of the task in the cell, from 0.
     """
     starts = _starts(suite, cell.kind, cell.success, seed, work.tasks)
     if number >= len(starts):
         return None
     mdp, logits = starts[number]
     rng = np.random.default_rng([seed, number, cell.size, 1])
-    found = measure(mdp, logits, columns, rng, size=cell.size, groups=work.groups[cell.size], key=cell.key)
+    measured = measure(mdp, logits, methods, rng, size=cell.size, groups=work.groups[cell.size], key=cell.key)
     rng = np.random.default_rng([seed, number, cell.size, 2])
     learned = learn_exactly(
-        mdp, logits, columns, rng, size=cell.size, updates=work.updates[cell.size], kl=work.kl, key=cell.key
+        mdp, logits, methods, rng, size=cell.size, updates=work.updates[cell.size], kl=work.kl, key=cell.key
     )
     return {
         "task": mdp.name,
         "states": mdp.size,
-        "dead_share": mdp.dead_share,
-        "natural": list(found.natural),
-        "base": [x if math.isfinite(x) else None for x in found.base],
-        "offline": {name: _plain(asdict(measures)) for name, measures in found.columns.items()},
+        "dead_state_fraction": mdp.dead_state_fraction,
+        "natural": list(measured.natural),
+        "base": [x if math.isfinite(x) else None for x in measured.base],
+        "offline": {name: _plain(asdict(measures)) for name, measures in measured.methods.items()},
         "curves": {name: asdict(curve) for name, curve in learned.curves.items()},
-        "undefined": {**found.undefined, **learned.undefined},
+        "undefined": {**measured.undefined, **learned.undefined},
     }
 
 
@@ -88,39 +88,39 @@ def run_task(
 def _starts(
     suite: str, kind: str, success: float, seed: int, count: int
 ) -> tuple[tuple[FiniteMDP, NDArray[np.float64]], ...]:
-    """Tasks with first policies of this success rate; tasks that cannot have it are passed over."""
+    """Tasks with initial policies of this success rate; tasks that cannot have one are skipped."""
     rng = np.random.default_rng([seed, int(1000 * success)])
-    found, lost = list[tuple[FiniteMDP, NDArray[np.float64]]](), 0
+    found, failures = list[tuple[FiniteMDP, NDArray[np.float64]]](), 0
     for mdp in exact_tasks(suite, kind, seed):
         logits = logits_with_success(mdp, success, rng)
         if logits is not None:
             found.append((mdp, logits))
-        lost = 0 if logits is not None else lost + 1
-        if len(found) == count or lost > MOST_LOST:
+        failures = 0 if logits is not None else failures + 1
+        if len(found) == count or failures > MAX_FAILED_STARTS:
             break
     return tuple(found)
 
 
 def assemble(cell: Cell, parts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """The cell from its tasks. A column that is missing in one task is missing in the cell."""
+    """Combine the tasks of a cell. A method that is missing in one task is missing in the cell."""
     known = [part for part in parts if part is not None]
     undefined = {name: reason for part in known for name, reason in part["undefined"].items()}
-    columns = [name for name in (known[0]["offline"] if known else ()) if name not in undefined]
+    methods = [name for name in (known[0]["offline"] if known else ()) if name not in undefined]
     natural = np.array([part["natural"] for part in known]).reshape(len(known), 2)
     return {
         **asdict(cell),
         "tasks": len(known),
         "task_names": [part["task"] for part in known],
         "states": _mean([part["states"] for part in known]),
-        "dead_share": _mean([part["dead_share"] for part in known]),
+        "dead_state_fraction": _mean([part["dead_state_fraction"] for part in known]),
         "natural_gain_small": _mean(natural[:, 0]),
         "natural_gain": _mean(natural[:, 1]),
-        "base_failed": _mean([part["base"][0] for part in known]),
-        "base_succeeded": _mean([part["base"][1] for part in known]),
-        "offline": {name: _offline_row([part["offline"][name] for part in known]) for name in columns},
+        "base_rate_failed": _mean([part["base"][0] for part in known]),
+        "base_rate_succeeded": _mean([part["base"][1] for part in known]),
+        "offline": {name: _offline_row([part["offline"][name] for part in known]) for name in methods},
         "curves": {
             name: _curve_row([part["curves"][name] for part in known])
-            for name in columns
+            for name in methods
             if all(name in part["curves"] for part in known)
         },
         "undefined": undefined,

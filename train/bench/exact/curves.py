@@ -1,7 +1,7 @@
-"""Learning curves of all columns in lockstep on one task: same start, same random numbers, same KL per update.
+"""Exact learning curves of all methods on one task, one update at a time: same start, random numbers and KL per update.
 
-What counts is the area under exact J against *environment turns*: a group that taught nothing has cost its turns, and a
-policy that became quick gets more updates out of the same turns.
+The result is the area under exact J against *environment turns*: a group without learning signal still uses up its
+turns, and a policy that needs fewer turns per episode gets more updates from the same budget.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.columns import make_columns
-from creditflow.train.bench.controls import Judge
+from creditflow.train.bench.annotation_sources import open_annotation_source
+from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.metrics import sampled_gradient
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.steps import step_sizes
-from creditflow.train.bench.exact.values import success, visits
-from creditflow.train.bench.feeds import open_feed
+from creditflow.train.bench.exact.values import state_occupancy, success
+from creditflow.train.bench.methods import make_methods
 from creditflow.wrappers.credit import CreditError
 
-__all__ = ["ExactCurve", "Learned", "learn_exactly"]
+__all__ = ["ExactCurve", "ExactCurves", "learn_exactly"]
 
-MOST_UPDATES = 6  # times the planned number: quick policies update more often, up to here
-POINTS = 12  # of the curve that is kept
+MAX_UPDATE_FACTOR = 6  # policies with short episodes get more updates than planned, up to this multiple
+POINTS = 12  # of the stored curve
 
 
 @dataclass(frozen=True, slots=True)
 class ExactCurve:
-    """One column's curve.
+    """Learning curve of one method.
 
     Attributes:
         area: mean of exact J over the turn budget.
-        final: exact J when the budget was spent.
-        points: exact J at equal fractions of the budget, the start first.
-        updates: how many groups were played.
+        final: exact J at the end of the budget.
+        points: exact J at equally spaced fractions of the budget, from 0 to 1.
+        updates: number of sampled groups.
     """
 
     area: float
@@ -47,12 +47,12 @@ class ExactCurve:
     updates: int
 
 
-class Learned(NamedTuple):
-    """All columns on one task.
+class ExactCurves(NamedTuple):
+    """All methods on one task.
 
     Attributes:
-        curves: by column.
-        undefined: why a column is missing, by name.
+        curves: curve by method.
+        undefined: by name, why a method is missing.
     """
 
     curves: Mapping[str, ExactCurve]
@@ -69,64 +69,66 @@ def learn_exactly(
     updates: int,
     kl: float,
     key: Literal["state", "text"] = "state",
-) -> Learned:
-    """Learn under every column; a scheme that meets a group it cannot score is left out.
+) -> ExactCurves:
+    """Train a table policy with every method; a scheme that cannot score one of its groups is left out.
 
     Args:
-        mdp, logits: the task and the first policy.
-        names: of columns.
-        rng: all columns see the same draws in their n-th group.
+        mdp: task as tables.
+        logits: float64 (S, A), of the initial policy.
+        names: names of the methods.
+        rng: generator; all methods use the same random numbers for their n-th group.
         size: G.
-        updates: the budget, in groups as long as the first policy's.
-        kl: of each update, in nats per turn of the group.
-        key: what schemes take for equal states.
+        updates: budget, in groups of the initial policy's expected length.
+        kl: KL divergence of each update, in nats per turn of the group.
+        key: which key schemes compare states by.
     """
-    budget = updates * size * float(visits(mdp, softmax(logits)).sum())
+    budget = updates * size * float(state_occupancy(mdp, softmax(logits)).sum())
     tables = np.repeat(logits[None], len(names), axis=0)
     rate = np.full(len(names), float(success(mdp, softmax(logits))))
-    spent = np.zeros(len(names))
+    used_turns = np.zeros(len(names))
     history: list[list[tuple[float, float]]] = [[(0.0, rate[0])] for _ in names]
     undefined: dict[str, str] = {}
-    feeds = [open_feed(name, mdp.horizon, key) for name in names]  # each learns from its own column's rollouts alone
-    for _ in range(MOST_UPDATES * updates):
-        active = np.flatnonzero(spent < budget)
+    sources = [open_annotation_source(name, mdp.horizon, key) for name in names]  # each fitted on its own rollouts only
+    for _ in range(MAX_UPDATE_FACTOR * updates):
+        active = np.flatnonzero(used_turns < budget)
         if not len(active):
             break
         policies = softmax(tables[active])
-        mixing = np.random.default_rng(int(rng.integers(2**63)))
-        played = simulate(mdp, policies, size, rng)
+        shuffle_rng = np.random.default_rng(int(rng.integers(2**63)))
+        groups = simulate(mdp, policies, size, rng)
         directions = np.empty_like(policies)
         weights = np.empty(policies.shape[:2])
-        for i, (p, group) in enumerate(zip(active.tolist(), played, strict=True)):
-            judge = Judge(mdp, policies[i])
-            at = judge.locate(group)
-            (column,) = make_columns([names[p]], judge, mixing, key=key).values()
-            spent[p] += len(at.state)
+        for i, (m, group) in enumerate(zip(active.tolist(), groups, strict=True)):
+            evaluator = ExactEvaluator(mdp, policies[i])
+            turns = evaluator.index_turns(group)
+            (method,) = make_methods([names[m]], evaluator, shuffle_rng, key=key).values()
+            used_turns[m] += len(turns.state)
             try:
-                directions[i] = sampled_gradient(judge, group, column(feeds[p].fed(group, judge)), at)
-                feeds[p].learn(group)
+                assigned = method(sources[m].annotate(group, evaluator))
+                directions[i] = sampled_gradient(evaluator, group, assigned, turns)
+                sources[m].update(group)
             except CreditError as error:
-                if "oracle" in names[p]:
+                if "oracle" in names[m]:
                     raise
-                undefined[names[p]] = str(error)
-                directions[i], spent[p] = 0.0, np.inf
-            weights[i] = np.bincount(at.state, minlength=mdp.size) / len(at.state)
-        met = np.flatnonzero(weights.any(axis=0))  # elsewhere directions vanish
-        sizes = step_sizes(policies[:, met], directions[:, met], weights[:, met], kl)
+                undefined[names[m]] = str(error)
+                directions[i], used_turns[m] = 0.0, np.inf
+            weights[i] = np.bincount(turns.state, minlength=mdp.size) / len(turns.state)
+        visited = np.flatnonzero(weights.any(axis=0))  # elsewhere directions are 0
+        sizes = step_sizes(policies[:, visited], directions[:, visited], weights[:, visited], kl)
         tables[active] += sizes[:, None, None] * directions
         tables[active] -= tables[active].max(axis=2, keepdims=True)
         rate[active] = success(mdp, softmax(tables[active]))
-        for p in active.tolist():
-            history[p].append((spent[p], rate[p]))
-    found = {name: _summary(history[p], budget) for p, name in enumerate(names) if name not in undefined}
-    return Learned(found, undefined)
+        for m in active.tolist():
+            history[m].append((used_turns[m], rate[m]))
+    curves = {name: _curve(history[m], budget) for m, name in enumerate(names) if name not in undefined}
+    return ExactCurves(curves, undefined)
 
 
-def _summary(history: list[tuple[float, float]], budget: float) -> ExactCurve:
+def _curve(history: list[tuple[float, float]], budget: float) -> ExactCurve:
     turns, rates = np.array(history).T
-    # J holds from the update until the next one; the last value holds to the end of the budget
+    # J holds from the update until the next one; the last value holds until the end of the budget
     until = np.minimum(np.append(turns[1:], np.inf), budget)
     area = float(((until - np.minimum(turns, budget)) * rates).sum() / budget)
-    marks = np.linspace(0.0, budget, POINTS)
-    points = rates[np.searchsorted(turns, marks, side="right") - 1]
+    fractions = np.linspace(0.0, budget, POINTS)
+    points = rates[np.searchsorted(turns, fractions, side="right") - 1]
     return ExactCurve(area, float(points[-1]), tuple(round(float(x), 4) for x in points), len(history) - 1)

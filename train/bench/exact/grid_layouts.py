@@ -1,8 +1,8 @@
-"""Small grid worlds as layouts: drawn from a seed, written as text, tabulated exactly.
+"""Small grid worlds as layouts: generated from a seed, written as text, tabulated exactly.
 
-Four kinds, each a question to a credit scheme. ``open``: walls only, every state is solvable. ``pits``: absorbing
-cells, so that one move can lose everything. ``alias``: pits, and pairs of cells that share one text key while the policy
-still tells them apart. ``slip``: pits, and one action in ten is replaced by a random one.
+Four kinds, each testing one property of a scheme. ``open``: walls only, every state is solvable. ``pits``: absorbing
+cells, so that a single move can make success impossible. ``alias``: pits, and pairs of cells that share one text key while
+the policy still tells them apart. ``slip``: pits, and one action in ten is replaced by a random one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ KINDS: Final = ("open", "pits", "alias", "slip")
 SIDE: Final = 6
 WALLS: Final = 6
 PITS: Final = 4
-ALIASED: Final = 12  # cells, two to a label
-NEAREST, FARTHEST = 4, 7  # distance from start to goal
+ALIASED: Final = 12  # cells, two per label
+MIN_DISTANCE, MAX_DISTANCE = 4, 7  # distance from start to goal
 SLIP_PERCENT: Final = 10
 GENERATION: Final = 1
 Cell = tuple[int, int]
-PIT: Final[Cell] = (-1, -1)  # all pits are one state: nothing ever happens there
+PIT: Final[Cell] = (-1, -1)  # all pits are one absorbing state
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class GridLayout:
     """A grid world.
 
     Attributes:
-        rows: equally long texts of ``#`` wall, ``.`` floor, ``S`` start, ``G`` goal, ``x`` pit; the outside is wall.
-        labels: the same shape; cells with the same letter share one text key, ``.`` cells have their own.
-        slip_percent: how often an action is replaced by a uniformly random one.
+        rows: strings of equal length: ``#`` wall, ``.`` floor, ``S`` start, ``G`` goal, ``x`` pit; walls surround the grid.
+        labels: strings of the same shape; cells with the same letter share one text key, ``.`` cells have their own.
+        slip_percent: probability, in percent, that an action is replaced by a uniformly random one.
     """
 
     rows: tuple[str, ...]
@@ -56,12 +56,12 @@ class GridLayout:
 
     @cached_property
     def digest(self) -> str:
-        """Twelve hexadecimal digits of the content."""
+        """Hash of the content, twelve hexadecimal digits."""
         return content_id("", self.content)[1:13]
 
     @property
     def content(self) -> dict[str, Any]:
-        """JSON-able content of the task."""
+        """Content of the task as plain JSON values."""
         return {"rows": list(self.rows), "labels": list(self.labels), "slip_percent": self.slip_percent}
 
     def at(self, cell: Cell) -> str:
@@ -69,7 +69,7 @@ class GridLayout:
         return "x" if cell == PIT else self.rows[cell[0]][cell[1]]
 
     def move(self, cell: Cell, action: int) -> Cell:
-        """Where an action leads when nothing slips."""
+        """The next cell if the action is not replaced."""
         if cell == PIT:
             return PIT
         row, column = cell[0] + STEPS[action][0], cell[1] + STEPS[action][1]
@@ -99,7 +99,7 @@ def read_layout(content: Any) -> GridLayout:
     """The layout of a task's content.
 
     Raises:
-        DataError: malformed.
+        DataError: the content is malformed.
     """
     if not isinstance(content, Mapping) or set(content) != {"rows", "labels", "slip_percent"}:
         raise DataError(f"a grid task has the keys rows, labels and slip_percent, got {short_repr(content, 80)}")
@@ -112,7 +112,7 @@ def read_layout(content: Any) -> GridLayout:
         raise DataError("grid task: rows and labels must be rectangles of one shape")
     text = "".join(rows)
     if set(text) - set("#.SGx") or text.count("S") != 1 or text.count("G") < 1:
-        raise DataError("grid task: rows hold # . x, one S and at least one G")
+        raise DataError("grid task: rows must consist of # . x, exactly one S and at least one G")
     if type(slip) is not int or not 0 <= slip <= 100:
         raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {short_repr(slip)}")
     return GridLayout(tuple(rows), tuple(labels), slip)
@@ -125,21 +125,21 @@ def layout_task(env: str, layout: GridLayout) -> Task:
 
 
 def _canonical(layout: GridLayout) -> dict[str, Any]:
-    """The least content among the eight rotations and reflections."""
+    """The lexicographically smallest content among the eight rotations and reflections."""
     rows, labels = list(layout.rows), list(layout.labels)
     variants = []
     for _ in range(4):
         rows, labels = (["".join(column) for column in zip(*lines[::-1], strict=True)] for lines in (rows, labels))
         variants += [(rows, labels), ([row[::-1] for row in rows], [row[::-1] for row in labels])]
-    least = min(variants)
-    return {"rows": least[0], "labels": least[1], "slip_percent": layout.slip_percent}
+    first = min(variants)
+    return {"rows": first[0], "labels": first[1], "slip_percent": layout.slip_percent}
 
 
 def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
-    """A layout of a kind; only raw integers are drawn from ``rng``.
+    """Generate a layout of a kind; only raw integers are drawn from ``rng``.
 
     Raises:
-        ConfigError: unknown kind.
+        ConfigError: the kind is unknown.
     """
     if kind not in KINDS:
         raise unknown_name_error("kind of grid", kind, KINDS)
@@ -151,7 +151,7 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
         rows = tuple("".join(symbols.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
         plain = GridLayout(rows, ("." * SIDE,) * SIDE, SLIP_PERCENT if kind == "slip" else 0)
         floor = _floor(plain)
-        if not NEAREST <= floor.get(drawn[WALLS + 1], 0) <= FARTHEST:
+        if not MIN_DISTANCE <= floor.get(drawn[WALLS + 1], 0) <= MAX_DISTANCE:
             continue
         if kind != "alias":
             return plain
@@ -165,7 +165,7 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
 
 
 def _floor(layout: GridLayout) -> dict[Cell, int]:
-    """Turns from the start to every cell that play can reach without falling."""
+    """Turns from the start to every cell that can be reached without entering a pit."""
     depth = {layout.start: 0}
     queue = deque([layout.start])
     while queue:
@@ -182,7 +182,7 @@ def _floor(layout: GridLayout) -> dict[Cell, int]:
 
 @lru_cache(maxsize=1024)
 def grid_mdp(layout: GridLayout, horizon: int) -> FiniteMDP:
-    """The exact tables of a layout."""
+    """The layout as tables."""
     floor = sorted(_floor(layout))
     acting = [layout.start, *(cell for cell in floor if layout.at(cell) != "G" and cell != layout.start)]
     if any(layout.move(cell, action) == PIT for cell in acting for action in range(4)):
@@ -192,21 +192,21 @@ def grid_mdp(layout: GridLayout, horizon: int) -> FiniteMDP:
     intended = np.array([[number[layout.move(cell, action)] for action in range(4)] for cell in acting], np.int32)
     if layout.slip_percent:
         slip = layout.slip_percent / 100.0
-        successor = np.broadcast_to(intended[:, None, :], (len(acting), 4, 4)).copy()
-        chance = np.broadcast_to((1.0 - slip) * np.eye(4) + slip / 4.0, successor.shape).copy()
+        next_states = np.broadcast_to(intended[:, None, :], (len(acting), 4, 4)).copy()
+        transition_probs = np.broadcast_to((1.0 - slip) * np.eye(4) + slip / 4.0, next_states.shape).copy()
     else:
-        successor = intended[:, :, None]
-        chance = np.ones(successor.shape)
+        next_states = intended[:, :, None]
+        transition_probs = np.ones(next_states.shape)
     names = [layout.keys(cell) for cell in [*acting, *goals]]
     return FiniteMDP(
         name=layout.digest,
         keys=tuple(key for key, _ in names),
         text_keys=tuple(text for _, text in names),
         actions=ACTIONS,
-        successor=successor,
-        chance=chance,
-        end_score=np.ones(len(goals)),
-        end_success=np.ones(len(goals), np.bool_),
+        next_states=next_states,
+        transition_probs=transition_probs,
+        terminal_score=np.ones(len(goals)),
+        terminal_success=np.ones(len(goals), np.bool_),
         limit_score=np.zeros(len(acting)),
         start=0,
         horizon=horizon,

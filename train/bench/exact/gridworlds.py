@@ -1,6 +1,6 @@
-"""The grid worlds as environments with the full contract: text observations, snapshots, an exact oracle, seeded chance.
+"""The grid worlds as environments with the full contract: text observations, snapshots, an exact oracle, seeded slips.
 
-They belong to the benchmark, not to the public environments: ``creditflow.make("grid-pits")`` works once
+They belong to the benchmark rather than to the listed environments: ``creditflow.make("grid-pits")`` works once
 ``creditflow.train.bench`` is imported.
 """
 
@@ -40,7 +40,7 @@ EXPECTED: Final = f"expected exactly one of: {', '.join(ACTIONS)}"
 
 @lru_cache(maxsize=64)
 def grid_tasks(kind: str, seed: int, count: int) -> RowTasks:
-    """The first ``count`` tasks of a kind under a seed; the same on every machine."""
+    """The first ``count`` tasks of a kind for a seed; the same on every machine."""
     env = f"grid-{kind}"
     rows = []
     for index in range(count):
@@ -52,18 +52,18 @@ def grid_tasks(kind: str, seed: int, count: int) -> RowTasks:
 
 
 class GridOracle:
-    """Exact knowledge from the layout's tables; with slip, ``distance`` counts turns in which nothing slips."""
+    """The exact oracle, from the layout's tables; with slips, ``distance`` is that of the most likely transitions."""
 
     exact = True
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
-        """Greatest probability of reaching the goal, within ``steps_left`` turns when given."""
+        """Maximum probability of reaching the goal, within ``steps_left`` turns if given."""
         layout, cell = _read(state)[:2]
         mdp = grid_mdp(layout, HORIZON)
         index = mdp.index[layout.keys(cell)[0]]
         if steps_left is None:
-            return float(_chances(layout, None)[index])
-        return float(_chances(layout, max(steps_left, 0))[index])
+            return float(_max_success(layout, None)[index])
+        return float(_max_success(layout, max(steps_left, 0))[index])
 
     def distance(self, state: str) -> float:
         """Fewest turns to the goal; ``inf`` in a pit."""
@@ -72,7 +72,7 @@ class GridOracle:
         return float(mdp.distance[mdp.index[layout.keys(cell)[0]]])
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Actions that begin a shortest way."""
+        """First actions of shortest paths to the goal."""
         layout, cell = _read(state)[:2]
         mdp = grid_mdp(layout, HORIZON)
         index = mdp.index[layout.keys(cell)[0]]
@@ -82,12 +82,12 @@ class GridOracle:
 
 
 @lru_cache(maxsize=4096)
-def _chances(layout: GridLayout, steps: int | None) -> NDArray[np.float64]:
-    """Greatest probability of success from every state within ``steps`` turns (None: ever)."""
+def _max_success(layout: GridLayout, steps: int | None) -> NDArray[np.float64]:
+    """Maximum probability of success from every state, within ``steps`` turns (None: without limit)."""
     mdp = grid_mdp(layout, HORIZON)
-    value = np.concatenate([np.zeros(mdp.size), mdp.end_score])
+    value = np.concatenate([np.zeros(mdp.size), mdp.terminal_score])
     for _ in range(10_000 if steps is None else steps):
-        best = (mdp.chance * value[mdp.successor]).sum(axis=2).max(axis=1)
+        best = (mdp.transition_probs * value[mdp.next_states]).sum(axis=2).max(axis=1)
         if (np.abs(best - value[: mdp.size]) < 1e-15).all():
             break
         value[: mdp.size] = best
@@ -96,12 +96,12 @@ def _chances(layout: GridLayout, steps: int | None) -> NDArray[np.float64]:
 
 
 class GridEnv(AgentEnv[str, str, int]):
-    """Walk to the goal; see ``grid_layouts`` for the kinds.
+    """Grid world in which the agent walks to the goal; see ``grid_layouts`` for the kinds.
 
     Args:
-        seed: of the tasks.
-        count: how many tasks there are.
-        max_steps: H.
+        seed: seed of the tasks.
+        count: number of tasks.
+        max_steps: turn limit H.
 
     Raises:
         ConfigError: ``count`` is not positive.
@@ -120,7 +120,7 @@ class GridEnv(AgentEnv[str, str, int]):
 
     @property
     def layout(self) -> GridLayout:
-        """The present layout.
+        """The layout of the current task.
 
         Raises:
             EpisodeError: before the first ``reset``.
@@ -168,7 +168,7 @@ class GridEnv(AgentEnv[str, str, int]):
         return done, float(done)
 
     def get_state(self) -> str:
-        """The snapshot: layout, cell, step count and, where there is chance, the generator's state."""
+        """The snapshot: layout, cell, step count and, with slips, the generator's state."""
         snapshot: dict[str, Any] = {
             "format": FORMAT,
             "layout": self.layout.content,
@@ -181,10 +181,10 @@ class GridEnv(AgentEnv[str, str, int]):
         return json.dumps(snapshot, separators=(",", ":"), sort_keys=True)
 
     def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
-        """Restore a snapshot; returns what ``reset`` would.
+        """Restore a snapshot and return observation and info, as ``reset`` does.
 
         Raises:
-            DataError: not a snapshot of a grid world.
+            DataError: the text is not a snapshot of a grid world.
         """
         layout, cell, steps, generator = _read(snapshot)
         self._begin(layout_task(self.env_name, layout), elapsed=steps)
@@ -227,7 +227,7 @@ def _read(text: str) -> tuple[GridLayout, Cell, int, tuple[int, int] | None]:
     if cell != PIT and not (0 <= row < len(layout.rows) and 0 <= column < len(layout.rows[0])):
         raise DataError(f"grid snapshot: the cell {cell} lies outside the grid")
     if cell != PIT and layout.at(cell) in "#x":
-        raise DataError(f"grid snapshot: nobody can stand on the cell {cell}")
+        raise DataError(f"grid snapshot: the cell {cell} is a wall or a pit")
     return layout, cell, steps, None if generator is None else (generator[0], generator[1])
 
 
@@ -253,14 +253,14 @@ class AliasGrid(GridEnv):
 
 
 class SlipGrid(GridEnv):
-    """Pits, and one action in ten goes astray."""
+    """Pits, and one action in ten is replaced by a random one."""
 
     env_name: ClassVar[str] = "grid-slip"
     kind: ClassVar[str] = "slip"
 
 
 def register_grids() -> None:
-    """Make the grids known to ``creditflow.make`` and Gymnasium; once."""
+    """Register the grids with ``creditflow.make`` and Gymnasium."""
     for grid in (OpenGrid, PitsGrid, AliasGrid, SlipGrid):
         entry = Entry(f"creditflow/{grid.__name__}-v0", f"{grid.__module__}:{grid.__name__}", files="")
         register_unlisted(grid.env_name, entry, nondeterministic=grid.kind == "slip")

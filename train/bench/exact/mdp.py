@@ -1,15 +1,14 @@
-"""``FiniteMDP``: one task as tables, so that values, gradients and improvements of a policy are exact numbers.
+"""``FiniteMDP``: one task as tables, so that values, gradients and improvements of a policy can be computed exactly.
 
-A state is a (key, turns left) pair in the mathematics; the tables hold keys only, and time is counted outside.
+Mathematically a state is a pair (key, turns left); the tables contain keys only, and functions count the turns left.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -25,21 +24,21 @@ StateT = TypeVar("StateT", bound=Hashable)
 
 @dataclass(frozen=True)
 class FiniteMDP:
-    """States that play can reach from one start, numbered; all actions are admissible in every acting state.
+    """The states that can be reached from one start, by index; every action is admissible in every acting state.
 
-    States 0 … S−1 act, states S … S+E−1 are ends.
+    The agent acts in states 0 … S−1; states S … S+E−1 are terminal.
 
     Attributes:
-        name: of the task.
+        name: name of the task.
         keys: S+E state keys.
         text_keys: S+E keys as a text-only method sees them (several states may share one).
         actions: A action texts.
         successor: int32 (S, A, B), the B possible next states of an action.
         chance: float64 (S, A, B), their probabilities.
-        end_score: float64 (E,), the outcome at each end.
-        end_success: bool (E,).
-        limit_score: float64 (S,), the outcome when the turn limit falls on a state.
-        start: number of the start state.
+        terminal_score: float64 (E,), score of each terminal state.
+        terminal_success: bool (E,), whether it is a success.
+        limit_score: float64 (S,), score when the turn limit is reached in a state.
+        start: index of the initial state.
         horizon: H, the turn limit.
     """
 
@@ -47,52 +46,54 @@ class FiniteMDP:
     keys: tuple[str, ...]
     text_keys: tuple[str, ...]
     actions: tuple[str, ...]
-    successor: NDArray[np.int32]
-    chance: NDArray[np.float64]
-    end_score: NDArray[np.float64]
-    end_success: NDArray[np.bool_]
+    next_states: NDArray[np.int32]
+    transition_probs: NDArray[np.float64]
+    terminal_score: NDArray[np.float64]
+    terminal_success: NDArray[np.bool_]
     limit_score: NDArray[np.float64]
     start: int
     horizon: int
 
     def __post_init__(self) -> None:
-        shape = self.successor.shape
-        if len(shape) != 3 or self.chance.shape != shape or shape[1] != len(self.actions):
-            raise ConfigError(f"MDP {self.name}: successor and chance must be (S, A, B), got {shape}")
-        if len(self.keys) != shape[0] + len(self.end_score) or len(self.text_keys) != len(self.keys):
-            raise ConfigError(f"MDP {self.name}: {len(self.keys)} keys for {shape[0]} + {len(self.end_score)} states")
-        if not np.allclose(self.chance.sum(axis=2), 1.0):
-            raise ConfigError(f"MDP {self.name}: the chances of an action must sum to 1")
+        shape = self.next_states.shape
+        if len(shape) != 3 or self.transition_probs.shape != shape or shape[1] != len(self.actions):
+            raise ConfigError(f"MDP {self.name}: next_states and transition_probs must be (S, A, B), got {shape}")
+        if len(self.keys) != shape[0] + len(self.terminal_score) or len(self.text_keys) != len(self.keys):
+            raise ConfigError(
+                f"MDP {self.name}: {len(self.keys)} keys for {shape[0]} + {len(self.terminal_score)} states"
+            )
+        if not np.allclose(self.transition_probs.sum(axis=2), 1.0):
+            raise ConfigError(f"MDP {self.name}: the transition probabilities of an action must sum to 1")
 
     @property
     def size(self) -> int:
         """S, the number of acting states."""
-        return int(self.successor.shape[0])
+        return int(self.next_states.shape[0])
 
     @property
     def deterministic(self) -> bool:
-        """Whether every action has one result."""
-        return bool(self.successor.shape[2] == 1)
+        """Whether every action has exactly one next state."""
+        return bool(self.next_states.shape[2] == 1)
 
     @cached_property
     def index(self) -> Mapping[str, int]:
-        """Number of each state key."""
+        """Index of each state key."""
         return {key: i for i, key in enumerate(self.keys)}
 
     @cached_property
     def likely(self) -> NDArray[np.int32]:
-        """int32 (S, A): the most likely result of each action."""
-        best = self.chance.argmax(axis=2)[:, :, None]
-        result: NDArray[np.int32] = np.take_along_axis(self.successor, best, axis=2)[:, :, 0]
+        """int32 (S, A): the most likely next state of each action."""
+        best = self.transition_probs.argmax(axis=2)[:, :, None]
+        result: NDArray[np.int32] = np.take_along_axis(self.next_states, best, axis=2)[:, :, 0]
         return result
 
     @cached_property
     def distance(self) -> NDArray[np.float64]:
-        """float64 (S+E,): fewest turns to a success when every action has its most likely result; inf: no way.
+        """float64 (S+E,): fewest turns to success if every action has its most likely result; inf: unreachable.
 
-        A state that the turn limit keeps play from leaving again may count as having no way.
+        A state that can only be reached in the last turn may count as unable to reach success.
         """
-        known = np.concatenate([np.full(self.size, np.inf), np.where(self.end_success, 0.0, np.inf)])
+        known = np.concatenate([np.full(self.size, np.inf), np.where(self.terminal_success, 0.0, np.inf)])
         while True:
             nearer = 1.0 + known[self.likely].min(axis=1)
             if (nearer >= known[: self.size]).all():
@@ -101,14 +102,14 @@ class FiniteMDP:
 
     @cached_property
     def optimal(self) -> NDArray[np.bool_]:
-        """bool (S, A): actions that begin a shortest way; all False in dead states."""
+        """bool (S, A): first actions of shortest paths to success; all False in dead states."""
         best = self.distance[self.likely]
-        good: NDArray[np.bool_] = np.isfinite(best) & (best == self.distance[: self.size, None] - 1.0)
-        return good
+        optimal: NDArray[np.bool_] = np.isfinite(best) & (best == self.distance[: self.size, None] - 1.0)
+        return optimal
 
     @property
-    def dead_share(self) -> float:
-        """Share of acting states from which success is out of reach."""
+    def dead_state_fraction(self) -> float:
+        """Fraction of acting states from which success cannot be reached."""
         return float(np.isinf(self.distance[: self.size]).mean())
 
 
@@ -125,73 +126,84 @@ def explore(
 ) -> FiniteMDP:
     """Tabulate a deterministic task breadth-first; states more than ``horizon`` turns away are not visited.
 
-    A state on the rim keeps itself as successor: no rollout ever acts there.
+    A state exactly ``horizon`` turns away is its own next state: no rollout ever acts there.
 
     Args:
-        start: the first state.
+        start: initial state.
         actions: action texts.
-        results: (state, action number) -> (next state, its outcome or None while play goes on, success).
+        results: (state, action index) -> (next state, its score or None while the episode continues, success).
         keys: state key and text key of a state.
         name, horizon: of the MDP.
-        cap: most states.
-        limit_score: outcome when the turn limit falls on a state.
+        cap: maximum number of acting states.
+        limit_score: score when the turn limit is reached in a state.
 
     Raises:
         OracleLimitError: more than ``cap`` states.
     """
-    number: dict[StateT, int] = {start: 0}
-    acting, rows = [start], list[list[int]]()
-    ends: dict[StateT, int] = {}
-    end_states, end_score, end_success = list[StateT](), list[float](), list[bool]()
-    depth = {start: 0}
-    queue = deque([start])
-    while queue:
-        state = queue.popleft()
-        if depth[state] >= horizon:
-            rows.append([number[state]] * len(actions))
+    found = _Exploration(start)
+    rows = list[list[int]]()
+    for index, state in enumerate(found.acting):  # grows while it is iterated
+        if found.depth[index] >= horizon:
+            rows.append([index] * len(actions))
             continue
         row = []
         for action in range(len(actions)):
-            after, outcome, success = results(state, action)
-            if outcome is not None:
-                if after not in ends:
-                    ends[after] = -1 - len(ends)
-                    end_states.append(after)
-                    end_score.append(outcome)
-                    end_success.append(success)
-                row.append(ends[after])
-                continue
-            if after not in number:
-                if len(number) >= cap:
-                    raise OracleLimitError(f"{name}: play reaches more than {cap} states; raise the cap")
-                number[after] = len(number)
-                depth[after] = depth[state] + 1
-                acting.append(after)
-                queue.append(after)
-            row.append(number[after])
+            after, score, success = results(state, action)
+            if score is not None:
+                row.append(found.terminal(after, score, success))
+            elif after not in found.index and len(found.acting) >= cap:
+                raise OracleLimitError(f"{name}: more than {cap} states can be reached; raise the cap")
+            else:
+                row.append(found.visit(after, found.depth[index] + 1))
         rows.append(row)
     table = np.array(rows, np.int32)
-    table = np.where(table < 0, len(acting) - 1 - table, table).astype(np.int32)[:, :, None]
-    names = [keys(state) for state in [*acting, *end_states]]
+    table = np.where(table < 0, len(found.acting) - 1 - table, table).astype(np.int32)[:, :, None]
+    names = [keys(state) for state in [*found.acting, *found.terminals]]
     return FiniteMDP(
         name=name,
         keys=tuple(key for key, _ in names),
         text_keys=tuple(text for _, text in names),
         actions=tuple(actions),
-        successor=table,
-        chance=np.ones(table.shape),
-        end_score=np.array(end_score, np.float64),
-        end_success=np.array(end_success, np.bool_),
-        limit_score=np.array([limit_score(state) for state in acting], np.float64),
+        next_states=table,
+        transition_probs=np.ones(table.shape),
+        terminal_score=np.array(found.scores, np.float64),
+        terminal_success=np.array(found.successes, np.bool_),
+        limit_score=np.array([limit_score(state) for state in found.acting], np.float64),
         start=0,
         horizon=horizon,
     )
 
 
-def tabulate(env: gym.Env[Any, Any], *, cap: int = 20_000) -> FiniteMDP:
-    """The present task of any deterministic ``AgentEnv``, from its present state, through its own snapshots.
+class _Exploration(Generic[StateT]):
+    """The states found so far: acting states are numbered from 0, terminal ones −1, −2 and so on."""
 
-    Slow (one restored snapshot per state and action) and general; its step count is taken as 0.
+    def __init__(self, start: StateT) -> None:
+        self.acting, self.depth = [start], [0]
+        self.index: dict[StateT, int] = {start: 0}
+        self.terminals: dict[StateT, int] = {}
+        self.scores, self.successes = list[float](), list[bool]()
+
+    def visit(self, state: StateT, depth: int) -> int:
+        """Index of an acting state, which is added if it is new."""
+        if state not in self.index:
+            self.index[state] = len(self.acting)
+            self.acting.append(state)
+            self.depth.append(depth)
+        return self.index[state]
+
+    def terminal(self, state: StateT, score: float, success: bool) -> int:
+        """Index of a terminal state, which is added if it is new."""
+        if state not in self.terminals:
+            self.terminals[state] = -1 - len(self.terminals)
+            self.scores.append(score)
+            self.successes.append(success)
+        return self.terminals[state]
+
+
+def tabulate(env: gym.Env[Any, Any], *, cap: int = 20_000) -> FiniteMDP:
+    """Tabulate the current task of any deterministic ``AgentEnv`` from its current state, through snapshots.
+
+    General but slow: one snapshot is restored per state and action. The turns left are counted from the current step.
 
     Raises:
         ConfigError: the set of admissible actions differs between states.
@@ -204,7 +216,7 @@ def tabulate(env: gym.Env[Any, Any], *, cap: int = 20_000) -> FiniteMDP:
     _, info = base.set_state(snapshot)
     actions = info["admissible_actions"]
     taken, horizon = info["elapsed_steps"], base.max_steps - info["elapsed_steps"]
-    # one snapshot stands for each key; the shallowest, so that it may still act
+    # one snapshot per key: the one with the fewest steps, so that it can still act
     snapshots, infos = {info["state_key"]: snapshot}, {info["state_key"]: info}
 
     def results(key: str, action: int) -> tuple[str, float | None, bool]:
@@ -231,5 +243,5 @@ def tabulate(env: gym.Env[Any, Any], *, cap: int = 20_000) -> FiniteMDP:
         limit_score=lambda key: infos[key]["score"],
     )
     base.set_state(snapshot)
-    assert base.elapsed_steps == taken  # noqa: S101 - the snapshot holds it
+    assert base.elapsed_steps == taken  # noqa: S101 - the snapshot contains it
     return mdp

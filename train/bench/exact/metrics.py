@@ -1,7 +1,7 @@
-"""How good credit is, measured against exact values: direction, improvement, bias and variance, concordance, AUROC.
+"""Quality of credit against exact values: direction, improvement, bias and variance, concordance, AUROC.
 
-Throughout, a group's sampled gradient of a softmax table is g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it), and
-g* = ∇J. Every function takes what one task gives; averaging over tasks is the caller's.
+Throughout, the sampled gradient of a softmax table from one group is g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it),
+with credit c and loss mask m, and g* = ∇J. Every function is about one task; averages over tasks are taken elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.controls import Judge, Located
+from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.steps import step_sizes
 from creditflow.train.bench.exact.values import success
@@ -26,30 +26,32 @@ __all__ = [
     "HiddenValue",
     "area_under_roc",
     "bias_variance",
-    "centred_within_states",
-    "concordance",
+    "centered_within_states",
     "coverage",
     "direction",
     "gains",
     "hidden_value",
     "mid_ranks",
+    "pairwise_concordance",
     "rank_correlation",
     "sampled_gradient",
 ]
 
 Floats = NDArray[np.float64]
-CACHED = 65_536  # numbers worked on at a time: as much as stays in a core's cache
-SAME = 1e-9  # differences of exact values below it are rounding
+CHUNK_ENTRIES = 65_536  # array entries processed at a time: as many as stay in a core's cache
+TOLERANCE = 1e-9  # smaller differences of exact values are rounding errors
 
 
-def sampled_gradient(judge: Judge, group: Group, credit: Credit, located: Located | None = None) -> Floats:
-    """g of one group: float64 (S, A). Refused actions have no gradient."""
-    state, _, action, _ = judge.locate(group) if located is None else located
+def sampled_gradient(
+    evaluator: ExactEvaluator, group: Group, credit: Credit, indexed: IndexedTurns | None = None
+) -> Floats:
+    """g of one group: float64 (S, A). Invalid actions have no gradient."""
+    state, _, action, _ = evaluator.index_turns(group) if indexed is None else indexed
     weight = np.where(credit.flat_loss_mask & (action >= 0), credit.flat_advantages, 0.0) / group.arrays.size
-    shape = judge.policy.shape
+    shape = evaluator.policy.shape
     gradient = np.bincount(state * shape[1] + np.maximum(action, 0), weight, minlength=shape[0] * shape[1])
     total = np.bincount(state, weight, minlength=shape[0])
-    result: Floats = gradient.reshape(shape) - total[:, None] * judge.policy
+    result: Floats = gradient.reshape(shape) - total[:, None] * evaluator.policy
     return result
 
 
@@ -58,7 +60,7 @@ class Direction(NamedTuple):
     """M1.
 
     Attributes:
-        of_mean: cos(E g, g*); the norm of E g is freed of the sampling noise that the mean of n groups still has.
+        of_mean: cos(E g, g*); the norm of E g is corrected for the sampling noise left in the mean of n groups.
         one_batch: mean over groups of cos(g, g*), 0 where g = 0.
     """
 
@@ -71,7 +73,7 @@ class BiasVariance(NamedTuple):
 
     Attributes:
         bias2: ‖α* E g − g*‖² / ‖g*‖² = 1 − cos²(E g, g*).
-        variance: α*² tr Cov(g) / ‖g*‖²; inf where E g and g* are at right angles.
+        variance: α*² tr Cov(g) / ‖g*‖²; inf where E g and g* are orthogonal.
     """
 
     bias2: float
@@ -109,35 +111,35 @@ def bias_variance(gradients: Floats, target: Floats) -> BiasVariance:
     along, norm2, noise = _moments(gradients, target)
     if norm2 == 0.0 or along == 0.0:
         return BiasVariance(1.0, float("inf"))
-    share = along**2 / norm2
+    cos2 = along**2 / norm2
     # α* = along ‖g*‖ / norm2, so α*² / ‖g*‖² = (along / norm2)²
-    return BiasVariance(1.0 - share, (along / norm2) ** 2 * noise)
+    return BiasVariance(1.0 - cos2, (along / norm2) ** 2 * noise)
 
 
 # -- M2 improvement ---------------------------------------------------------------------------------------------------------
-def gains(judge: Judge, logits: Floats, directions: Floats, kl: float) -> Floats:
-    """M2: gain of exact J after a step along each direction whose visit-weighted KL is ``kl``; float64 (B,).
+def gains(evaluator: ExactEvaluator, logits: Floats, directions: Floats, kl: float) -> Floats:
+    """M2: gain of exact J from a step of visit-weighted KL divergence ``kl`` along each direction; float64 (B,).
 
     Args:
-        judge: of the policy softmax(logits).
+        evaluator: exact values of the policy softmax(logits).
         logits: float64 (S, A).
         directions: float64 (B, S, A).
         kl: in nats, averaged over the states that the policy visits.
     """
-    policy, weights = judge.policy[None], judge.shares[None]
-    reached = np.full(len(directions), judge.success)
-    some = max(CACHED // logits.size, 1)
-    for first in range(0, len(directions), some):
-        chosen = directions[first : first + some]
-        met = np.flatnonzero(chosen.any(axis=(0, 2)))  # elsewhere nothing moves
-        if not len(met):
+    policy, weights = evaluator.policy[None], evaluator.visitation[None]
+    success_after = np.full(len(directions), evaluator.success)
+    chunk = max(CHUNK_ENTRIES // logits.size, 1)
+    for first in range(0, len(directions), chunk):
+        chosen = directions[first : first + chunk]
+        states = np.flatnonzero(chosen.any(axis=(0, 2)))  # elsewhere the policy stays as it is
+        if not len(states):
             continue
-        sizes = step_sizes(policy[:, met], chosen[:, met], weights[:, met], kl)
-        moved = logits[met] + sizes[:, None, None] * chosen[:, met]
+        sizes = step_sizes(policy[:, states], chosen[:, states], weights[:, states], kl)
+        moved = logits[states] + sizes[:, None, None] * chosen[:, states]
         policies = np.repeat(policy, len(chosen), axis=0)
-        policies[:, met] = softmax(moved)
-        reached[first : first + some] = success(judge.mdp, policies)
-    return reached - judge.success
+        policies[:, states] = softmax(moved)
+        success_after[first : first + chunk] = success(evaluator.mdp, policies)
+    return success_after - evaluator.success
 
 
 # -- M4 concordance within a state ------------------------------------------------------------------------------------------
@@ -153,33 +155,33 @@ class Concordance(NamedTuple):
     total: float
 
     @property
-    def share(self) -> float:
-        """In [0, 1]; 0.5 says nothing; nan without pairs."""
+    def fraction(self) -> float:
+        """In [0, 1]; 0.5 is chance; nan without pairs."""
         return self.agreed / self.total if self.total else float("nan")
 
 
-def concordance(located: Located, columns: Floats, action_values: Floats) -> list[Concordance]:
-    """M4 over pairs of turns in one state with different actions; one result per row of ``columns``.
+def pairwise_concordance(indexed: IndexedTurns, credit_rows: Floats, action_values: Floats) -> list[Concordance]:
+    """M4 over pairs of turns in one state with different actions; one result per row of ``credit_rows``.
 
-    Two turns in one state seldom have equally many turns left. So that the pair compares actions and not times, ΔQ is
-    the difference of the two actions' values, averaged over both times.
+    Two turns in one state seldom have equally many turns left. To compare actions rather than times, ΔQ is the
+    difference of the two actions' values, averaged over both times.
 
     Args:
-        located: the group's turns.
-        columns: float64 (C, N), credit, one row per column of the table.
+        indexed: the group's turns.
+        credit_rows: float64 (C, N), credit of C methods.
         action_values: float64 (H+1, S, A), Q by turns left; or (S, A).
     """
-    agreed, total = np.zeros(len(columns)), 0.0
-    order = np.argsort(located.state, kind="stable")
-    order = order[located.action[order] >= 0]
-    bounds = np.flatnonzero(np.diff(located.state[order], prepend=-1, append=-1))
+    agreed, total = np.zeros(len(credit_rows)), 0.0
+    order = np.argsort(indexed.state, kind="stable")
+    order = order[indexed.action[order] >= 0]
+    bounds = np.flatnonzero(np.diff(indexed.state[order], prepend=-1, append=-1))
     for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         turns = order[a:b]
-        state, action = int(located.state[turns[0]]), located.action[turns]
+        state, action = int(indexed.state[turns[0]]), indexed.action[turns]
         if (action == action[0]).all():
             continue
         if action_values.ndim == 3:
-            table = action_values[located.left[turns], state]  # (n, A): every action at each turn's time
+            table = action_values[indexed.left[turns], state]  # (n, A): every action at each turn's time
             own = table[np.arange(len(turns)), action]
             swapped = table[:, action]  # [u, v]: the action of v at the time of u
             difference = 0.5 * (own[:, None] - swapped + swapped.T - own[None, :])
@@ -187,29 +189,29 @@ def concordance(located: Located, columns: Floats, action_values: Floats) -> lis
             own = action_values[state, action]
             difference = own[:, None] - own[None, :]
         upper = np.triu(np.ones(difference.shape, np.bool_), 1) & (action[:, None] != action[None, :])
-        u, v = np.nonzero(upper & (np.abs(difference) > SAME))
+        u, v = np.nonzero(upper & (np.abs(difference) > TOLERANCE))
         if not len(u):
             continue
         weight, sign = np.abs(difference[u, v]), np.sign(difference[u, v])
-        here = np.sign(_rounded(columns[:, turns[u]] - columns[:, turns[v]]))
-        agreed += ((here == sign) + 0.5 * (here == 0)) @ weight
+        ordered = np.sign(_rounded(credit_rows[:, turns[u]] - credit_rows[:, turns[v]]))
+        agreed += ((ordered == sign) + 0.5 * (ordered == 0)) @ weight
         total += float(weight.sum())
     return [Concordance(float(x), total) for x in agreed]
 
 
 def _rounded(x: Floats) -> Floats:
-    """Differences of credit that are rounding noise are ties."""
+    """Values with rounding errors set to 0, so that they count as ties."""
     return np.where(np.abs(x) < 1e-12, 0.0, x)
 
 
 # -- M5 hidden value --------------------------------------------------------------------------------------------------------
 class HiddenValue(NamedTuple):
-    """M5: does credit find what a rollout's outcome hides?
+    """M5: does credit tell good turns from bad ones within failed and within successful rollouts?
 
     Attributes:
-        failed, succeeded: AUROC of centred credit for A^π > τ against A^π < −τ inside failed and successful rollouts.
+        failed, succeeded: AUROC of centered credit for A^π > τ against A^π < −τ in failed and in successful rollouts.
         failed_raw, succeeded_raw: the same of raw credit.
-        failed_base, succeeded_base: share of good turns among good and bad ones.
+        failed_base, succeeded_base: fraction of good turns among good and bad ones.
     """
 
     failed: float
@@ -221,30 +223,32 @@ class HiddenValue(NamedTuple):
 
 
 def hidden_value(
-    advantages: Floats, centred: Floats, raw: Floats, won: NDArray[np.bool_], threshold: float = 0.01
+    advantages: Floats, centered: Floats, raw: Floats, success: NDArray[np.bool_], threshold: float = 0.01
 ) -> HiddenValue:
     """M5 over the pooled turns of many groups; each argument (N,).
 
     Args:
         advantages: A^π.
-        centred: credit minus its mean over the turns in the same state of the group.
+        centered: credit minus its mean over the turns in the same state of the group.
         raw: credit.
-        won: whether the turn belongs to a successful rollout.
+        success: whether the turn belongs to a successful rollout.
         threshold: τ.
     """
     good, bad = advantages > threshold, advantages < -threshold
     parts = [
-        area_under_roc(credit[good & side], credit[bad & side]) for credit in (centred, raw) for side in (~won, won)
+        area_under_roc(credit[good & side], credit[bad & side])
+        for credit in (centered, raw)
+        for side in (~success, success)
     ]
     bases = [
         float((good & side).sum() / n) if (n := int(((good | bad) & side).sum())) else float("nan")
-        for side in (~won, won)
+        for side in (~success, success)
     ]
     return HiddenValue(*parts, *bases)
 
 
 def area_under_roc(positives: Floats, negatives: Floats) -> float:
-    """Chance that a positive scores above a negative, ties half; nan if either is missing."""
+    """Probability that a positive has a higher value than a negative, ties counted half; nan if either is missing."""
     n, m = len(positives), len(negatives)
     if not n or not m:
         return float("nan")
@@ -252,21 +256,21 @@ def area_under_roc(positives: Floats, negatives: Floats) -> float:
     return float((ranks[:n].sum() - n * (n + 1) / 2.0) / (n * m))
 
 
-def centred_within_states(credit: Floats, state: NDArray[np.int64]) -> Floats:
+def centered_within_states(credit: Floats, state: NDArray[np.int64]) -> Floats:
     """c minus its mean over turns at the same state; float64 (N,)."""
     count = np.bincount(state)
     return credit - (np.bincount(state, credit) / np.maximum(count, 1))[state]
 
 
 def coverage(scored: Sequence[Credit]) -> float:
-    """Share of turns whose credit is not 0."""
+    """Fraction of turns whose credit is not 0."""
     turns = sum(len(c.flat_advantages) for c in scored)
     return sum(int(np.count_nonzero(c.flat_advantages)) for c in scored) / turns if turns else float("nan")
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------------
 def mid_ranks(x: Floats) -> Floats:
-    """Ranks from 1, ties share their mean rank."""
+    """Ranks from 1; ties get their mean rank."""
     _, inverse, count = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     middle: Floats = last - (count - 1) / 2.0

@@ -1,4 +1,4 @@
-"""All columns on the same simulated groups of one task: metrics M1 to M5."""
+"""Metrics M1 to M5 of all methods on the same simulated groups of one task."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.columns import make_columns, plain_name
-from creditflow.train.bench.controls import Judge, Located
+from creditflow.train.bench.annotation_sources import HELD_OUT, open_annotation_source
+from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.metrics import (
     Concordance,
+    HiddenValue,
     bias_variance,
-    centred_within_states,
-    concordance,
+    centered_within_states,
     coverage,
     direction,
     gains,
     hidden_value,
+    pairwise_concordance,
     sampled_gradient,
 )
 from creditflow.train.bench.exact.policies import softmax
-from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import optimal_action_values
-from creditflow.train.bench.feeds import HELD_OUT, open_feed
+from creditflow.train.bench.methods import base_method, make_methods
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.records.group import Group
 
@@ -35,22 +36,22 @@ __all__ = ["KLS", "Measured", "Measures", "measure"]
 
 KLS = (0.001, 0.01)
 EFFICIENCY_DISCOUNT = 0.95
-CONCORDANCE_GROUPS = 12  # pairs grow with the square of a group
+CONCORDANCE_GROUPS = 12  # the number of pairs grows with the square of the group
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """One column on one task.
+    """Metrics of one method on one task.
 
     Attributes:
-        cos_mean, cos_batch: M1, cos(E g, g*) and the one-batch mean of cos(g, g*).
-        gain_small, gain: M2, efficiency (gain of J relative to ∇J's own at the same KL) at KL .001 and .01.
+        cos_mean, cos_batch: M1, cos(E g, g*), and the mean over groups of cos(g, g*).
+        gain_small, gain: M2, gain of J relative to that of ∇J at the same KL, .001 and .01.
         bias2, variance: M3.
-        agree, agree_efficiency: M4 against Q^π and against Q*_γ.
-        failed, succeeded: M5, AUROC of centred credit.
-        failed_raw, succeeded_raw: the same of raw credit.
-        coverage: share of turns with credit.
-        dead_groups: share of groups without any credit.
+        concordance, concordance_optimal: M4, against Q^π and against Q*_γ.
+        auroc_failed, auroc_succeeded: M5, AUROC of credit centered within states.
+        auroc_failed_raw, auroc_succeeded_raw: the same of the credit itself.
+        coverage: fraction of turns with credit.
+        dead_groups: fraction of groups without any credit.
     """
 
     cos_mean: float
@@ -59,30 +60,46 @@ class Measures:
     gain: float
     bias2: float
     variance: float
-    agree: float
-    agree_efficiency: float
-    failed: float
-    succeeded: float
-    failed_raw: float
-    succeeded_raw: float
+    concordance: float
+    concordance_optimal: float
+    auroc_failed: float
+    auroc_succeeded: float
+    auroc_failed_raw: float
+    auroc_succeeded_raw: float
     coverage: float
     dead_groups: float
 
 
 class Measured(NamedTuple):
-    """All columns on one task.
+    """All methods on one task.
 
     Attributes:
-        columns: measures by column.
-        natural: how much more the natural gradient gains than ∇J at each of ``KLS`` (the true ceiling of M2).
-        base: share of good turns among good and bad ones in failed and in successful rollouts (M5's base rates).
-        undefined: why a column is missing, by name.
+        methods: measures by method.
+        natural: gain of the natural gradient relative to that of ∇J at each of ``KLS`` (the ceiling of M2).
+        base: fraction of good turns among good and bad ones, in failed and in successful rollouts (base rates of M5).
+        undefined: by name, why a method is missing.
     """
 
-    columns: Mapping[str, Measures]
+    methods: Mapping[str, Measures]
     natural: tuple[float, float]
     base: tuple[float, float]
     undefined: Mapping[str, str]
+
+
+class _Sampled(NamedTuple):
+    """The groups that all methods are measured on.
+
+    Attributes:
+        groups: sampled groups.
+        turns: their turns as indices.
+        advantage: float64 (N,), A^π of every turn of all groups.
+        success: bool (N,), whether the turn's rollout succeeded.
+    """
+
+    groups: Sequence[ArrayGroup]
+    turns: Sequence[IndexedTurns]
+    advantage: NDArray[np.float64]
+    success: NDArray[np.bool_]
 
 
 def measure(
@@ -95,88 +112,131 @@ def measure(
     groups: int,
     key: Literal["state", "text"] = "state",
 ) -> Measured:
-    """Measure columns on ``groups`` fresh groups of ``size`` rollouts.
+    """Measure methods on ``groups`` fresh groups of ``size`` rollouts.
 
-    Each of these groups comes with ``HELD_OUT`` more, from which columns that are fed fitted numbers learn them: so
-    what a scheme suffers from wrong numbers is in its variance, not hidden in one lucky fit.
+    Each of these groups is accompanied by ``HELD_OUT`` more, on which ``X[fitted]`` fits its annotations, so that the
+    estimation error of the annotations shows up in the variance.
+
+    Args:
+        mdp: task as tables.
+        logits: float64 (S, A), of the policy that is sampled.
+        names: names of the methods.
+        rng: generator of rollouts and shuffling.
+        size: G.
+        groups: number of groups.
+        key: which key schemes compare states by.
     """
     policy = softmax(logits)
-    judge = Judge(mdp, policy)
-    (apart,) = rng.spawn(1)  # what is held out changes no draw of the rest
-    played = [simulate(mdp, policy[None], size, rng, name=f"g{i}")[0] for i in range(groups)]
-    where = [judge.locate(group) for group in played]
-    held = [
-        simulate(mdp, policy[None], HELD_OUT * size, apart)[0] for _ in played if any("[fitted]" in n for n in names)
+    evaluator = ExactEvaluator(mdp, policy)
+    (held_out_rng,) = rng.spawn(1)  # so that held-out groups leave all other random numbers as they are
+    sampled = _sample(evaluator, rng, size, groups)
+    held_out = [
+        simulate(mdp, policy[None], HELD_OUT * size, held_out_rng)[0]
+        for _ in sampled.groups
+        if any("[fitted]" in name for name in names)
     ]
 
     @cache
-    def fed(name: str) -> list[Group]:
-        found = list[Group]()
-        for number, group in enumerate(played):
-            feed = open_feed(name, mdp.horizon, key)
-            if held:
-                feed.learn(held[number])
-            found.append(feed.fed(group, judge))
-        return found
+    def annotated(name: str) -> list[Group]:
+        result = list[Group]()
+        for number, group in enumerate(sampled.groups):
+            source = open_annotation_source(name, mdp.horizon, key)
+            if held_out:
+                source.update(held_out[number])
+            result.append(source.annotate(group, evaluator))
+        return result
 
-    scored, undefined = _score(make_columns(names, judge, rng, key=key), lambda name: fed(plain_name(name)))
-    gradients = {
-        name: np.stack(
-            [sampled_gradient(judge, group, c, at) for group, c, at in zip(played, given, where, strict=True)]
-        )
-        for name, given in scored.items()
-    }
-    everything = np.concatenate([judge.gradient[None], judge.natural[None], *gradients.values()])
-    gained = {kl: gains(judge, logits, everything, kl) for kl in KLS}
-    agree = _concordances(scored, where, judge.exact.action_value)
-    efficient = _concordances(scored, where, optimal_action_values(mdp, EFFICIENCY_DISCOUNT))
-    advantage = np.concatenate([judge.advantage[at.left, at.state, at.action] for at in where])
-    won = np.concatenate([group.arrays.success[group.arrays.trajectory] for group in played])
-    result = {}
-    base = (float("nan"), float("nan"))
-    for number, (name, given) in enumerate(scored.items()):
-        rows = slice(2 + number * groups, 2 + (number + 1) * groups)
-        raw = np.concatenate([c.flat_advantages for c in given])
-        centred = np.concatenate(
-            [centred_within_states(c.flat_advantages, at.state) for c, at in zip(given, where, strict=True)]
-        )
-        hidden = hidden_value(advantage, centred, raw, won)
-        base = hidden.failed_base, hidden.succeeded_base
-        pointing = direction(gradients[name], judge.gradient)
-        spread = bias_variance(gradients[name], judge.gradient)
-        small, large = (float(gained[kl][rows].mean() / gained[kl][0]) for kl in KLS)
-        dead = float(np.mean([not c.flat_advantages.any() for c in given]))
-        result[name] = Measures(
-            pointing.of_mean, pointing.one_batch, small, large, spread.bias2, spread.variance, agree[name],
-            efficient[name], hidden.failed, hidden.succeeded, hidden.failed_raw, hidden.succeeded_raw,
-            coverage(given), dead,
-        )  # fmt: skip
-    small, large = (float(gained[kl][1] / gained[kl][0]) for kl in KLS)
-    return Measured(result, (small, large), base, undefined)
+    methods = make_methods(names, evaluator, rng, key=key)
+    assigned, undefined = _assign(methods, lambda name: annotated(base_method(name)))
+    return _measured(evaluator, logits, sampled, assigned, undefined)
 
 
-def _score(
-    columns: Mapping[str, Callable[[Group], Credit]], played: Callable[[str], Sequence[Group]]
+def _sample(evaluator: ExactEvaluator, rng: np.random.Generator, size: int, count: int) -> _Sampled:
+    groups = [simulate(evaluator.mdp, evaluator.policy[None], size, rng, name=f"g{i}")[0] for i in range(count)]
+    turns = [evaluator.index_turns(group) for group in groups]
+    return _Sampled(
+        groups,
+        turns,
+        np.concatenate([evaluator.advantage[at.left, at.state, at.action] for at in turns]),
+        np.concatenate([group.arrays.success[group.arrays.trajectory] for group in groups]),
+    )
+
+
+def _assign(
+    methods: Mapping[str, Callable[[Group], Credit]], annotated: Callable[[str], Sequence[Group]]
 ) -> tuple[dict[str, list[Credit]], dict[str, str]]:
-    """Credit of every column, and why a scheme has none; an oracle that cannot score is a defect and raises."""
-    scored, undefined = dict[str, list[Credit]](), dict[str, str]()
-    for name, column in columns.items():
+    """Credit of every method, and why a scheme has none; an oracle without credit is a defect and raises."""
+    assigned, undefined = dict[str, list[Credit]](), dict[str, str]()
+    for name, method in methods.items():
         try:
-            scored[name] = [column(group) for group in played(name)]
+            assigned[name] = [method(group) for group in annotated(name)]
         except CreditError as error:
             if "oracle" in name:
                 raise
             undefined[name] = str(error)
-    return scored, undefined
+    return assigned, undefined
+
+
+def _measured(
+    evaluator: ExactEvaluator,
+    logits: NDArray[np.float64],
+    sampled: _Sampled,
+    assigned: Mapping[str, Sequence[Credit]],
+    undefined: Mapping[str, str],
+) -> Measured:
+    """The metrics of all assigned credit."""
+    gradients = {
+        name: np.stack(
+            [
+                sampled_gradient(evaluator, group, credit, at)
+                for group, credit, at in zip(sampled.groups, of_method, sampled.turns, strict=True)
+            ]
+        )
+        for name, of_method in assigned.items()
+    }
+    # one call for all directions: searching their step sizes together is much faster
+    directions = np.concatenate([evaluator.gradient[None], evaluator.natural[None], *gradients.values()])
+    gained = {kl: gains(evaluator, logits, directions, kl) for kl in KLS}
+    on_policy = _concordances(assigned, sampled.turns, evaluator.exact.action_value)
+    optimal = _concordances(assigned, sampled.turns, optimal_action_values(evaluator.mdp, EFFICIENCY_DISCOUNT))
+    methods = {}
+    base = (float("nan"), float("nan"))
+    for number, (name, of_method) in enumerate(assigned.items()):
+        rows = slice(2 + number * len(sampled.groups), 2 + (number + 1) * len(sampled.groups))
+        hidden = _hidden_value(sampled, of_method)
+        base = hidden.failed_base, hidden.succeeded_base
+        cosine = direction(gradients[name], evaluator.gradient)
+        error = bias_variance(gradients[name], evaluator.gradient)
+        small, large = (float(gained[kl][rows].mean() / gained[kl][0]) for kl in KLS)
+        dead = float(np.mean([not credit.flat_advantages.any() for credit in of_method]))
+        methods[name] = Measures(
+            cosine.of_mean, cosine.one_batch, small, large, error.bias2, error.variance, on_policy[name],
+            optimal[name], hidden.failed, hidden.succeeded, hidden.failed_raw, hidden.succeeded_raw,
+            coverage(of_method), dead,
+        )  # fmt: skip
+    small, large = (float(gained[kl][1] / gained[kl][0]) for kl in KLS)
+    return Measured(methods, (small, large), base, undefined)
+
+
+def _hidden_value(sampled: _Sampled, assigned: Sequence[Credit]) -> HiddenValue:
+    """M5 of one method over all groups."""
+    raw = np.concatenate([credit.flat_advantages for credit in assigned])
+    centered = np.concatenate(
+        [
+            centered_within_states(credit.flat_advantages, at.state)
+            for credit, at in zip(assigned, sampled.turns, strict=True)
+        ]
+    )
+    return hidden_value(sampled.advantage, centered, raw, sampled.success)
 
 
 def _concordances(
-    scored: Mapping[str, Sequence[Credit]], where: Sequence[Located], values: NDArray[np.float64]
+    assigned: Mapping[str, Sequence[Credit]], turns: Sequence[IndexedTurns], values: NDArray[np.float64]
 ) -> dict[str, float]:
-    """M4 of every column over the first groups."""
-    sums = {name: Concordance(0.0, 0.0) for name in scored}
-    for number, at in enumerate(where[:CONCORDANCE_GROUPS]):
-        together = np.stack([given[number].flat_advantages for given in scored.values()])
-        for name, one in zip(scored, concordance(at, together, values), strict=True):
+    """M4 of every method over the first groups."""
+    sums = {name: Concordance(0.0, 0.0) for name in assigned}
+    for number, at in enumerate(turns[:CONCORDANCE_GROUPS]):
+        stacked = np.stack([of_method[number].flat_advantages for of_method in assigned.values()])
+        for name, one in zip(assigned, pairwise_concordance(at, stacked, values), strict=True):
             sums[name] = Concordance(sums[name].agreed + one.agreed, sums[name].total + one.total)
-    return {name: total.share for name, total in sums.items()}
+    return {name: total.fraction for name, total in sums.items()}

@@ -1,4 +1,4 @@
-"""Table policies to measure credit on: noisy experts, softmax tables of a given success rate, an agent's own table."""
+"""Table policies to measure credit on: noisy experts, softmax tables of a given success rate, a tabular agent's table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from creditflow.train.bench.exact.values import success
 __all__ = ["logits_with_success", "noisy_expert", "softmax", "table_of"]
 
 Floats = NDArray[np.float64]
-NOISE = 0.7  # standard deviation of the logits around which the bias towards optimal moves is searched
+NOISE = 0.7  # standard deviation of the logits, to which a bias towards optimal actions is added
 BISECTIONS = 40
-LARGEST_BIAS = 30.0
+MAX_BIAS = 30.0
 TOLERANCE = 0.01  # of J
 
 
 class TableAgent(Protocol):
-    """What ``TabularAgent`` offers."""
+    """The part of ``TabularAgent`` that is read here."""
 
     def probabilities(self, state_key: str) -> Mapping[str, float]:
         """π(· | s) by action text."""
@@ -32,15 +32,15 @@ class TableAgent(Protocol):
 def softmax(logits: Floats) -> Floats:
     """Along the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    chances: Floats = powers / powers.sum(axis=-1, keepdims=True)
-    return chances
+    probabilities: Floats = powers / powers.sum(axis=-1, keepdims=True)
+    return probabilities
 
 
 def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
     """``NoisyExpert(noise)`` as a table: float64 (S, A).
 
-    With probability ``noise``, and wherever success is out of reach, a uniformly random action; else one of the
-    optimal actions, each as likely.
+    With probability ``noise``, and always in dead states, a uniformly random action; otherwise one of the optimal actions
+    with equal probability.
     """
     if not 0.0 <= noise <= 1.0:
         raise ConfigError(f"noise must lie in [0, 1], got {short_repr(noise)}")
@@ -51,29 +51,29 @@ def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
 
 
 def table_of(mdp: FiniteMDP, agent: TableAgent) -> Floats:
-    """The table of an agent with rows for the states it has met; uniform elsewhere (a fresh row of optimal_prob 0)."""
+    """The agent's policy as a table: float64 (S, A); uniform in states that it has not visited."""
     table = np.full((mdp.size, len(mdp.actions)), 1.0 / len(mdp.actions))
     for i, key in enumerate(mdp.keys[: mdp.size]):
         try:
             row = agent.probabilities(key)
-        except ConfigError:  # never met
+        except ConfigError:  # not visited
             continue
         table[i] = [row[action] for action in mdp.actions]
     return table
 
 
 def logits_with_success(mdp: FiniteMDP, target: float, rng: np.random.Generator) -> Floats | None:
-    """Softmax logits (S, A) with exact success rate J = ``target``, or None where no bias reaches it.
+    """Softmax logits (S, A) with exact success rate J = ``target``, or None if no bias reaches it.
 
     Logits are N(0, 0.7²) plus a bias on optimal actions, found by bisection. A negative bias is allowed, so that easy
-    tasks can start low.
+    tasks can start with a low success rate.
     """
     noise = NOISE * rng.standard_normal((mdp.size, len(mdp.actions)))
 
     def rate(bias: float) -> float:
         return float(success(mdp, softmax(noise + bias * mdp.optimal)))
 
-    low, high = -LARGEST_BIAS, LARGEST_BIAS
+    low, high = -MAX_BIAS, MAX_BIAS
     if not rate(low) <= target <= rate(high):
         return None
     for _ in range(BISECTIONS):

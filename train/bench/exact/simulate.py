@@ -1,7 +1,7 @@
-"""Groups of rollouts drawn straight from the tables, many policies at once.
+"""Groups of rollouts sampled directly from the transition tables, for many policies at once.
 
-A learning curve needs ten thousand groups; playing them through an environment object by object would take hours. The
-groups made here are the same record that ``GroupEnv`` makes (``trajectories`` writes it out), held as arrays.
+A learning curve needs ten thousand groups, which would take hours to sample through an environment. The groups made here
+are the same record that ``GroupEnv`` makes, stored as arrays; ``trajectories`` materialises it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STOPS: dict[int, StopReason] = {GOAL: "success", FAILED: "failed", TRUNCATED: "e
 
 
 class ArrayGroup(Group):
-    """A group that exists as arrays first; its trajectories are written out when somebody asks.
+    """A group stored as arrays; its trajectories are materialised on demand.
 
     Attributes:
-        mdp: whose states are meant.
+        mdp: task whose states the indices refer to.
         name: group id.
-        number, next_number: int (N,), the table's number of the state before and after each turn.
+        number, next_number: int (N,), index of the state before and after each turn.
         left: int (N,), turns left before each turn, this one included.
-        notes: float64 (N,) by name, what annotators wrote.
+        annotations: float64 (N,) by name.
     """
 
     mdp: FiniteMDP
@@ -41,9 +41,9 @@ class ArrayGroup(Group):
     number: NDArray[np.int32]
     next_number: NDArray[np.int32]
     left: NDArray[np.int64]
-    notes: Mapping[str, NDArray[np.float64]]
+    annotations: Mapping[str, NDArray[np.float64]]
 
-    def __init__(  # a Group is made from trajectories; this one from what they would hold
+    def __init__(  # a Group is made of trajectories, this one of the arrays that describe them
         self,
         mdp: FiniteMDP,
         number: NDArray[np.int32],
@@ -60,9 +60,9 @@ class ArrayGroup(Group):
         final = next_number[last]
         ended = final >= mdp.size
         place = np.where(ended, final - mdp.size, 0)
-        success = ended & (mdp.end_success[place] if len(mdp.end_success) else False)
-        end_score = mdp.end_score[place] if len(mdp.end_score) else np.zeros(len(final))
-        score = np.where(ended, end_score, mdp.limit_score[np.minimum(final, mdp.size - 1)])
+        success = ended & (mdp.terminal_success[place] if len(mdp.terminal_success) else False)
+        terminal_score = mdp.terminal_score[place] if len(mdp.terminal_score) else np.zeros(len(final))
+        score = np.where(ended, terminal_score, mdp.limit_score[np.minimum(final, mdp.size - 1)])
         reward = np.zeros(len(number))
         reward[last] = score
         everything = np.ones(len(number), np.bool_)
@@ -74,7 +74,7 @@ class ArrayGroup(Group):
             "next_number": next_number,
             "left": mdp.horizon - (np.arange(len(number)) - offsets[owner]),
             "task": {},
-            "notes": {},
+            "annotations": {},
         }
         for attribute, value in keys.items():
             object.__setattr__(self, attribute, value)
@@ -112,28 +112,28 @@ class ArrayGroup(Group):
 
     @cached_property
     def first_turns(self) -> NDArray[np.int64]:
-        """int64 (G,): zeros, there are no branches."""
+        """int64 (G,): zeros, as there are no branches."""
         return np.zeros(len(self), np.int64)
 
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:
-        """int64 (N,): ones, tables write no tokens."""
+        """int64 (N,): ones, as table policies generate no tokens."""
         return np.ones(len(self.number), np.int64)
 
     def annotation(self, name: str) -> NDArray[np.float64]:
-        """float64 (N,): a number of every turn; nan where nobody wrote it."""
-        return self.notes.get(name, np.full(len(self.number), np.nan))
+        """float64 (N,): the annotation of every turn; nan where it is missing."""
+        return self.annotations.get(name, np.full(len(self.number), np.nan))
 
-    def annotated(self, notes: Mapping[str, NDArray[np.float64]]) -> ArrayGroup:
-        """The same group with these numbers in its turns."""
+    def annotated(self, annotations: Mapping[str, NDArray[np.float64]]) -> ArrayGroup:
+        """The same group with these annotations added."""
         other = copy(self)
         for stale in ("trajectories", "turns"):
             other.__dict__.pop(stale, None)
-        object.__setattr__(other, "notes", {**self.notes, **notes})
+        object.__setattr__(other, "annotations", {**self.annotations, **annotations})
         return other
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
-        """The states by their true key, or by what a text-only method would have seen."""
+        """The states by state key, or by text key, as a text-only method sees them."""
         return self.arrays.states if key == "state" else self._texts
 
     @cached_property
@@ -144,10 +144,10 @@ class ArrayGroup(Group):
 
     @cached_property
     def trajectories(self) -> tuple[Trajectory, ...]:
-        """The rollouts, written out."""
+        """The rollouts as trajectories."""
         arrays, mdp = self.arrays, self.mdp
-        written = {name: numbers.tolist() for name, numbers in self.notes.items()}
-        members = []
+        annotations = {name: values.tolist() for name, values in self.annotations.items()}
+        trajectories = []
         for i, (a, b) in enumerate(zip(arrays.offsets[:-1].tolist(), arrays.offsets[1:].tolist(), strict=True)):
             turns = tuple(
                 Turn(
@@ -157,12 +157,12 @@ class ArrayGroup(Group):
                     reward=float(arrays.reward[t]),
                     effective=bool(arrays.effective[t]),
                     text_key=mdp.text_keys[self.number[t]],
-                    values={name: numbers[t] for name, numbers in written.items()},
+                    values={name: values[t] for name, values in annotations.items()},
                 )
                 for t in range(a, b)
             )
             final = int(self.next_number[b - 1])
-            members.append(
+            trajectories.append(
                 Trajectory(
                     trajectory_id=f"{self.name}/{i}",
                     group_id=self.name,
@@ -176,11 +176,11 @@ class ArrayGroup(Group):
                     replica=i,
                 )
             )
-        return tuple(members)
+        return tuple(trajectories)
 
 
 def _first_appearance(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Distinct values in order of first appearance, and the place of each entry among them."""
+    """Distinct values in order of first appearance, and the index of each entry among them."""
     values, first, inverse = np.unique(x, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int32)
@@ -198,21 +198,21 @@ def simulate(
 ) -> list[ArrayGroup]:
     """One group of ``size`` rollouts for each policy, all from the same random numbers.
 
-    Common random numbers make differences between policies, and between the schemes that led to them, less noisy.
+    Common random numbers reduce the variance of differences between policies, and between the schemes that produced them.
 
     Args:
-        mdp: the task.
+        mdp: task as tables.
         policies: float64 (P, S, A).
         size: G.
-        rng: consumed equally whatever the policies do.
+        rng: generator; how much is drawn from it does not depend on the policies.
         name: group id.
     """
     count = len(policies)
     lanes = count * size
     owner = np.repeat(np.arange(count), size)
     cumulative = np.cumsum(policies, axis=2)[:, :, :-1]
-    spread = None if mdp.deterministic else np.cumsum(mdp.chance, axis=2)[:, :, :-1]
-    draws = rng.random((mdp.horizon, 1 if spread is None else 2, size))
+    branches = None if mdp.deterministic else np.cumsum(mdp.transition_probs, axis=2)[:, :, :-1]
+    draws = rng.random((mdp.horizon, 1 if branches is None else 2, size))
     state = np.full(lanes, mdp.start, np.int32)
     states, actions = np.empty((mdp.horizon + 1, lanes), np.int32), np.empty((mdp.horizon, lanes), np.int32)
     lengths = np.full(lanes, mdp.horizon, np.int64)
@@ -222,15 +222,15 @@ def simulate(
         now = state[running]
         draw = draws[t][:, running % size]
         action = (cumulative[owner[running], now] <= draw[0][:, None]).sum(axis=1)
-        branch = 0 if spread is None else (spread[now, action] <= draw[1][:, None]).sum(axis=1)
-        after = mdp.successor[now, action, branch]
+        branch = 0 if branches is None else (branches[now, action] <= draw[1][:, None]).sum(axis=1)
+        after = mdp.next_states[now, action, branch]
         state[running] = after
         actions[t, running] = action
         states[t + 1] = state
-        over = after >= mdp.size
-        if over.any():
-            lengths[running[over]] = t + 1
-            running = running[~over]
+        terminated = after >= mdp.size
+        if terminated.any():
+            lengths[running[terminated]] = t + 1
+            running = running[~terminated]
             if not len(running):
                 break
     groups = []

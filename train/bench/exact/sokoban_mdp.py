@@ -1,4 +1,4 @@
-"""Sokoban levels as exact tables, through the rules core (no environment, no snapshots)."""
+"""Sokoban levels as a ``FiniteMDP``, from the rules themselves (without environment or snapshots)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ DIRECTIONS = ("up", "down", "left", "right")
 
 
 def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
-    """All states that play can reach within ``horizon`` moves, with the keys of ``SokobanEnv``.
+    """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``.
 
     Args:
-        level: the level.
-        horizon: the turn limit.
-        cap: most states.
+        level: level to tabulate.
+        horizon: turn limit.
+        cap: maximum number of states.
 
     Raises:
-        OracleLimitError: play reaches more states.
+        OracleLimitError: more states are reachable.
     """
     offsets = direction_offsets(level.width)
 

@@ -1,1 +1,1 @@
-"""Played suites: learning and forks through the environment."""
+"""Suites without tables: learning and forks through the environment."""

@@ -1,7 +1,7 @@
-"""M6: the value of a turn by trying: continue K times from before and from after the taken action.
+"""M6: the value of a turn from Monte Carlo continuations: K from the state before the action and K from the one after.
 
-For policies without a table (language models, agents with memory) exact values do not exist; a fork restores the
-snapshot, shows the agent the same history, and plays on with fresh randomness. Environments are replayed from the
+For policies that are no tables (language models, agents with memory) exact values do not exist. A continuation restores
+the snapshot, gives the agent the same history, and proceeds with fresh randomness. Recorded turns are replayed with the
 rollout's own seed, so that a stochastic environment reaches the same state again.
 """
 
@@ -25,11 +25,11 @@ __all__ = ["Forks", "fork_values", "reliability", "true_correlation"]
 
 
 class Forks(NamedTuple):
-    """Outcomes of continuations of one rollout's turns; T turns, K continuations each.
+    """Scores of continuations from one rollout's T turns, K each.
 
     Attributes:
         before: float64 (T, K), from the state before each turn.
-        after: float64 (T, K), from the state after its action; the outcome itself where the episode is over.
+        after: float64 (T, K), from the state after its action; the rollout's own score where the episode is over.
     """
 
     before: NDArray[np.float64]
@@ -56,17 +56,17 @@ def fork_values(
 
     Args:
         make_env: makes the environment of the rollout (without ``Recorder``).
-        agent: whose value is asked for; it gets the rollout's history as ``View.turns``.
-        trajectory: recorded; its actions are replayed from its task and seed.
-        rng: of the continuations.
+        agent: agent whose value is estimated; it gets the rollout's history as ``View.turns``.
+        trajectory: recorded trajectory; its actions are replayed from its task and seed.
+        rng: generator of the continuations.
         continuations: K ≥ 2.
-        turns: which turns (default all); other rows are nan.
-        seed: of the recorded environment's chance; default the trajectory's own, for a member of a ``GroupEnv``
-            ``member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)``. Without chance it is idle.
-        task: the group's payload; needed where the environment's source does not list the task, as a generator.
+        turns: indices of the turns to continue from (default all); other rows are nan.
+        seed: seed of the recorded environment; default the trajectory's own, for a member of a ``GroupEnv``
+            ``member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)``. Deterministic tasks ignore it.
+        task: payload of the group; needed where the environment's task source does not list the task, as a generator.
 
     Raises:
-        DataError: the replay does not come through the recorded states, or the environment has other limits.
+        DataError: the replay does not pass through the recorded states, or the environment has other limits.
         ConfigError: K < 2.
     """
     if continuations < 2:
@@ -79,35 +79,35 @@ def fork_values(
         )  # fmt: skip
     except DataError as error:
         raise DataError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
-    wanted = set(range(len(trajectory.turns)) if turns is None else turns)
-    ends = np.full((len(snapshots), continuations), np.nan)
+    chosen = set(range(len(trajectory.turns)) if turns is None else turns)
+    scores = np.full((len(snapshots), continuations), np.nan)
     last = len(trajectory.turns)
-    for place, snapshot in enumerate(snapshots):
-        if place == last:
-            ends[place] = trajectory.score
-        elif place in wanted or place - 1 in wanted:
-            history = trajectory.turns[:place]
-            ends[place] = [_play_on(member, agent, snapshot, history, rng) for _ in range(continuations)]
-    before, after = ends[:-1], ends[1:]
-    unwanted = [t for t in range(last) if t not in wanted]
-    before[unwanted], after = np.nan, after.copy()
-    after[unwanted] = np.nan
-    return Forks(before.copy(), after)
+    for index, snapshot in enumerate(snapshots):
+        if index == last:
+            scores[index] = trajectory.score
+        elif index in chosen or index - 1 in chosen:
+            history = trajectory.turns[:index]
+            scores[index] = [_continue(member, agent, snapshot, history, rng) for _ in range(continuations)]
+    before, after = scores[:-1], scores[1:]
+    before, after = before.copy(), after.copy()
+    others = [t for t in range(last) if t not in chosen]
+    before[others], after[others] = np.nan, np.nan
+    return Forks(before, after)
 
 
-def _play_on(
+def _continue(
     member: Recorder, agent: Agent, snapshot: str, history: tuple[Turn, ...], rng: np.random.Generator
 ) -> float:
-    """Score of one continuation."""
+    """Score of one continuation from a snapshot."""
     base = member.base
     observation, info = base.set_state(snapshot)
-    base.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**63))))  # the future is not replayed
+    base.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**63))))  # continuations are not replayed
     turns = list(history)
-    own = np.random.default_rng(int(rng.integers(2**63)))
+    agent_rng = np.random.default_rng(int(rng.integers(2**63)))
     while True:
-        decision = agent.act([View(observation, info, tuple(turns), base, own)])[0]
+        decision = agent.act([View(observation, info, tuple(turns), base, agent_rng)])[0]
         before = info
-        shown = observation if isinstance(observation, str) else ""
+        text = observation if isinstance(observation, str) else ""
         observation, reward, terminated, truncated, info = base.step(decision.action)
         turns.append(
             Turn(
@@ -118,7 +118,7 @@ def _play_on(
                 parsed=info["action_parsed"],
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
-                observation=shown,
+                observation=text,
                 thought=decision.thought,
                 response=decision.response,
                 text_key=before["text_key"],
@@ -130,7 +130,7 @@ def _play_on(
 
 
 def reliability(samples: NDArray[np.float64]) -> float:
-    """Split-half reliability of row means, stepped up to full length (Spearman–Brown).
+    """Split-half reliability of row means, corrected to full length (Spearman–Brown).
 
     Args:
         samples: float64 (N, K), K continuations of each of N turns; split into even and odd columns.
@@ -143,14 +143,14 @@ def reliability(samples: NDArray[np.float64]) -> float:
 def true_correlation(credit: NDArray[np.float64], forks: Forks) -> float:
     """Correlation of credit with the advantage, corrected for the noise of K continuations; nan if undefined.
 
-    The reliability of Q̂ − V̂ is that of paired differences; credit is taken as measured without noise.
+    The reliability of Q̂ − V̂ is that of paired differences; credit is taken as free of noise.
     """
-    whole = ~np.isnan(forks.before).any(axis=1)
-    samples = forks.after[whole] - forks.before[whole]
-    quality = reliability(samples)
-    if not quality > 0.0:
+    sampled = ~np.isnan(forks.before).any(axis=1)
+    samples = forks.after[sampled] - forks.before[sampled]
+    of_samples = reliability(samples)
+    if not of_samples > 0.0:
         return float("nan")
-    return _correlation(credit[whole], samples.mean(axis=1)) / float(np.sqrt(quality))
+    return _correlation(credit[sampled], samples.mean(axis=1)) / float(np.sqrt(of_samples))
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

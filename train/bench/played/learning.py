@@ -1,8 +1,7 @@
-"""Learn with a softmax table through the environment: for suites whose states cannot be listed.
+"""Training of softmax tables through the environment, for suites whose states cannot be listed.
 
-Every column sees the same tasks, the same seeds, the same number of rollouts and the same KL per update. Success is that
-of the sampled rollouts before each update, on the very tasks that are learned: a table over states cannot generalise,
-so nothing here is held out.
+Every method gets the same tasks, seeds, number of rollouts and KL per update. Success is that of the sampled rollouts
+before each update, on the training tasks themselves: a table over states cannot generalise, so nothing is held out.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.agents.tabular import TabularAgent
-from creditflow.train.bench.columns import played_column, reads_texts
-from creditflow.train.bench.feeds import open_feed
+from creditflow.train.bench.annotation_sources import open_annotation_source
+from creditflow.train.bench.methods import played_method, reads_texts
 from creditflow.train.bench.presets import PlayedWork
 from creditflow.train.bench.report.statistics import bootstrap
-from creditflow.train.bench.suites import Play
+from creditflow.train.bench.suites import SuiteEnv
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.group_env import GroupEnv
@@ -26,13 +25,13 @@ __all__ = ["PlayedRow", "learn", "played_row"]
 
 
 class PlayedRow(NamedTuple):
-    """A column's learning; intervals over tasks and seeds as (mean, low, high).
+    """Learning of one method; 95 % intervals over tasks and seeds as (mean, low, high).
 
     Attributes:
-        first: mean success before learning.
-        last: after it.
+        first: mean success before the first update.
+        last: mean success after the last one.
         area: mean success over all iterations.
-        gain: area minus the baseline's on the same tasks and seeds.
+        gain: area minus that of the baseline on the same tasks and seeds.
         curve: mean success per iteration.
         turns: environment turns per seed.
     """
@@ -45,51 +44,51 @@ class PlayedRow(NamedTuple):
     turns: float
 
 
-def learn(name: str, play: Play, work: PlayedWork, horizon: int, seed: int) -> dict[str, Any]:
-    """One run of learning under one column.
+def learn(name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: int) -> dict[str, Any]:
+    """Train one table per task with one method.
 
     Args:
-        name: of the column.
-        play: environment and tasks.
-        work: amounts.
-        horizon: the turn limit.
-        seed: of the rollouts; equal seeds give every column the same first iteration.
+        name: name of the method.
+        suite_env: environment and tasks.
+        work: sizes of the benchmark.
+        horizon: turn limit.
+        seed: seed of the rollouts; equal seeds give every method the same first iteration.
 
     Returns:
-        "success": (iterations + 1, tasks), mean success of the group before each update, and at the end; "turns": of
-        the environment. Or "undefined": why the column cannot score these rollouts.
+        "success", (iterations + 1, tasks), mean success of the group before each update and after the last one, and
+        "turns", the number of environment turns; or "undefined", why the method cannot score these rollouts.
     """
-    column = played_column(name, horizon, np.random.default_rng([seed, 1]))
+    method = played_method(name, horizon, np.random.default_rng([seed, 1]))
     texts = reads_texts(name, horizon)
-    env = GroupEnv(play.env, size=work.size, texts=texts, oracle="oracle" in name, **play.settings)
-    # tasks share no state, so one agent per task keeps each task's step size its own
-    agents = [TabularAgent(optimal_prob=play.optimal_prob, step_size=work.kl) for _ in play.tasks]
-    feeds = [open_feed(name, horizon, "state") for _ in play.tasks]
-    success = np.empty((work.iterations + 1, len(play.tasks)))
+    env = GroupEnv(suite_env.env, size=work.size, texts=texts, oracle="oracle" in name, **suite_env.settings)
+    # tasks share no states, so each task has an agent, and thereby a step size, of its own
+    agents = [TabularAgent(optimal_prob=suite_env.optimal_prob, step_size=work.kl) for _ in suite_env.tasks]
+    sources = [open_annotation_source(name, horizon, "state") for _ in suite_env.tasks]
+    success = np.empty((work.iterations + 1, len(suite_env.tasks)))
     turns = 0
     for iteration in range(work.iterations + 1):
-        for place, (task, agent) in enumerate(zip(play.tasks, agents, strict=True)):
+        for index, (task, agent) in enumerate(zip(suite_env.tasks, agents, strict=True)):
             group = play_group(env, agent, task, seed=seed, iteration=iteration)
-            success[iteration, place] = np.mean([member.success for member in group.trajectories])
+            success[iteration, index] = np.mean([member.success for member in group.trajectories])
             if iteration < work.iterations:
                 turns += len(group.turns)
                 try:
-                    agent.update([group], [column(feeds[place].fed(group))])
-                    feeds[place].learn(group)
+                    agent.update([group], [method(sources[index].annotate(group))])
+                    sources[index].update(group)
                 except CreditError as error:
                     return {"undefined": str(error)}
     return {"success": success.tolist(), "turns": turns}
 
 
 def played_row(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> PlayedRow:
-    """Sum up the seeds of a column against those of the baseline."""
+    """Combine the seeds of a method, and compare them with those of the baseline."""
     success = np.array([run["success"] for run in runs])
     area = success.mean(axis=1)
     gain = area - np.array([run["success"] for run in base]).mean(axis=1)
 
     def interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float, float]:
-        found = bootstrap(values)
-        return found.mean, found.low, found.high
+        estimate = bootstrap(values)
+        return estimate.mean, estimate.low, estimate.high
 
     return PlayedRow(
         first=float(success[:, 0].mean()),

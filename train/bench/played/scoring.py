@@ -1,4 +1,4 @@
-"""Score every scheme on the same recorded rollouts: what it costs; and what the log is like."""
+"""Statistics of a suite's recorded log: what every scheme costs on it, how much credit it assigns, what the log contains."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.train.bench.columns import played_column
-from creditflow.train.bench.controls import Column
-from creditflow.train.bench.feeds import feed_log
+from creditflow.train.bench.annotation_sources import annotated_log
+from creditflow.train.bench.controls import CreditFunction
+from creditflow.train.bench.methods import played_method
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["log_statistics", "score_cost", "sight"]
+__all__ = ["credit_coverage", "log_statistics", "milliseconds_per_1000_turns"]
 
 REPEATS = 3
-SAME = 1e-12  # differences of credit below it are rounding
+TOLERANCE = 1e-12  # smaller differences of credit are rounding errors
 
 
-def score_cost(column: Column, groups: Sequence[Group]) -> float:
-    """Milliseconds for a thousand turns, with each group's arrays built anew; the fastest of three."""
+def milliseconds_per_1000_turns(method: CreditFunction, groups: Sequence[Group]) -> float:
+    """Time to assign credit to a thousand turns, group arrays included, in milliseconds; the fastest of three runs."""
     best = float("inf")
     for _ in range(REPEATS):
         fresh = [Group(group.trajectories, group.task) for group in groups]  # arrays are computed once per Group
         began = time.perf_counter()
         for group in fresh:
-            column(group)
+            method(group)
         best = min(best, time.perf_counter() - began)
     return 1e6 * best / max(sum(len(group.turns) for group in groups), 1)
 
 
 def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
-    """What the log itself is like: success, lengths, and the graphs' statistics, averaged over groups."""
+    """Sizes and success of the log, and statistics of its state graphs averaged over groups."""
     graphs = [asdict(StateGraph.from_group(group).statistics()) for group in groups]
     members = [trajectory for group in groups for trajectory in group.trajectories]
     return {
@@ -47,24 +47,26 @@ def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def sight(name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group] = ()) -> dict[str, float]:
-    """What a column sees in a log: shares of turns with credit, and of groups without any.
+def credit_coverage(
+    name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group] = ()
+) -> dict[str, float]:
+    """How much of a log a method assigns credit to.
 
     Args:
-        name: of the column.
-        horizon: the turn limit.
-        groups: the log.
-        earlier: for each group another one, from which numbers are fitted.
+        name: name of the method.
+        horizon: turn limit.
+        groups: groups of the log.
+        earlier: for each group another one, on which annotations are fitted.
 
     Returns:
-        "coverage": turns with credit; "told_apart": turns whose credit differs from the mean of their rollout's;
-        "dead_groups": groups without any credit.
+        Fractions: "coverage", turns with credit; "turn_level", turns whose credit differs from the mean of their rollout;
+        "dead_groups", groups without any credit.
     """
-    column = played_column(name, horizon, np.random.default_rng(0))
-    whole = [column(group) for group in feed_log(name, horizon, groups, earlier)]
-    apart = [abs(turns - turns.mean()) > SAME for c in whole for turns in c.advantages if len(turns)]
+    method = played_method(name, horizon, np.random.default_rng(0))
+    assigned = [method(group) for group in annotated_log(name, horizon, groups, earlier)]
+    differs = [abs(turns - turns.mean()) > TOLERANCE for c in assigned for turns in c.advantages if len(turns)]
     return {
-        "coverage": float((np.concatenate([c.flat_advantages for c in whole]) != 0.0).mean()),
-        "told_apart": float(np.concatenate(apart).mean()),
-        "dead_groups": float(np.mean([not c.flat_advantages.any() for c in whole])),
+        "coverage": float((np.concatenate([c.flat_advantages for c in assigned]) != 0.0).mean()),
+        "turn_level": float(np.concatenate(differs).mean()),
+        "dead_groups": float(np.mean([not c.flat_advantages.any() for c in assigned])),
     }

@@ -1,1 +1,1 @@
-"""What a run says: statistics, sanity rules, predictions, tables, plots and the page."""
+"""The report of a run: statistics, sanity checks, predictions, tables, plots and the page."""

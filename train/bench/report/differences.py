@@ -1,7 +1,7 @@
-"""Is one column ahead of another? Paired differences of a recorded run, with intervals fit for a handful of tasks.
+"""Paired differences between two methods of a run, with confidence intervals that suit a handful of tasks.
 
 Run: ``python -m creditflow.train.bench.report.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with KINDS such
-as ``alias`` or ``open,pits``. A difference is claimed where its interval leaves out 0.
+as ``alias`` or ``open,pits``. A difference is significant if its interval excludes 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.train.bench.report.statistics import Estimate, t_quantile
-from creditflow.train.bench.run import read_results
+from creditflow.train.bench.results import read_results
 
 __all__ = ["difference", "main"]
 
@@ -24,19 +24,19 @@ TABLES = {"area": ("curves", "area_by_task"), "gain": ("offline", "gain_by_task"
 def difference(cells: Sequence[Mapping[str, Any]], a: str, b: str, *, value: str = "area") -> Estimate:
     """Mean of a − b with its 95 % t-interval.
 
-    A task's starts and group sizes are averaged first: tasks are the samples. Kinds are strata of equal weight, each with
-    a variance of its own (Welch and Satterthwaite).
+    Initial success rates and group sizes of a task are averaged first, so that tasks are the samples. Kinds are strata of
+    equal weight, each with its own variance (Welch and Satterthwaite).
 
     Args:
-        cells: of one suite, those that count.
-        a, b: names of columns.
+        cells: cells of one suite.
+        a, b: names of the methods.
         value: "area" under the learning curve, or "gain" of one step (M2).
     """
-    table, column = TABLES[value]
+    table, values = TABLES[value]
     tasks: dict[str, dict[str, list[float]]] = {}
     for cell in cells:
         if cell[table]:
-            rows = zip(cell["task_names"], cell[table][a][column], cell[table][b][column], strict=False)
+            rows = zip(cell["task_names"], cell[table][a][values], cell[table][b][values], strict=False)
             for name, one, other in rows:
                 tasks.setdefault(cell["kind"], {}).setdefault(name, []).append(one - other)
     means = [np.array([np.mean(found) for found in kind.values()]) for kind in tasks.values()]
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("a")
     parser.add_argument("b")
     parser.add_argument("--value", choices=sorted(TABLES), default="area")
-    parser.add_argument("--size", type=int, default=0, help="of the groups; default all")
+    parser.add_argument("--size", type=int, default=0, help="group size (default all)")
     args = parser.parse_args(arguments)
     suites = {suite["name"]: suite["cells"] for suite in read_results(args.results)["suites"]}
     kinds = args.kinds.split(",")

@@ -1,4 +1,4 @@
-"""``report.html``: the whole benchmark on one offline page; all text escaped, nothing loaded from outside."""
+"""``report.html``: the whole benchmark on one offline page; all text is escaped, nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -12,43 +12,51 @@ from typing import Any, NamedTuple
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.bench.report.conclusions import conclusions, suite_description
 from creditflow.train.bench.report.plots import Plot
-from creditflow.train.bench.report.sanity import sanity_rules
+from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
 from creditflow.train.bench.report.text import prediction_rows
-from creditflow.train.bench.report.verdict import suite_facts, verdict
 
 __all__ = ["require_report", "write_report"]
 
 DEFINITIONS = {
-    "credit": "one number for each turn of a recorded rollout: what multiplies the turn in the policy gradient",
-    "M1": "direction: cosine between the gradient that the credit gives and the exact gradient of success; of the mean "
-    "over many groups, and of a single group",
-    "M2": "improvement, the main metric: exact success gained by one step of a given KL divergence, divided by what the "
-    "exact gradient gains",
-    "M3": "squared bias and variance of the direction, after the best scaling, relative to the exact gradient's length",
-    "M4": "order: of two turns in one state, how often the better action has more credit (weighted by how much better "
-    "it is); once by the policy's own values Q^π, once by shortest paths Q*",
-    "M5": "hidden value: chance that a good turn has more credit than a bad one, among the turns of failed rollouts and "
-    "of successful ones; centred within states (raw credit in brackets)",
-    "coverage": "share of turns with credit; dead groups have none at all",
-    "area": "mean success while a table policy learns, over a budget of environment turns; the final word",
-    "J0, G": "success of the first policy; rollouts in a group",
-    "oracle_adv": "control: the exact advantage A^π, the right answer",
-    "oracle_progress": "control: how much nearer the turn brought the goal; efficiency, which is not advantage",
-    "shuffled(X)": "control: X's credit dealt out at random among the turns of each rollout",
-    "flipped(X)": "control: the negative of X",
-    "X[fitted]": "X reads numbers that are means over earlier rollouts: what a critic, a success model or a judge could have "
+    "credit": "one number for each turn of a recorded rollout: the factor of the turn's term in the policy gradient",
+    "scheme, control, method": "a scheme is a published or proposed way to assign credit; a control is credit whose quality is "
+    "known; a method is either of them",
+    "success rate": "probability that a rollout of the policy succeeds; exact where the states fit into a table",
+    "cell": "a kind of task, the success rate J0 of the initial policy, and the group size G (rollouts per group)",
+    "M1, cosine": "direction: cosine between the gradient sampled with the credit and the exact gradient of the success rate; "
+    "of the mean over many groups, and the mean over single groups",
+    "M2, gain": "improvement, the main metric: exact success rate gained by one step of a given KL divergence, divided by the "
+    "gain of the exact gradient",
+    "M3, bias and variance": "squared bias and variance of the sampled gradient after optimal scaling, relative to the exact "
+    "gradient's squared length",
+    "M4, concordance": "order within a state: how often the better of two actions has more credit, weighted by how much better "
+    "it is; by the policy's action values Q^π, and by shortest paths Q*",
+    "M5, AUROC": "probability that a turn with positive exact advantage has more credit than one with negative advantage, "
+    "among the turns of failed and of successful rollouts; of credit centered within states (in brackets: of the credit "
+    "itself)",
+    "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
+    "area": "area under the learning curve: mean success rate while a tabular policy is trained, over a budget of environment "
+    "turns; the final criterion",
+    "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
+    "95 % CI": "95 % confidence interval, by resampling tasks",
+    "oracle_adv": "control: the exact advantage A^π, the ground truth",
+    "oracle_progress": "control: by how many turns the distance to the goal decreased; efficiency, which is not advantage",
+    "shuffled(X)": "control: X's credit permuted among the turns of each rollout",
+    "flipped(X)": "control: X's credit times −1",
+    "X[fitted]": "X with annotations estimated on earlier rollouts: what a critic, a success model or an LLM judge could have "
     "learned by then",
-    "X[exact]": "control: X reads the exact values instead, which no method has",
-    "natural gradient": "the best direction there is at equal KL: the ceiling of M2",
+    "X[exact]": "control: X with exact values as annotations, which no method has in practice",
+    "natural gradient": "the best direction at equal KL divergence: the upper limit of M2",
 }
 WIDTH, PAD = 180.0, 6.0  # of the drawn intervals, in px
 
 
 class Bar(NamedTuple):
-    """A drawn interval; positions in px."""
+    """A drawn confidence interval; positions in px."""
 
     mean: float
     low: float
@@ -60,7 +68,7 @@ class Section(NamedTuple):
     """A suite on the page."""
 
     name: str
-    facts: str
+    description: str
     tables: list[tuple[Table, list[Bar | None]]]
     plots: list[tuple[str, str]]
     settings: Mapping[str, str]
@@ -68,13 +76,13 @@ class Section(NamedTuple):
 
 
 def require_report() -> None:
-    """Check that the page can be made, before work is done.
+    """Check that the page can be made, before any work is done.
 
     Raises:
         MissingExtraError: jinja2 is not installed.
     """
     try:
-        import jinja2  # noqa: F401 - only whether it is there
+        import jinja2  # noqa: F401 - only whether it is installed
     except ImportError as error:
         raise MissingExtraError("jinja2", "bench") from error
 
@@ -82,12 +90,12 @@ def require_report() -> None:
 def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path) -> None:
     """Render the page.
 
-    The content security policy allows nothing but embedded pictures and this very style, by its hash.
+    The content security policy allows only embedded images, and this style sheet by its hash.
 
     Args:
-        document: of a run.
-        plots: of its suites.
-        path: where to write.
+        document: results of a run.
+        plots: plots of its suites.
+        path: file to write.
 
     Raises:
         MissingExtraError: jinja2 is not installed.
@@ -101,13 +109,13 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
     page = environment.from_string((folder / "bench.html").read_text(encoding="utf-8")).render(
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode("ascii")).digest()).decode("ascii"),
-        verdict=verdict(document),
-        rules=sanity_rules(document),
+        conclusions=conclusions(document),
+        checks=sanity_checks(document),
         suites=[_section(suite, plots) for suite in document["suites"]],
         predictions=prediction_rows(document) if document["predictions"] else [],
         written=document["predictions"]["written"] if document["predictions"] else "",
         definitions=DEFINITIONS,
-        facts=document["provenance"],
+        provenance=document["provenance"],
         width=WIDTH,
     )
     with atomic_writer(path) as stream:
@@ -118,7 +126,7 @@ def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
     tables = suite_tables(suite)
     return Section(
         suite["name"],
-        suite_facts(suite),
+        suite_description(suite),
         [(replace(table, bars=()), _drawn(table)) for table in tables],
         [
             (base64.b64encode(plot.path.read_bytes()).decode("ascii"), plot.caption)
@@ -131,20 +139,20 @@ def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
 
 
 def _drawn(table: Table) -> list[Bar | None]:
-    """Intervals as positions on one axis for all rows."""
-    known = [bar for bar in table.bars if bar is not None]
-    if not known:
+    """The estimates as positions on one axis shared by all rows."""
+    drawn = [bar for bar in table.bars if bar is not None]
+    if not drawn:
         return []
-    lowest = min(0.0, *(_ends(bar)[0] for bar in known))
-    highest = max(0.0, *(_ends(bar)[1] for bar in known))
+    lowest = min(0.0, *(_ends(bar)[0] for bar in drawn))
+    highest = max(0.0, *(_ends(bar)[1] for bar in drawn))
     scale = (WIDTH - 2 * PAD) / max(highest - lowest, 1e-9)
 
-    def at(x: float) -> float:
+    def px(x: float) -> float:
         return round(PAD + (x - lowest) * scale, 1)
 
-    return [None if b is None else Bar(at(b.mean), at(_ends(b)[0]), at(_ends(b)[1]), at(0.0)) for b in table.bars]
+    return [None if b is None else Bar(px(b.mean), px(_ends(b)[0]), px(_ends(b)[1]), px(0.0)) for b in table.bars]
 
 
 def _ends(bar: Estimate) -> tuple[float, float]:
-    """The interval, or the mean twice where there is none."""
+    """The ends of the interval, or the mean twice if there is none."""
     return (bar.low, bar.high) if bar.low == bar.low else (bar.mean, bar.mean)

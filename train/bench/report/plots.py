@@ -1,4 +1,4 @@
-"""A document as pictures: bias against variance, exact learning curves, and learning through an environment."""
+"""The plots of a document: bias against variance, exact learning curves, and learning through an environment."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from creditflow.envs.errors import MissingExtraError
-from creditflow.envs.files.atomic import atomic_path
+from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
 from creditflow.wrappers import credit
 
-__all__ = ["COLOURS", "Plot", "plot_document", "require_plots"]
+__all__ = ["Plot", "plot_document"]
 
-# Okabe and Ito's palette: distinguishable with any colour vision
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-DASHES = ("-", "--", "-.", (0, (1, 1)))  # curves that coincide stay visible
+DASHES = ("-", "--", "-.", (0, (1, 1)))  # so that coinciding curves stay visible
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-SPOILT = "#999999"
+CORRUPTED_COLOUR = "#999999"
 CellRow = Mapping[str, Any]
 
 
 class Plot(NamedTuple):
-    """One picture.
+    """One plot.
 
     Attributes:
-        suite: name.
+        suite: name of the suite.
         path: PNG file.
-        caption: what it shows, in a sentence.
+        caption: sentence that describes it.
     """
 
     suite: str
@@ -38,20 +35,8 @@ class Plot(NamedTuple):
     caption: str
 
 
-def require_plots() -> None:
-    """Check that pictures can be made, before work is done.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.figure  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "bench") from error
-
-
 def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
-    """Draw every suite into ``folder``."""
+    """Plot every suite into ``folder``."""
     require_plots()
     folder.mkdir(parents=True, exist_ok=True)
     plots = []
@@ -66,7 +51,7 @@ def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
 
 
 def _look(suite: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, dash and marker of what is drawn: registered schemes, oracles, and one shuffled control."""
+    """Colour, dash and marker of every plotted method: registered schemes, oracles, and one shuffled control."""
     schemes = [n for n in suite["schemes"] if n.partition("[")[0] in credit.names() and n in names] or [
         n for n in suite["schemes"] if n in names
     ]
@@ -81,84 +66,75 @@ def _look(suite: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str,
         (f"shuffled({reference})", "--", "x"),
     ):
         if name in names:
-            look[name] = {"color": SPOILT if "(" in name else "#444444", "linestyle": dash, "marker": mark}
+            look[name] = {"color": CORRUPTED_COLOUR if "(" in name else "#444444", "linestyle": dash, "marker": mark}
     return look
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _finish(figure: Any, path: Path) -> None:
     for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=130)
+        tidy(axes)
+    save_figure(figure, path)
 
 
 def _bias_variance(suite: Mapping[str, Any], path: Path) -> Plot:
-    """One line a column, one point a group size: squared bias (mean) against variance (median), aliased cells apart."""
+    """One line per method, one point per group size: squared bias (mean) and variance (median), aliased cells apart."""
     cells: Sequence[CellRow] = [c for c in suite["cells"] if c["offline"]]
     sides = {
-        "keys tell states apart": [c for c in cells if c["kind"] != "alias"],
+        "distinct text keys": [c for c in cells if c["kind"] != "alias"],
         "aliased text keys": [c for c in cells if c["kind"] == "alias"],
     }
     sides = {title: chosen for title, chosen in sides.items() if chosen}
-    look = _look(suite, Summary(cells).columns)
-    figure = _figure(4.2 * len(sides) + 2.2, 4.2)
+    look = _look(suite, Summary(cells).methods)
+    figure = new_figure(4.2 * len(sides) + 2.2, 4.2)
     for axes, (title, chosen) in zip(figure.subplots(1, len(sides), squeeze=False)[0], sides.items(), strict=True):
         for name, style in look.items():
             points = []
             for size in sorted({c["size"] for c in chosen}):
                 rows = [c["offline"][name] for c in chosen if c["size"] == size]
                 bias = [row["bias2"] for row in rows if row["bias2"] is not None]
-                spread = [row["variance"] for row in rows if row["variance"] is not None]
-                if bias and spread:
-                    points.append((float(np.mean(bias)), float(np.median(spread))))
+                variance = [row["variance"] for row in rows if row["variance"] is not None]
+                if bias and variance:
+                    points.append((float(np.mean(bias)), float(np.median(variance))))
             if points:
                 axes.plot(*zip(*points, strict=True), label=name, **style, markersize=5.5)
-        axes.set(xlabel="squared bias of the direction", ylabel="relative variance", yscale="log", title=title)
+        axes.set(xlabel="squared bias of the gradient direction", ylabel="relative variance", yscale="log", title=title)
     _legend(figure)
     _finish(figure, path)
     sizes = ", ".join(str(g) for g in sorted({c["size"] for c in cells}))
     return Plot(
         suite["name"],
         path,
-        f"Bias against variance of the sampled gradient, one point for each group size ({sizes}; larger groups are lower). "
-        "Lower left is better: bias stays however many rollouts there are, variance does not.",
+        f"Bias and variance of the sampled gradient (M3), one point per group size ({sizes}; larger groups have less variance). "
+        "Lower left is better; more rollouts reduce the variance but not the bias.",
     )
 
 
 def _curves(suite: Mapping[str, Any], path: Path) -> Plot:
-    """Mean exact success against the share of the turn budget, one panel for each kind of task."""
+    """Mean exact success over the turn budget, one panel for each kind of task."""
     cells: Sequence[CellRow] = [c for c in suite["cells"] if c["curves"]]
     kinds = list(dict.fromkeys(c["kind"] for c in cells))
     look = _look(suite, Summary(cells).learned)
-    figure = _figure(2.9 * len(kinds) + 2.2, 3.6)
+    figure = new_figure(2.9 * len(kinds) + 2.2, 3.6)
     for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0], kinds, strict=True):
         for name, style in look.items():
             mean = np.mean([c["curves"][name]["points"] for c in cells if c["kind"] == kind], axis=0)
             axes.plot(np.linspace(0, 1, len(mean)), mean, label=name, linewidth=1.6, **(style | {"marker": ""}))
-        axes.set(xlabel="share of the turn budget", title=kind)
-    figure.axes[0].set_ylabel("exact success")
+        axes.set(xlabel="fraction of the turn budget", title=kind)
+    figure.axes[0].set_ylabel("exact success rate")
     _legend(figure)
     _finish(figure, path)
     return Plot(
-        suite["name"], path, "Exact success while a table policy learns, mean over the cells of each kind of task."
+        suite["name"],
+        path,
+        "Exact success rate while a tabular policy is trained, mean over the cells of each kind of task.",
     )
 
 
 def _learning(suite: Mapping[str, Any], path: Path) -> Plot:
-    """Learning curves, and each area against the baseline's with its interval."""
+    """Learning curves, and the difference of each area to the baseline's with its confidence interval."""
     rows = suite["rows"]
     look = _look(suite, list(rows))
-    figure = _figure(10.5, 4.2)
+    figure = new_figure(10.5, 4.2)
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     for i, (name, style) in enumerate(look.items()):
         left.plot(rows[name]["curve"], label=name, linewidth=1.8, **(style | {"marker": ""}))
@@ -173,16 +149,20 @@ def _learning(suite: Mapping[str, Any], path: Path) -> Plot:
         )
     right.axvline(0.0, color="#888888", linewidth=1.0)
     left.axhline(suite["expert"], color="#888888", linestyle=":", linewidth=1.2)
-    left.set(xlabel="policy update (equal KL)", ylabel="success on the learned tasks", ylim=(0, 1.03))
+    left.set(xlabel="policy update (equal KL divergence)", ylabel="success rate on the training tasks", ylim=(0, 1.03))
     against = baseline([*suite["schemes"], *suite["controls"]])
-    right.set(xlabel=f"area over {against}, 95 %", yticks=range(len(look)), yticklabels=list(look))
+    right.set(
+        xlabel=f"area under the curve minus that of {against}, 95 % interval",
+        yticks=range(len(look)),
+        yticklabels=list(look),
+    )
     right.invert_yaxis()
     left.legend(frameon=False, fontsize=8)
     _finish(figure, path)
     return Plot(
         suite["name"],
         path,
-        "Success while a table policy learns through the environment (dotted: the expert), and areas.",
+        "Success rate while a tabular policy is trained through the environment (dotted: the expert), and areas under the curves.",
     )
 
 

@@ -1,6 +1,7 @@
-"""Hit or miss: the predictions of ``predictions.json``, judged by rules on the cells of a full run.
+"""Evaluation of the preregistered predictions in ``predictions.json`` on the cells of a full run.
 
-Every rule gives the verdict and what was observed. A prediction whose cells were not run is neither.
+Every rule returns whether the prediction came true and what was observed; without its cells, a prediction is neither true
+nor false.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
-from creditflow.train.bench.report.sanity import ERRORS, exceptions
+from creditflow.train.bench.report.sanity import MAX_STANDARD_ERRORS, exceptions
 from creditflow.train.bench.report.statistics import paired
 from creditflow.train.bench.report.summary import correlations
 
-__all__ = ["Verdict", "judge_predictions", "load_predictions"]
+__all__ = ["Outcome", "check_predictions", "load_predictions"]
 
 PUBLISHED = ("grpo", "rloo", "gigpo", "graphgpo", "graphgpo_paper", "rewardflow")
 CellRow = Mapping[str, Any]
 Cells = Sequence[CellRow]
 
 
-class Verdict(NamedTuple):
-    """hit: True, False, or None when the cells it speaks of were not run; observed: the figures."""
+class Outcome(NamedTuple):
+    """Whether a prediction came true (None: its cells were not run), and the observed values."""
 
     hit: bool | None
     observed: str
@@ -46,30 +47,30 @@ class _Study:
 
 
 def load_predictions() -> dict[str, Any]:
-    """The file as written before the run."""
+    """The predictions as written before the run."""
     text = (files("creditflow.train.bench.report") / "predictions.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
     return data
 
 
-def judge_predictions(cells: Cells) -> list[dict[str, Any]]:
-    """Each prediction with its verdict."""
+def check_predictions(cells: Cells) -> list[dict[str, Any]]:
+    """Each prediction with its outcome."""
     cells = [_as_predicted(cell) for cell in cells]
     study = _Study(
         [c for c in cells if c["kind"] not in SOKOBAN_KINDS], [c for c in cells if c["kind"] in SOKOBAN_KINDS]
     )
-    judged = []
+    checked = []
     for prediction in load_predictions()["predictions"]:
         needed = study.sokoban if prediction["about"] == "sokoban" else study.grid
-        verdict = RULES[prediction["id"]](study) if needed else Verdict(None, "not run")
-        if "nan" in verdict.observed:  # some of its cells were not run
-            verdict = Verdict(None, "not run")
-        judged.append({**prediction, "hit": verdict.hit, "observed": verdict.observed})
-    return judged
+        outcome = RULES[prediction["id"]](study) if needed else Outcome(None, "not run")
+        if "nan" in outcome.observed:  # some of its cells were not run
+            outcome = Outcome(None, "not run")
+        checked.append({**prediction, "hit": outcome.hit, "observed": outcome.observed})
+    return checked
 
 
 def _as_predicted(cell: CellRow) -> CellRow:
-    """The cell without columns that are fed: there were none when the predictions were written."""
+    """The cell without methods that read annotations: there were none when the predictions were written."""
     tables = ("offline", "curves")
     return {**cell, **{table: {n: row for n, row in cell[table].items() if "[" not in n} for table in tables}}
 
@@ -82,19 +83,21 @@ def _median(values: Sequence[float]) -> float:
     return float(np.median(values)) if values else float("nan")
 
 
-def _gain(cells: Cells, column: str) -> float:
-    return _mean([c["offline"][column]["gain"] for c in cells])
+def _gain(cells: Cells, method: str) -> float:
+    return _mean([c["offline"][method]["gain"] for c in cells])
 
 
-def _value(cells: Cells, column: str, metric: str) -> list[float]:
-    return [c["offline"][column][metric] for c in cells if c["offline"][column][metric] is not None]
+def _value(cells: Cells, method: str, metric: str) -> list[float]:
+    return [c["offline"][method][metric] for c in cells if c["offline"][method][metric] is not None]
 
 
-def _score(cells: Cells, a: str, b: str, table: str = "offline", values: str = "gain_by_task") -> tuple[int, int, int]:
-    """Cells in which a is better than b, worse, and all."""
+def _count_cells(
+    cells: Cells, a: str, b: str, table: str = "offline", values: str = "gain_by_task"
+) -> tuple[int, int, int]:
+    """Number of cells in which a is better than b, in which it is worse, and of all cells."""
     pairs = [paired(c[table][a][values], c[table][b][values]) for c in cells if c[table]]
-    better = sum(mean > ERRORS * error for mean, error in pairs)
-    worse = sum(mean < -ERRORS * error for mean, error in pairs)
+    better = sum(mean > MAX_STANDARD_ERRORS * error for mean, error in pairs)
+    worse = sum(mean < -MAX_STANDARD_ERRORS * error for mean, error in pairs)
     return better, worse, len(pairs)
 
 
@@ -104,109 +107,109 @@ def _area(cells: Cells, a: str, b: str) -> float:
     return _mean(pairs)
 
 
-def _beats_published(s: _Study) -> Verdict:
+def _beats_published(s: _Study) -> Outcome:
     gains = {name: _gain(s.grid, name) for name in ("grouptd", *PUBLISHED)}
     shown = ", ".join(f"{name} {gain:.3f}" for name, gain in gains.items())
-    return Verdict(all(gains["grouptd"] > gains[name] for name in PUBLISHED), shown)
+    return Outcome(all(gains["grouptd"] > gains[name] for name in PUBLISHED), shown)
 
 
-def _wins(other: str, least: int, most_lost: int) -> Callable[[_Study], Verdict]:
-    def rule(s: _Study) -> Verdict:
-        better, worse, cells = _score(s.grid, "grouptd", other)
-        return Verdict(
-            better >= least * cells / 48 and worse <= most_lost, f"better {better}, worse {worse} of {cells}"
+def _wins(other: str, min_better: int, max_worse: int) -> Callable[[_Study], Outcome]:
+    def rule(s: _Study) -> Outcome:
+        better, worse, cells = _count_cells(s.grid, "grouptd", other)
+        return Outcome(
+            better >= min_better * cells / 48 and worse <= max_worse, f"better {better}, worse {worse} of {cells}"
         )
 
     return rule
 
 
-def _graph_at_small_groups(s: _Study) -> Verdict:
+def _graph_at_small_groups(s: _Study) -> Outcome:
     small, large = (_gain(s.plain(g), "graphgpo") - _gain(s.plain(g), "gigpo") for g in (4, 64))
-    return Verdict(small > 0.0 > large, f"graphgpo − gigpo: G 4 {small:+.3f}, G 64 {large:+.3f}")
+    return Outcome(small > 0.0 > large, f"graphgpo − gigpo: G 4 {small:+.3f}, G 64 {large:+.3f}")
 
 
-def _no_deviation(s: _Study) -> Verdict:
+def _no_deviation(s: _Study) -> Outcome:
     lift = _gain(s.grid, "rewardflow_raw") - _gain(s.grid, "rewardflow")
-    return Verdict(lift >= 0.03, f"{lift:+.3f}")
+    return Outcome(lift >= 0.03, f"{lift:+.3f}")
 
 
-def _bias(s: _Study) -> Verdict:
+def _bias(s: _Study) -> Outcome:
     cos = {n: _mean(_value(s.plain(64), n, "cos_mean")) for n in ("grouptd", "graphgpo", "rewardflow_raw")}
     hit = cos["grouptd"] >= 0.97 and max(cos["graphgpo"], cos["rewardflow_raw"]) <= 0.92
-    return Verdict(hit, ", ".join(f"{name} {value:.3f}" for name, value in cos.items()))
+    return Outcome(hit, ", ".join(f"{name} {value:.3f}" for name, value in cos.items()))
 
 
-def _variance(s: _Study) -> Verdict:
+def _variance(s: _Study) -> Outcome:
     ours, theirs = (_median(_value(s.plain(8), n, "variance")) for n in ("grouptd", "grpo"))
-    return Verdict(ours < theirs / 3.0, f"grouptd {ours:.2f}, grpo {theirs:.2f}")
+    return Outcome(ours < theirs / 3.0, f"grouptd {ours:.2f}, grpo {theirs:.2f}")
 
 
-def _prior(s: _Study) -> Verdict:
+def _prior(s: _Study) -> Outcome:
     small, large = (_gain(s.plain(g), "grouptd") - _gain(s.plain(g), "evaluation") for g in (4, 64))
-    return Verdict(small > 0.05 and large < 0.03, f"grouptd − evaluation: G 4 {small:+.3f}, G 64 {large:+.3f}")
+    return Outcome(small > 0.05 and large < 0.03, f"grouptd − evaluation: G 4 {small:+.3f}, G 64 {large:+.3f}")
 
 
-def _oracle_best(s: _Study) -> Verdict:
+def _oracle_best(s: _Study) -> Outcome:
     beaten = exceptions(s.grid)
-    return Verdict(not beaten, "; ".join(beaten) or f"best in {len(s.grid)} cells")
+    return Outcome(not beaten, "; ".join(beaten) or f"best in {len(s.grid)} cells")
 
 
-def _alias_curves(s: _Study) -> Verdict:
+def _alias_curves(s: _Study) -> Outcome:
     cells = s.where("alias")
     lead, area = _gain(cells, "grouptd") - _gain(cells, "gigpo"), _area(cells, "grouptd", "gigpo")
-    return Verdict(lead > 0.0 >= area, f"gain {lead:+.3f}, area {area:+.4f}")
+    return Outcome(lead > 0.0 >= area, f"gain {lead:+.3f}, area {area:+.4f}")
 
 
-def _never_below_gigpo(s: _Study) -> Verdict:
-    counts = {n: _score(s.grid, n, "gigpo", "curves", "area_by_task") for n in ("grouptd_8", "grouptd_outcome")}
+def _never_below_gigpo(s: _Study) -> Outcome:
+    counts = {n: _count_cells(s.grid, n, "gigpo", "curves", "area_by_task") for n in ("grouptd_8", "grouptd_outcome")}
     shown = ", ".join(f"{name}: better {b}, worse {w} of {n}" for name, (b, w, n) in counts.items())
-    return Verdict(all(worse == 0 for _, worse, _ in counts.values()), shown)
+    return Outcome(all(worse == 0 for _, worse, _ in counts.values()), shown)
 
 
-def _conflict_rule(s: _Study) -> Verdict:
+def _conflict_rule(s: _Study) -> Outcome:
     over = {name: _area(s.where("alias"), "grouptd_det", name) for name in ("gigpo", "grouptd")}
-    return Verdict(min(over.values()) > 0.0, ", ".join(f"over {n} {d:+.4f}" for n, d in over.items()))
+    return Outcome(min(over.values()) > 0.0, ", ".join(f"over {n} {d:+.4f}" for n, d in over.items()))
 
 
-def _conflicts_under_slip(s: _Study) -> Verdict:
+def _conflicts_under_slip(s: _Study) -> Outcome:
     cost = _gain(s.where("slip", size=64), "grouptd_det") - _gain(s.where("slip", size=64), "grouptd")
-    return Verdict(cost < 0.0, f"{cost:+.3f}")
+    return Outcome(cost < 0.0, f"{cost:+.3f}")
 
 
-def _fidelity(s: _Study) -> Verdict:
+def _fidelity(s: _Study) -> Outcome:
     found = correlations(s.grid)
-    gain, progress = found["gain"]["plain"], found["agree_efficiency"]["plain"]
+    gain, progress = found["gain"]["plain"], found["concordance_optimal"]["plain"]
     if gain is None or progress is None:
-        return Verdict(None, "no curves")
-    return Verdict(gain >= 0.7 and gain > progress, f"gain {gain:.2f}, M4 against Q* {progress:.2f}")
+        return Outcome(None, "no curves")
+    return Outcome(gain >= 0.7 and gain > progress, f"gain {gain:.2f}, M4 against Q* {progress:.2f}")
 
 
-def _curves_over_gigpo(s: _Study) -> Verdict:
+def _curves_over_gigpo(s: _Study) -> Outcome:
     over = {
         f"{kind} G {size}": _area(s.where(kind, size=size), "grouptd", "gigpo")
         for kind in ("open", "pits", "slip")
         for size in sorted({c["size"] for c in s.grid})
     }
-    return Verdict(min(over.values()) > 0.0, ", ".join(f"{name} {d:+.4f}" for name, d in over.items()))
+    return Outcome(min(over.values()) > 0.0, ", ".join(f"{name} {d:+.4f}" for name, d in over.items()))
 
 
-def _unknown_horizon(s: _Study) -> Verdict:
+def _unknown_horizon(s: _Study) -> Outcome:
     cells = [c for c in s.grid if c["size"] >= 8]
     cost = _gain(cells, "grouptd_free") - _gain(cells, "grouptd")
-    return Verdict(abs(cost) <= 0.02, f"{cost:+.4f}")
+    return Outcome(abs(cost) <= 0.02, f"{cost:+.4f}")
 
 
-def _natural(s: _Study) -> Verdict:
+def _natural(s: _Study) -> Outcome:
     more = float(np.mean([c["natural_gain"] for c in s.grid]))
-    return Verdict(more >= 1.05, f"{more:.3f}")
+    return Outcome(more >= 1.05, f"{more:.3f}")
 
 
-def _progress_in_pits(s: _Study) -> Verdict:
+def _progress_in_pits(s: _Study) -> Outcome:
     lead = _gain(s.where("pits", size=64), "oracle_progress") - _gain(s.where("pits", size=64), "grpo")
-    return Verdict(lead < 0.0, f"{lead:+.3f}")
+    return Outcome(lead < 0.0, f"{lead:+.3f}")
 
 
-def _sokoban_gain(s: _Study) -> Verdict:
+def _sokoban_gain(s: _Study) -> Outcome:
     parts, hit = [], True
     for kind in SOKOBAN_KINDS:
         leads = [
@@ -214,22 +217,22 @@ def _sokoban_gain(s: _Study) -> Verdict:
         ]
         hit = hit and min(leads) > 0.0
         parts.append(f"{kind} {leads[0]:+.3f} {leads[1]:+.3f} {leads[2]:+.3f}")
-    return Verdict(hit, "over gigpo, graphgpo, rewardflow_raw: " + ", ".join(parts))
+    return Outcome(hit, "over gigpo, graphgpo, rewardflow_raw: " + ", ".join(parts))
 
 
-def _sokoban_dead(s: _Study) -> Verdict:
+def _sokoban_dead(s: _Study) -> Outcome:
     few, many = (
         _gain(s.where(k), "grouptd") - _gain(s.where(k), "rewardflow_raw") for k in ("sokoban-few", "sokoban-many")
     )
-    return Verdict(many > few, f"few {few:+.3f}, many {many:+.3f}")
+    return Outcome(many > few, f"few {few:+.3f}, many {many:+.3f}")
 
 
-def _sokoban_curves(s: _Study) -> Verdict:
+def _sokoban_curves(s: _Study) -> Outcome:
     over = {f"{k} {n}": _area(s.where(k), "grouptd", n) for k in SOKOBAN_KINDS for n in ("gigpo", "graphgpo")}
-    return Verdict(min(over.values()) > 0.0, ", ".join(f"{name} {d:+.4f}" for name, d in over.items()))
+    return Outcome(min(over.values()) > 0.0, ", ".join(f"{name} {d:+.4f}" for name, d in over.items()))
 
 
-RULES: Mapping[str, Callable[[_Study], Verdict]] = {
+RULES: Mapping[str, Callable[[_Study], Outcome]] = {
     "P01": _beats_published,
     "P02": _wins("grpo", 45, 0),
     "P03": _wins("gigpo", 40, 0),

@@ -1,4 +1,4 @@
-"""What a number needs beside it: command, commit, versions, machine; and a digest of the code that made it."""
+"""Provenance of a run: command, commit, versions, machine; and a digest of the package's code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["code_digest", "provenance"]
 
 
 def provenance(arguments: Sequence[str], seed: int) -> dict[str, Any]:
-    """Command, commit, versions and machine kind."""
+    """Command, commit, versions, kind of machine and seed."""
     return {
         "command": "creditflow " + " ".join(arguments),
         "commit": _git("describe", "--always", "--dirty", "--abbrev=9") or "unknown",  # a wheel has no repository
@@ -35,7 +35,7 @@ def _git(*arguments: str) -> str:
     source = Path(__file__).resolve().parent
     try:
         return subprocess.run(  # noqa: S603 - a fixed command
-            ["git", "-C", str(source), *arguments],  # noqa: S607 - git from the person's own path
+            ["git", "-C", str(source), *arguments],  # noqa: S607 - git from the user's own path
             capture_output=True, text=True, check=True, timeout=10,
         ).stdout.strip()  # fmt: skip
     except (OSError, subprocess.SubprocessError):
@@ -44,7 +44,7 @@ def _git(*arguments: str) -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Sixteen hexadecimal digits of the package's source: finished parts of a run belong to one state of the code."""
+    """Hash of the package's source, sixteen hexadecimal digits: finished jobs are reused only by the same code."""
     digest = hashlib.blake2b(digest_size=8)
     root = Path(creditflow.__file__).parent
     for folder in ("envs", "wrappers", "agents", "train"):

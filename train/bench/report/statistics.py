@@ -1,4 +1,4 @@
-"""Intervals: bootstrap over tasks (and seeds), paired where two schemes played the same ones."""
+"""Confidence intervals: bootstrap over tasks (and seeds), paired where two methods share the tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its 95 % interval; the interval is nan where there are too few tasks for one."""
+    """A mean with its 95 % confidence interval, which is nan where there are too few tasks."""
 
     mean: float
     low: float
@@ -27,7 +27,7 @@ class Estimate:
         return self.text()
 
     def text(self, digits: int = 3, sign: Literal["", "+"] = "") -> str:
-        """Mean and interval with so many digits; "+" shows the sign of positive numbers too."""
+        """Mean and interval with ``digits`` decimal places; "+" shows the sign of positive numbers too."""
         mean, low, high = (f"{round(x, digits) + 0.0:{sign}.{digits}f}" for x in (self.mean, self.low, self.high))
         return f"{mean} [{low}, {high}]" if math.isfinite(self.low) else mean
 
@@ -40,14 +40,14 @@ def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
 
 
 class TaskBootstrap:
-    """Means over cells of means over tasks, with percentile intervals from drawing tasks anew.
+    """Means over cells of means over tasks, with percentile intervals from resampling tasks.
 
-    Cells of one kind play the same tasks from other starts and with other group sizes: a task that is drawn is drawn
-    for all of them, and only within its kind. Kinds, starts and sizes are strata, not samples.
+    Cells of one kind have the same tasks, with other initial policies and group sizes: a task is resampled for all of them
+    at once, and only within its kind. Kinds, initial success rates and group sizes are strata, not samples.
 
     Args:
-        cells: with ``kind`` and ``task_names``.
-        lengths: how many of each cell's first tasks have values; default all.
+        cells: cells, each with ``kind`` and ``task_names``.
+        lengths: for each cell, how many of its first tasks have values; default all.
         draws: of the bootstrap.
         seed: of its randomness.
     """

@@ -1,4 +1,4 @@
-"""What a suite's cells say together: estimates with intervals, and which metric predicts learning."""
+"""A suite's cells combined: estimates with confidence intervals, and which metric predicts learning."""
 
 from __future__ import annotations
 
@@ -11,70 +11,70 @@ import numpy as np
 from creditflow.train.bench.exact.metrics import rank_correlation
 from creditflow.train.bench.report.statistics import Estimate, TaskBootstrap
 
-__all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "columns_of", "correlations"]
+__all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "correlations", "methods_of"]
 
 BASELINE: Final = "grpo"
 FIDELITY: Final = (
-    "gain_small", "gain", "cos_batch", "cos_mean", "agree", "agree_efficiency", "failed", "succeeded"
+    "gain_small", "gain", "cos_batch", "cos_mean", "concordance", "concordance_optimal", "auroc_failed", "auroc_succeeded"
 )  # fmt: skip
 CellRow = Mapping[str, Any]
 
 
-def columns_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
+def methods_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
     """Columns that every cell has, in the order of the first."""
     return [name for name in cells[0][table] if all(name in cell[table] for cell in cells)]
 
 
-def baseline(columns: Sequence[str]) -> str:
-    """What gains are told against: grpo, or the first column where it is missing."""
-    return BASELINE if BASELINE in columns else columns[0]
+def baseline(methods: Sequence[str]) -> str:
+    """The method that others are compared with: grpo, or the first method if it is missing."""
+    return BASELINE if BASELINE in methods else methods[0]
 
 
 class Summary:
     """Estimates over cells.
 
     Args:
-        cells: of one suite, or a choice of them.
+        cells: cells of one suite, or some of them.
     """
 
     def __init__(self, cells: Sequence[CellRow]) -> None:
         self.cells = [cell for cell in cells if cell["offline"]]
-        self.columns = columns_of(self.cells)
+        self.methods = methods_of(self.cells)
         learned = [cell for cell in self.cells if cell["curves"]]
-        self.learned = columns_of(learned, "curves") if learned else []
+        self.learned = methods_of(learned, "curves") if learned else []
         self._learned_cells = learned
         self._offline = TaskBootstrap(self.cells)
         if learned:
             first = self.learned[0]
             self._curves = TaskBootstrap(learned, [len(cell["curves"][first]["area_by_task"]) for cell in learned])
 
-    def gain(self, column: str, metric: str = "gain", over: str = "") -> Estimate:
-        """M2 of a column (metric "gain" at KL .01, "gain_small" at .001), or its lead over another, paired by task."""
-        return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", column, over))
+    def gain(self, method: str, metric: str = "gain", over: str = "") -> Estimate:
+        """M2 of a method ("gain" at KL .01, "gain_small" at .001), or its difference to another method's, paired by task."""
+        return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", method, over))
 
-    def area(self, column: str, over: str = "") -> Estimate:
-        """Area under the learning curve, or its lead over another column's."""
-        return self._curves(_differences(self._learned_cells, "curves", "area_by_task", column, over))
+    def area(self, method: str, over: str = "") -> Estimate:
+        """Area under the learning curve, or its difference to another method's, paired by task."""
+        return self._curves(_differences(self._learned_cells, "curves", "area_by_task", method, over))
 
-    def mean(self, column: str, metric: str) -> float:
+    def mean(self, method: str, metric: str) -> float:
         """A metric's mean over cells (its median for "variance"); nan where it is never defined."""
-        known = [value for cell in self.cells if (value := cell["offline"][column][metric]) is not None]
+        known = [value for cell in self.cells if (value := cell["offline"][method][metric]) is not None]
         if not known:
             return float("nan")
         return float(np.median(known) if metric == "variance" else np.mean(known))
 
-    def final(self, column: str) -> float:
+    def final(self, method: str) -> float:
         """Exact success at the end of the turn budget, mean over cells."""
-        return float(np.mean([cell["curves"][column]["final"] for cell in self._learned_cells]))
+        return float(np.mean([cell["curves"][method]["final"] for cell in self._learned_cells]))
 
     def over_cells(self, name: str) -> float:
-        """Mean of a number that belongs to the cell itself; nan where it is unknown."""
+        """Mean over cells of a value that belongs to the cell itself; nan where it is unknown."""
         known = [cell[name] for cell in self.cells if cell.get(name) is not None]
         return float(np.mean(known)) if known else float("nan")
 
 
-def _differences(cells: Sequence[CellRow], table: str, values: str, column: str, over: str) -> list[list[float]]:
-    own = [cell[table][column][values] for cell in cells]
+def _differences(cells: Sequence[CellRow], table: str, values: str, method: str, over: str) -> list[list[float]]:
+    own = [cell[table][method][values] for cell in cells]
     if not over:
         return own
     others = [cell[table][over][values] for cell in cells]
@@ -82,10 +82,11 @@ def _differences(cells: Sequence[CellRow], table: str, values: str, column: str,
 
 
 def correlations(cells: Sequence[CellRow]) -> dict[str, dict[str, float | None]]:
-    """Rank correlation over columns of each offline metric with the area under the curve, averaged over cells.
+    """Rank correlation over methods of each offline metric with the area under the curve, averaged over cells.
 
     Returns:
-        By metric: with and without aliased cells, and over the schemes alone (without oracles and spoilt credit).
+        By metric: "plain" for cells without and "alias" for cells with aliased text keys, over all methods; with the suffix
+        "_schemes" over the schemes alone, without controls.
     """
     result: dict[str, dict[str, float | None]] = {}
     for metric in FIDELITY:

@@ -54,7 +54,9 @@ class PRM(OutcomeScheme):
         for name in ("episode_weight", "step_weight"):
             require_range(self, name, 0.0, np.inf)
         if not self.value or self.value.endswith(".next"):
-            raise ConfigError(f"prm.value must be the name of an annotation without '.next', got {short_repr(self.value)}")
+            raise ConfigError(
+                f"prm.value must be the name of an annotation without '.next', got {short_repr(self.value)}"
+            )
 
     @property
     def needs(self) -> tuple[str, ...]:

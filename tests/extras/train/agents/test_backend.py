@@ -116,7 +116,9 @@ def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
     class Spy:
         version, context = inner.version, inner.context
 
-        def generate(self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]) -> list[Completion]:
+        def generate(
+            self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+        ) -> list[Completion]:
             nonlocal spied
             answers = inner.generate(requests, sampling, end_ids)
             for request, sampled in zip(requests, answers, strict=True):

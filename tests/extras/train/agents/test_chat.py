@@ -75,7 +75,9 @@ def test_a_grown_conversation_is_what_the_template_renders(family: str) -> None:
     tokenizer = tokenizer_of(family)
     chat = TemplateChat(tokenizer)
     opening = "<think>\n" if family == "opened-thought" else ""
-    ids = np.concatenate([chat.first_prompt_ids("", "first"), chat.encode_completion("up"), chat.next_prompt_ids("second", ended=True)])
+    ids = np.concatenate(
+        [chat.first_prompt_ids("", "first"), chat.encode_completion("up"), chat.next_prompt_ids("second", ended=True)]
+    )
     messages = [
         {"role": "user", "content": "first"},
         {"role": "assistant", "content": opening + "up"},
@@ -140,6 +142,8 @@ def test_plain_chat_speaks_to_a_base_model() -> None:
     tokenizer.chat_template = None
     chat = make_chat("plain", tokenizer)
     assert isinstance(chat, PlainChat)
-    ids = np.concatenate([chat.first_prompt_ids("rules", "one"), chat.encode_completion("up"), chat.next_prompt_ids("two", ended=True)])
+    ids = np.concatenate(
+        [chat.first_prompt_ids("rules", "one"), chat.encode_completion("up"), chat.next_prompt_ids("two", ended=True)]
+    )
     assert tokenizer.decode(ids.tolist()) == "<|begin_of_text|>rules\n\none\n>up\ntwo\n>"
     assert chat.decode_completion(chat.encode_completion("up").tolist()) == "up"

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from helpers.episodes.exact_fixtures import LOGITS, chain
 
-from creditflow.train.bench.columns import scheme_columns
 from creditflow.train.bench.exact.cells import Cell, assemble, cells_of, run_task
 from creditflow.train.bench.exact.curves import learn_exactly
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS, exact_kinds, exact_tasks
 from creditflow.train.bench.exact.values import success
+from creditflow.train.bench.methods import default_schemes
 from creditflow.train.bench.presets import PRESETS, ExactWork
-from creditflow.train.bench.report.predictions import RULES, judge_predictions, load_predictions
+from creditflow.train.bench.report.predictions import RULES, check_predictions, load_predictions
 
 WORK = PRESETS["smoke"].grids
-COLUMNS = (*scheme_columns(True), "oracle_adv", "oracle_progress")
+COLUMNS = (*default_schemes(True), "oracle_adv", "oracle_progress")
 
 
-def run_cell(cell, seed, columns=("grpo", "gigpo", "grouptd"), suite="grids", work=WORK):
-    return assemble(cell, [run_task(suite, cell, work, columns, seed, n) for n in range(work.tasks)])
+def run_cell(cell, seed, methods=("grpo", "gigpo", "grouptd"), suite="grids", work=WORK):
+    return assemble(cell, [run_task(suite, cell, work, methods, seed, n) for n in range(work.tasks)])
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +61,11 @@ def test_aliased_cells_compare_by_text():
     assert Cell("pits", 0.5, 8).key == "state"
 
 
-def test_predictions_are_judged_one_by_one(cells):
-    judged = judge_predictions(cells)
-    assert [p["id"] for p in judged] == list(RULES)
+def test_every_prediction_is_checked(cells):
+    checked = check_predictions(cells)
+    assert [p["id"] for p in checked] == list(RULES)
     assert {p["id"] for p in load_predictions()["predictions"]} == set(RULES)
-    by_id = {p["id"]: p for p in judged}
+    by_id = {p["id"]: p for p in checked}
     assert by_id["P20"]["hit"] is None  # no Sokoban cell was run
     assert by_id["P05"]["hit"] is None  # no G 4
 
@@ -74,7 +74,7 @@ def test_a_prediction_can_miss(cells):
     worse = copy.deepcopy(cells)
     for cell in worse:
         cell["offline"]["grouptd"]["gain"] = 0.0
-    assert next(p for p in judge_predictions(worse) if p["id"] == "P01")["hit"] is False
+    assert next(p for p in check_predictions(worse) if p["id"] == "P01")["hit"] is False
 
 
 def test_the_full_preset_has_the_cells_that_the_predictions_speak_of():
@@ -111,6 +111,6 @@ def test_exact_advantage_learns_at_least_as_well_as_its_shuffle():
 def test_sokoban_tasks_come_from_their_stratum_and_are_distinct():
     tasks = {kind: exact_tasks("sokoban", kind, 0) for kind in SOKOBAN_KINDS}
     found = {kind: [next(source) for _ in range(3)] for kind, source in tasks.items()}
-    few, some, many = (np.mean([mdp.dead_share for mdp in found[kind]]) for kind in SOKOBAN_KINDS)
+    few, some, many = (np.mean([mdp.dead_state_fraction for mdp in found[kind]]) for kind in SOKOBAN_KINDS)
     assert few < some < many
     assert len({mdp.name for own in found.values() for mdp in own}) == 9

@@ -21,9 +21,9 @@ from creditflow.train.bench.exact.values import (
     natural_direction,
     optimal_action_values,
     policy_gradient,
+    state_occupancy,
     success,
-    visit_shares,
-    visits,
+    visitation,
 )
 
 LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
@@ -75,17 +75,17 @@ def test_success_of_many_policies_equals_the_value_of_each(kind):
 
 def test_visits_are_the_chances_of_acting():
     pi = policy()
-    occupied = visits(chain(), pi)
+    occupied = state_occupancy(chain(), pi)
     np.testing.assert_allclose(occupied[3], [1, 0, 0])
     np.testing.assert_allclose(occupied[2], [0, pi[0, 0], pi[0, 1]])
     np.testing.assert_allclose(occupied[1], [0, 0, pi[0, 1] + pi[0, 0] * pi[1, 1]])
-    assert visit_shares(chain(), pi).sum() == pytest.approx(1.0)
+    assert visitation(chain(), pi).sum() == pytest.approx(1.0)
 
 
 def test_natural_direction_solves_the_fisher_system():
     mdp, logits = random_task("slip", 2)
     pi = softmax(logits)
-    spent = visits(mdp, pi).sum(axis=0)
+    spent = state_occupancy(mdp, pi).sum(axis=0)
     direction = natural_direction(mdp, pi)
     fisher_times = spent[:, None] * pi * (direction - (pi * direction).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(fisher_times, policy_gradient(mdp, pi), atol=1e-12)
@@ -95,7 +95,7 @@ def test_natural_direction_gains_at_least_as_much_as_the_gradient_at_a_small_div
     mdp, logits = random_task("pits", 4)
     pi = softmax(logits)
     both = np.stack([policy_gradient(mdp, pi), natural_direction(mdp, pi)])
-    sizes = step_sizes(pi[None], both, visit_shares(mdp, pi)[None], 1e-6)
+    sizes = step_sizes(pi[None], both, visitation(mdp, pi)[None], 1e-6)
     plain, natural = success(mdp, softmax(logits + sizes[:, None, None] * both))
     assert natural >= plain
 
@@ -104,7 +104,7 @@ def test_a_step_has_the_divergence_that_was_asked_for():
     mdp, logits = random_task("open", 1)
     pi = softmax(logits)
     directions = np.random.default_rng(0).normal(size=(5, *pi.shape)) * np.array([1e-3, 1, 50, 1e4, 0])[:, None, None]
-    weights = visit_shares(mdp, pi)[None]
+    weights = visitation(mdp, pi)[None]
     sizes = step_sizes(pi[None], directions, weights, 0.01)
     np.testing.assert_allclose(divergence(pi[None], directions, weights, sizes)[:4], 0.01, rtol=1e-6)
     assert sizes[4] == 0.0
@@ -130,7 +130,7 @@ def test_tables_through_the_rules_equal_tables_through_snapshots():
     env.reset(seed=0)
     slow, fast = tabulate(env), sokoban_mdp(parse_level(LEVEL), 9)
     assert (slow.keys, slow.actions) == (fast.keys, fast.actions)
-    np.testing.assert_array_equal(slow.successor, fast.successor)
+    np.testing.assert_array_equal(slow.next_states, fast.next_states)
 
 
 @pytest.mark.parametrize("kind", ["open", "pits", "alias"])
@@ -141,7 +141,9 @@ def test_tables_of_a_layout_equal_tables_through_snapshots(kind):
     assert slow.size == fast.size
     assert sorted(zip(slow.keys, slow.text_keys, strict=True)) == sorted(zip(fast.keys, fast.text_keys, strict=True))
     order = [fast.index[key] for key in slow.keys]
-    np.testing.assert_array_equal(np.array(order)[slow.successor[:, :, 0]], fast.successor[order[: slow.size], :, 0])
+    np.testing.assert_array_equal(
+        np.array(order)[slow.next_states[:, :, 0]], fast.next_states[order[: slow.size], :, 0]
+    )
 
 
 def test_exact_distances_equal_the_environments_oracle():

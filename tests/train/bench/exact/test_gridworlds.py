@@ -56,7 +56,7 @@ def test_frequencies_of_play_are_the_chances_of_the_table(kind):
         counts[i % 4, mdp.index[info["state_key"]]] += 1
     expected = np.zeros_like(counts)
     for action in range(4):
-        np.add.at(expected[action], mdp.successor[mdp.start, action], mdp.chance[mdp.start, action])
+        np.add.at(expected[action], mdp.next_states[mdp.start, action], mdp.transition_probs[mdp.start, action])
     np.testing.assert_allclose(counts / 400, expected, atol=0.06)
 
 

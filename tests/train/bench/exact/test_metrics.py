@@ -6,18 +6,18 @@ from helpers.episodes.exact_fixtures import LOGITS, chain, policy
 
 from creditflow import credit
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.controls import Judge, Located, flipped, oracle_adv, oracle_progress, shuffled
+from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns, flipped, oracle_adv, oracle_progress, shuffled
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.metrics import (
     area_under_roc,
     bias_variance,
-    centred_within_states,
-    concordance,
+    centered_within_states,
     coverage,
     direction,
     gains,
     hidden_value,
     mid_ranks,
+    pairwise_concordance,
     rank_correlation,
     sampled_gradient,
 )
@@ -28,9 +28,9 @@ from creditflow.wrappers.trajectory import Group
 
 
 def judge_and_groups(n=200, size=8, seed=0):
-    judge = Judge(chain(), policy())
+    evaluator = ExactEvaluator(chain(), policy())
     rng = np.random.default_rng(seed)
-    return judge, [simulate(judge.mdp, judge.policy[None], size, rng)[0] for _ in range(n)]
+    return evaluator, [simulate(evaluator.mdp, evaluator.policy[None], size, rng)[0] for _ in range(n)]
 
 
 @pytest.mark.parametrize("name", ["gigpo", "graphgpo", "grouptd", "grpo", "rewardflow"])
@@ -50,9 +50,9 @@ def test_simulated_groups_are_the_same_record_as_played_ones(name):
 
 
 def test_simulated_success_is_the_exact_one():
-    judge, groups = judge_and_groups(n=500)
+    evaluator, groups = judge_and_groups(n=500)
     rate = np.mean([group.arrays.success.mean() for group in groups])
-    assert rate == pytest.approx(judge.success, abs=0.02)
+    assert rate == pytest.approx(evaluator.success, abs=0.02)
 
 
 def test_policies_share_their_random_numbers():
@@ -62,36 +62,38 @@ def test_policies_share_their_random_numbers():
 
 
 def test_recorded_groups_are_located_like_simulated_ones():
-    judge, groups = judge_and_groups(n=3)
+    evaluator, groups = judge_and_groups(n=3)
     for group in groups:
-        for ours, theirs in zip(judge.locate(group), judge.locate(Group(group.trajectories)), strict=True):
+        for ours, theirs in zip(
+            evaluator.index_turns(group), evaluator.index_turns(Group(group.trajectories)), strict=True
+        ):
             np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_log_of_another_task_is_refused():
-    judge, groups = judge_and_groups(n=1)
+    evaluator, groups = judge_and_groups(n=1)
     other = grid_mdp(generate_layout("open", np.random.Generator(np.random.PCG64(0))), 20)
     with pytest.raises(DataError, match=r"is not an? (action|state) of task"):
-        Judge(other, np.full((other.size, 4), 0.25)).locate(groups[0])
-    assert judge.locate(groups[0]).left[0] == 3
+        ExactEvaluator(other, np.full((other.size, 4), 0.25)).index_turns(groups[0])
+    assert evaluator.index_turns(groups[0]).left[0] == 3
 
 
 def test_the_sampled_gradient_of_exact_advantage_is_unbiased():
-    judge, groups = judge_and_groups(n=3000)
-    column = oracle_adv(judge)
-    gradients = np.stack([sampled_gradient(judge, g, column(g)) for g in groups])
+    evaluator, groups = judge_and_groups(n=3000)
+    method = oracle_adv(evaluator)
+    gradients = np.stack([sampled_gradient(evaluator, g, method(g)) for g in groups])
     error = gradients.std(axis=0) / np.sqrt(len(groups))
-    assert (np.abs(gradients.mean(axis=0) - judge.gradient) <= 4 * error + 1e-12).all()
-    assert direction(gradients, judge.gradient).of_mean == pytest.approx(1.0, abs=0.01)
-    assert bias_variance(gradients, judge.gradient).bias2 < 0.02
+    assert (np.abs(gradients.mean(axis=0) - evaluator.gradient) <= 4 * error + 1e-12).all()
+    assert direction(gradients, evaluator.gradient).of_mean == pytest.approx(1.0, abs=0.01)
+    assert bias_variance(gradients, evaluator.gradient).bias2 < 0.02
 
 
 def test_outcome_credit_without_baseline_is_unbiased_too():
     # score-function identity: R_i on every turn has the same mean gradient as A
-    judge, groups = judge_and_groups(n=3000)
-    gradients = np.stack([sampled_gradient(judge, g, credit.Credit.of(g, outcome=g.arrays.score)) for g in groups])
+    evaluator, groups = judge_and_groups(n=3000)
+    gradients = np.stack([sampled_gradient(evaluator, g, credit.Credit.of(g, outcome=g.arrays.score)) for g in groups])
     error = gradients.std(axis=0) / np.sqrt(len(groups))
-    assert (np.abs(gradients.mean(axis=0) - judge.gradient) <= 4 * error + 1e-12).all()
+    assert (np.abs(gradients.mean(axis=0) - evaluator.gradient) <= 4 * error + 1e-12).all()
 
 
 def test_bias_and_variance_of_a_known_distribution():
@@ -108,43 +110,43 @@ def test_bias_and_variance_of_a_known_distribution():
 
 
 def test_gains_are_gains_of_exact_success():
-    judge = Judge(chain(), policy())
-    g = judge.gradient
-    (gain,) = gains(judge, LOGITS, g[None], 1e-4)
+    evaluator = ExactEvaluator(chain(), policy())
+    g = evaluator.gradient
+    (gain,) = gains(evaluator, LOGITS, g[None], 1e-4)
     scale = gain / float((g * g).sum())  # first order: gain = η ‖g‖²
-    again = float(success(judge.mdp, softmax(LOGITS + scale * g)) - judge.success)
+    again = float(success(evaluator.mdp, softmax(LOGITS + scale * g)) - evaluator.success)
     assert gain == pytest.approx(again, rel=0.05)
-    assert gains(judge, LOGITS, -g[None], 1e-4)[0] < 0.0
-    assert gains(judge, LOGITS, 0.0 * g[None], 1e-4)[0] == 0.0
+    assert gains(evaluator, LOGITS, -g[None], 1e-4)[0] < 0.0
+    assert gains(evaluator, LOGITS, 0.0 * g[None], 1e-4)[0] == 0.0
 
 
-def located(state, action, left):
-    return Located(np.array(state), np.array(state), np.array(action), np.array(left))
+def indexed(state, action, left):
+    return IndexedTurns(np.array(state), np.array(state), np.array(action), np.array(left))
 
 
 def test_concordance_weighs_pairs_by_their_difference_in_value():
     q = np.zeros((2, 2, 3))
     q[1, 0] = [1.0, 0.4, 0.0]
-    turns = located([0, 0, 0, 1], [0, 1, 2, 0], [1, 1, 1, 1])
-    right, wrong, tied, half = concordance(
+    turns = indexed([0, 0, 0, 1], [0, 1, 2, 0], [1, 1, 1, 1])
+    right, wrong, tied, half = pairwise_concordance(
         turns, np.array([[3.0, 2, 1, 9], [1, 2, 3, 9], [0, 0, 0, 9], [3.0, 1, 2, 9]]), q
     )
-    assert (right.share, wrong.share, tied.share) == (1.0, 0.0, 0.5)
-    assert half.share == pytest.approx((0.6 + 1.0) / 2.0)  # pairs 0-1 and 0-2 are right, 1-2 (weight .4) is not
+    assert (right.fraction, wrong.fraction, tied.fraction) == (1.0, 0.0, 0.5)
+    assert half.fraction == pytest.approx((0.6 + 1.0) / 2.0)  # pairs 0-1 and 0-2 are right, 1-2 (weight .4) is not
 
 
 def test_concordance_compares_actions_not_times():
     # the same two actions, met with 1 and 2 turns left; every value is higher with 2 left
     q = np.zeros((3, 1, 2))
     q[1, 0], q[2, 0] = [0.2, 0.1], [0.9, 0.8]
-    (c,) = concordance(located([0, 0], [0, 1], [1, 2]), np.array([[1.0, 0.0]]), q)
-    assert c.share == 1.0
+    (c,) = pairwise_concordance(indexed([0, 0], [0, 1], [1, 2]), np.array([[1.0, 0.0]]), q)
+    assert c.fraction == 1.0
     assert c.total == pytest.approx(0.1)
 
 
 def test_equal_actions_make_no_pair():
-    (c,) = concordance(located([0, 0], [1, 1], [1, 2]), np.array([[1.0, 0.0]]), np.ones((3, 1, 2)))
-    assert np.isnan(c.share)
+    (c,) = pairwise_concordance(indexed([0, 0], [1, 1], [1, 2]), np.array([[1.0, 0.0]]), np.ones((3, 1, 2)))
+    assert np.isnan(c.fraction)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ def test_hidden_value_looks_inside_failures_and_successes_separately():
 
 
 def test_centring_leaves_no_mean_within_a_state():
-    centred = centred_within_states(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 4]))
+    centred = centered_within_states(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 4]))
     np.testing.assert_allclose(centred, [-1, 1, 0])
 
 
@@ -176,10 +178,10 @@ def test_ranks_and_their_correlation():
 
 
 def test_progress_prefers_shorter_ways_and_abhors_dead_ends():
-    judge = Judge(chain(), policy())
-    group = simulate(judge.mdp, judge.policy[None], 50, np.random.default_rng(0))[0]
-    got = oracle_progress(judge)(group).flat_advantages
-    state, action = judge.locate(group).state, judge.locate(group).action
+    evaluator = ExactEvaluator(chain(), policy())
+    group = simulate(evaluator.mdp, evaluator.policy[None], 50, np.random.default_rng(0))[0]
+    got = oracle_progress(evaluator)(group).flat_advantages
+    state, action = evaluator.index_turns(group).state, evaluator.index_turns(group).action
     assert set(got[(action == 0) & (state < 2)]) == {1.0}
     assert set(got[(action == 1) & (state == 0)]) == {-1.0}  # dead: one beyond the farthest live distance, 2
     assert set(got[state == 2]) == {0.0}
@@ -187,8 +189,8 @@ def test_progress_prefers_shorter_ways_and_abhors_dead_ends():
 
 def test_shuffling_keeps_the_credits_of_each_rollout():
     _, groups = judge_and_groups(n=1, size=30)
-    column = oracle_adv(Judge(chain(), policy()))
-    plain, mixed = column(groups[0]), shuffled(column, np.random.default_rng(0))(groups[0])
+    method = oracle_adv(ExactEvaluator(chain(), policy()))
+    plain, mixed = method(groups[0]), shuffled(method, np.random.default_rng(0))(groups[0])
     for a, b in zip(plain.advantages, mixed.advantages, strict=True):
         np.testing.assert_allclose(np.sort(a), np.sort(b))
     assert not np.array_equal(plain.flat_advantages, mixed.flat_advantages)
@@ -196,8 +198,8 @@ def test_shuffling_keeps_the_credits_of_each_rollout():
 
 def test_flipping_is_the_negative():
     _, groups = judge_and_groups(n=1)
-    column = oracle_adv(Judge(chain(), policy()))
-    np.testing.assert_array_equal(flipped(column)(groups[0]).flat_advantages, -column(groups[0]).flat_advantages)
+    method = oracle_adv(ExactEvaluator(chain(), policy()))
+    np.testing.assert_array_equal(flipped(method)(groups[0]).flat_advantages, -method(groups[0]).flat_advantages)
 
 
 def test_coverage_is_the_share_of_turns_with_credit():
@@ -210,12 +212,12 @@ def test_coverage_is_the_share_of_turns_with_credit():
 
 
 def test_masked_turns_have_no_gradient():
-    judge, groups = judge_and_groups(n=1)
+    evaluator, groups = judge_and_groups(n=1)
     n = len(groups[0].arrays.reward)
     given = credit.Credit.of(groups[0], outcome=np.ones(len(groups[0])), loss_mask=np.zeros(n, np.bool_))
-    assert not sampled_gradient(judge, groups[0], given).any()
+    assert not sampled_gradient(evaluator, groups[0], given).any()
 
 
 def test_judges_gradient_is_the_exact_one():
-    judge = Judge(chain(), policy())
-    np.testing.assert_array_equal(judge.gradient, policy_gradient(chain(), policy()))
+    evaluator = ExactEvaluator(chain(), policy())
+    np.testing.assert_array_equal(evaluator.gradient, policy_gradient(chain(), policy()))

@@ -10,7 +10,7 @@ import creditflow
 import creditflow.train.bench
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.bench.controls import Judge
+from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.grid_layouts import grid_mdp
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.played.forks import Forks, fork_values, reliability, true_correlation
@@ -25,13 +25,13 @@ def played(name):
     env: Any = GroupEnv(name, size=1)
     tasks = env.members[0].base.tasks
     group = play_group(env, NoisyExpert(NOISE), tasks.get(tasks.task_ids()[1]), seed=5)
-    judge = Judge(mdp := grid_mdp(env.members[0].base.layout, 20), noisy_expert(mdp, NOISE))
-    return group, judge
+    evaluator = ExactEvaluator(mdp := grid_mdp(env.members[0].base.layout, 20), noisy_expert(mdp, NOISE))
+    return group, evaluator
 
 
 @pytest.mark.parametrize("name", ["grid-pits", "grid-slip"])
 def test_forks_estimate_exact_values(name):
-    group, judge = played(name)
+    group, evaluator = played(name)
     member = group.trajectories[0]
     forks = fork_values(
         lambda: creditflow.make(name),
@@ -42,12 +42,12 @@ def test_forks_estimate_exact_values(name):
         turns=[0, len(member.turns) - 1],
         seed=member_seed(member.seed, member.group_id, member.replica),
     )
-    at = judge.locate(Group((member,)))
+    at = evaluator.index_turns(Group((member,)))
     for t in (0, len(member.turns) - 1):
-        value = judge.exact.value[at.left[t], at.state[t]]
+        value = evaluator.exact.value[at.left[t], at.state[t]]
         assert forks.before[t].mean() == pytest.approx(value, abs=0.16)
     if name == "grid-pits":
-        after = judge.exact.action_value[at.left[0], at.state[0], at.action[0]]
+        after = evaluator.exact.action_value[at.left[0], at.state[0], at.action[0]]
         assert forks.after[0].mean() == pytest.approx(after, abs=0.16)
     assert (forks.after[-1] == member.score).all()
     assert np.isnan(forks.before[1]).all()

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from helpers.servers.browser import rendered_dom
 
+from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.page import write_report
-from creditflow.train.bench.report.verdict import verdict
 
 HOSTILE = "</style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -31,7 +31,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def hostile(document):
-    """Text from outside in every place that can hold it."""
+    """A document with hostile text in every place that takes text from elsewhere."""
     document["provenance"]["command"] = HOSTILE
     document["suites"][0]["name"] = HOSTILE
     document["suites"][0]["undefined"][HOSTILE] = HOSTILE
@@ -46,7 +46,7 @@ def test_the_page_loads_nothing_and_runs_nothing(out):
     assert not [name for name in page.attributes if name.startswith("on")]
 
 
-def test_the_policy_allows_embedded_pictures_and_the_own_style_alone(out):
+def test_the_content_security_policy_allows_only_embedded_images_and_the_own_style(out):
     text = (out / "report.html").read_text()
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert re.fullmatch(
@@ -54,27 +54,27 @@ def test_the_policy_allows_embedded_pictures_and_the_own_style_alone(out):
     )
 
 
-def test_the_page_shows_verdict_tables_rules_words_and_origin(out):
+def test_the_page_shows_conclusions_tables_checks_terms_and_provenance(out):
     text = Page((out / "report.html").read_text()).text
-    for part in ("The bench is sane", "Improvement (M2)", "Which metric predicts learning", "flipped(oracle_adv)",
-                 "Sanity rules", "natural gradient", "Where it comes from", "creditflow"):  # fmt: skip
+    for part in ("sanity checks passed", "Improvement by one step (M2)", "Which metric predicts learning", "flipped(oracle_adv)",
+                 "Sanity checks", "natural gradient", "Provenance", "creditflow"):  # fmt: skip
         assert part in text
 
 
-def test_the_verdict_stands_before_every_figure(out):
+def test_the_conclusions_come_before_the_tables(out):
     text = (out / "report.html").read_text()
-    assert text.index("The bench is sane") < text.index("<table")
+    assert text.index("sanity checks passed") < text.index("<table")
 
 
-def test_predictions_are_shown_when_they_were_judged(document, tmp_path):
+def test_predictions_are_shown_when_they_were_checked(document, tmp_path):
     document["predictions"] = {
         "written": "long before",
-        "judged": [{"id": "P01", "about": "gain", "statement": "It rains.", "hit": False, "observed": "sun"}],
+        "checked": [{"id": "P01", "about": "gain", "statement": "It rains.", "hit": False, "observed": "sun"}],
     }
     write_report(document, [], tmp_path / "report.html")
     text = Page((tmp_path / "report.html").read_text()).text
     assert "Written long before." in text
-    assert "MISS" in text
+    assert "FALSE" in text
 
 
 def test_the_page_escapes_what_it_shows(hostile, tmp_path):
@@ -85,26 +85,27 @@ def test_the_page_escapes_what_it_shows(hostile, tmp_path):
     assert HOSTILE in page.text
 
 
-def test_the_verdict_of_a_played_suite_names_the_winner_only_if_it_is_one():
+def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_its_interval_excludes_zero():
     def suite(low):
         row = {"area": (0.6, 0.5, 0.7), "gain": (0.1, low, 0.2)}
         base = {"area": (0.5, 0.4, 0.6), "gain": (0.0, 0.0, 0.0)}
         return {"name": "shop", "schemes": ["grpo", "mine"], "rows": {"grpo": base, "mine": row}}
 
-    def said(low):
+    def conclusion(low):
         rows = suite(low)
         for row in rows["rows"].values():
             row |= {"first": 0.4, "curve": [0.4]}
-        return verdict({"suites": [rows], "predictions": None})[1]
+        return conclusions({"suites": [rows], "predictions": None})[1]
 
-    assert (
-        said(0.05) == "shop: mine learns fastest: +0.100 [+0.050, +0.200] of area over grpo (played, no exact values)."
+    assert conclusion(0.05) == (
+        "shop: mine learns fastest; its area under the learning curve exceeds that of grpo by +0.100 [+0.050, +0.200] "
+        "(no exact values)."
     )
-    assert "no scheme is clearly above grpo" in said(-0.05)
+    assert "no scheme learns clearly faster than grpo" in conclusion(-0.05)
 
 
 @pytest.mark.browser
-def test_in_a_browser_the_style_applies_and_hostile_text_does_not_run(hostile, tmp_path):
+def test_in_a_browser_the_style_applies_and_hostile_text_is_not_executed(hostile, tmp_path):
     write_report(hostile, [], tmp_path / "report.html")
     dom = rendered_dom(tmp_path / "report.html", tmp_path / "profile")
     assert "<title>creditflow bench</title>" in dom

@@ -1,4 +1,4 @@
-"""Schemes of one's own take part by themselves, or are named with the reason why they cannot."""
+"""Registered schemes take part without further code, or are listed with the reason why they cannot."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.columns import scheme_column, scheme_columns, settings_of
 from creditflow.train.bench.exact.gridworlds import grid_tasks
-from creditflow.train.bench.lineup import line_up
-from creditflow.train.bench.run import read_results
+from creditflow.train.bench.methods import default_schemes, scheme_entry, settings_of
+from creditflow.train.bench.results import read_results
+from creditflow.train.bench.selection import select_methods
 from creditflow.train.cli import main
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
@@ -23,18 +23,18 @@ from creditflow.wrappers.records.group import Group
 
 @dataclass(frozen=True, kw_only=True)
 class Needy(credit.Scheme):
-    """Reads what nobody wrote."""
+    """Reads an annotation that no annotator writes."""
 
     name = "needy"
     requires: ClassVar[tuple[str, ...]] = ("value.needy",)
 
     def assign(self, group):
-        raise AssertionError("never asked")
+        raise AssertionError("never called")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picky(credit.Scheme):
-    """Refuses every group."""
+    """Rejects every group."""
 
     name = "picky"
 
@@ -43,8 +43,8 @@ class Picky(credit.Scheme):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LateRefusal(credit.Scheme):
-    """Scores recorded logs, but not the groups that are drawn from the tables."""
+class RecordedOnly(credit.Scheme):
+    """Scores recorded logs, but not simulated groups."""
 
     name = "late"
 
@@ -56,7 +56,7 @@ class LateRefusal(credit.Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class LastTurn(credit.Scheme):
-    """Works everywhere."""
+    """Scores every group."""
 
     name = "last_turn"
 
@@ -74,26 +74,26 @@ def groups():
 
 
 @pytest.fixture
-def newcomers(monkeypatch):
-    for scheme in (Needy, Picky, LateRefusal, LastTurn):
+def registered(monkeypatch):
+    for scheme in (Needy, Picky, RecordedOnly, LastTurn):
         monkeypatch.setitem(registry._SCHEMES, scheme.name, scheme)
 
 
-def test_a_registered_scheme_takes_part_without_being_listed(newcomers, groups):
-    assert "last_turn" in scheme_columns(False)
-    lineup = line_up(scheme_columns(False), groups, horizon=20, exact=True)
-    assert "last_turn" in lineup.schemes
-    assert "shuffled(last_turn)" in lineup.controls
+def test_a_registered_scheme_takes_part_without_being_listed(registered, groups):
+    assert "last_turn" in default_schemes(False)
+    selection = select_methods(default_schemes(False), groups, horizon=20, exact=True)
+    assert "last_turn" in selection.schemes
+    assert "shuffled(last_turn)" in selection.controls
 
 
-def test_a_scheme_that_lacks_something_is_named_with_the_reason(newcomers, groups):
-    lineup = line_up(["grpo", "needy", "picky"], groups, horizon=20, exact=True)
-    assert lineup.schemes == ("grpo",)
-    assert "value.needy" in lineup.undefined["needy"]
-    assert "no entities" in lineup.undefined["picky"]
+def test_a_scheme_that_lacks_annotations_is_undefined_with_the_reason(registered, groups):
+    selection = select_methods(["grpo", "needy", "picky"], groups, horizon=20, exact=True)
+    assert selection.schemes == ("grpo",)
+    assert "value.needy" in selection.undefined["needy"]
+    assert "no entities" in selection.undefined["picky"]
 
 
-def test_an_annotation_that_is_there_is_not_missing(newcomers, groups, monkeypatch):
+def test_a_scheme_takes_part_when_the_log_has_its_annotation(registered, groups, monkeypatch):
     monkeypatch.setattr(Needy, "assign", LastTurn.assign)
     annotated = [
         replace(
@@ -105,18 +105,18 @@ def test_an_annotation_that_is_there_is_not_missing(newcomers, groups, monkeypat
         )
         for group in groups
     ]
-    assert line_up(["needy"], groups, horizon=20, exact=True).schemes == ()
-    assert line_up(["needy"], annotated, horizon=20, exact=True).schemes == ("needy",)
+    assert select_methods(["needy"], groups, horizon=20, exact=True).schemes == ()
+    assert select_methods(["needy"], annotated, horizon=20, exact=True).schemes == ("needy",)
 
 
-def test_a_scheme_without_what_it_reads_of_the_task_is_named_with_the_reason(groups):
-    lineup = line_up(["grpo", "gdcr", "egrpo"], groups, horizon=20, exact=True)
-    assert lineup.schemes == ("grpo",)
-    assert "entities" in lineup.undefined["gdcr"]
-    assert "entities" in lineup.undefined["egrpo"]
+def test_a_scheme_that_lacks_task_data_is_undefined_with_the_reason(groups):
+    selection = select_methods(["grpo", "gdcr", "egrpo"], groups, horizon=20, exact=True)
+    assert selection.schemes == ("grpo",)
+    assert "entities" in selection.undefined["gdcr"]
+    assert "entities" in selection.undefined["egrpo"]
 
 
-def test_the_run_goes_on_without_the_schemes_that_refuse(newcomers, tmp_path, capsys):
+def test_a_run_continues_without_the_schemes_that_cannot_score(registered, tmp_path, capsys):
     names = "grpo,last_turn,needy,picky,late"
     command = ["bench", "--preset", "smoke", "--envs", "grids", "--workers", "1", "--schemes", names]
     assert main([*command, "--out", str(tmp_path)]) == 0
@@ -130,17 +130,17 @@ def test_the_run_goes_on_without_the_schemes_that_refuse(newcomers, tmp_path, ca
     assert "value.needy" in (tmp_path / "report.html").read_text()
 
 
-def test_a_run_without_any_scheme_still_shows_its_controls(newcomers, tmp_path, capsys):
+def test_a_run_without_schemes_still_shows_the_controls(registered, tmp_path, capsys):
     command = ["bench", "--preset", "smoke", "--envs", "grids", "--workers", "1", "--schemes", "needy"]
     assert main([*command, "--out", str(tmp_path)]) == 0
     assert "no scheme is defined here" in capsys.readouterr().out
 
 
-def test_unknown_columns_suggest_the_near_one():
+def test_an_unknown_scheme_suggests_the_near_name():
     with pytest.raises(ConfigError, match="did you mean 'grouptd'"):
-        scheme_column("groupdt")
+        scheme_entry("groupdt")
 
 
-def test_settings_that_differ_from_the_paper_are_told():
+def test_settings_that_differ_from_the_paper_are_described():
     assert settings_of(["grpo", "graphgpo"]) == {"graphgpo": "graphgpo with distance_discount=0.8"}
-    assert "step part alone" in settings_of(["gigpo_mean"])["gigpo_mean"]
+    assert "step advantage only" in settings_of(["gigpo_mean"])["gigpo_mean"]

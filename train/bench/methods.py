@@ -1,0 +1,273 @@
+"""The compared methods by name: every scheme with the settings it is compared under, and the controls.
+
+A scheme that reads annotations becomes a method only together with an annotation source (see ``annotation_sources``):
+``pica[fitted]``, ``pica[exact]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.train.bench.controls import (
+    CreditFunction,
+    ExactEvaluator,
+    flipped,
+    oracle_adv,
+    oracle_progress,
+    recorded_progress,
+    shuffled,
+)
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
+from creditflow.wrappers.records.group import Group
+
+__all__ = [
+    "ANNOTATION_SOURCES",
+    "NAMED",
+    "ORACLES",
+    "SchemeEntry",
+    "base_method",
+    "can_be_annotated",
+    "default_schemes",
+    "make_methods",
+    "played_method",
+    "reads_texts",
+    "scheme_entry",
+    "settings_of",
+    "with_annotation_sources",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeEntry:
+    """A scheme with the settings it is compared under.
+
+    Attributes:
+        scheme: registry name.
+        parameters: options that differ from the paper's preset.
+        step_only: whether the outcome advantage is left out.
+        annotation_source: one of ``ANNOTATION_SOURCES``; "" for a scheme that reads no annotations.
+    """
+
+    scheme: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    step_only: bool = False
+    annotation_source: str = ""
+
+    def scheme_for(self, horizon: int, key: Literal["state", "text"]) -> credit.Scheme:
+        """The scheme for tasks with this turn limit, comparing states by this key."""
+        known = {f.name for f in fields(lookup(self.scheme))}
+        given = dict(self.parameters)
+        if "key" in known:
+            given["key"] = key
+        if "horizon" in known:
+            given.setdefault("horizon", horizon)
+        return credit.make(self.scheme, **given)
+
+    def bind(self, horizon: int, key: Literal["state", "text"]) -> CreditFunction:
+        """The credit function for tasks with this turn limit, comparing states by this key."""
+        scheme = self.scheme_for(horizon, key)
+        if not self.step_only:
+            return scheme.assign
+
+        def assign(group: Group) -> credit.Credit:
+            full = scheme.assign(group)
+            return credit.Credit.of(
+                group,
+                outcome=np.zeros(group.arrays.size),
+                step=full.flat_step_advantages,
+                loss_mask=full.flat_loss_mask,
+            )
+
+        return assign
+
+
+NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
+    {
+        "grpo": SchemeEntry("grpo"),
+        "rloo": SchemeEntry("rloo"),
+        "gigpo": SchemeEntry("gigpo"),
+        "gigpo_mean": SchemeEntry("gigpo", {"step_scale": "none"}, step_only=True),
+        "graphgpo": SchemeEntry("graphgpo", {"distance_discount": 0.8}),
+        "graphgpo_paper": SchemeEntry("graphgpo"),
+        "rewardflow": SchemeEntry("rewardflow"),
+        "rewardflow_raw": SchemeEntry("rewardflow", {"step_scale": "none", "trajectory_weight": 0.0}),
+        **{name: SchemeEntry("grouptd", given) for name, given in VARIANTS.items()},
+        "grouptd_free": SchemeEntry("grouptd", {"horizon": 0}),
+        # its penalty grows by half each turn, meant for episodes of five turns; without a critic of its shaped rewards the
+        # group mean is the baseline
+        "pica": SchemeEntry("pica", {"penalty": 0.0, "baseline": "group"}),
+    }
+)
+
+ANNOTATION_SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "fitted": "annotations are means over earlier rollouts (8 additional groups for the one-step metrics, none while learning)",
+        "exact": "annotations are the exact V^π, which no method has in practice",
+    }
+)
+PROVIDED_ANNOTATIONS: Final = frozenset(
+    {"value.critic", "value.pica", "logp.answer", "logp.answer.mean", "judge.score"}
+)
+# how annotations are defined without a language model
+TABULAR_MEANING: Mapping[str, str] = MappingProxyType(
+    {
+        "tips": "success stands for the golden answer",
+        "igpo": "success stands for the golden answer",
+        "prm": "the turn score is the change of the probability of success",
+        "ppo_gae": "one token per turn, which makes it equal to mt_ppo",
+    }
+)
+
+
+def default_schemes(variants: bool) -> tuple[str, ...]:
+    """The schemes compared when none are named: every registered one and, on request, the variants in ``NAMED``."""
+    named = [name for name in NAMED if name != "leave_one_out"] if variants else []
+    names = tuple(dict.fromkeys([*named, *credit.names()]))
+    # with one token per turn ppo_gae equals mt_ppo: it is included only when named
+    return (
+        tuple(name if name == "ppo_gae" else with_annotation_sources([name])[0] for name in names)
+        if variants
+        else names
+    )
+
+
+def can_be_annotated(name: str) -> bool:
+    """Whether a scheme reads annotations, and an annotation source provides all of them."""
+    scheme = scheme_entry(name).scheme_for(1, "state")
+    read = {*scheme.needs, *scheme.requires_tokens}
+    return bool(read) and read <= PROVIDED_ANNOTATIONS
+
+
+def with_annotation_sources(names: Sequence[str]) -> tuple[str, ...]:
+    """The names with ``[fitted]`` added to each scheme that reads annotations and names no source."""
+    return tuple(dict.fromkeys(f"{n}[fitted]" if "[" not in n and can_be_annotated(n) else n for n in names))
+
+
+def base_method(name: str) -> str:
+    """The method that a negative control corrupts; any other name is returned as it is.
+
+    >>> base_method("shuffled(pica[fitted])")
+    'pica[fitted]'
+    """
+    for prefix in ("shuffled(", "flipped("):
+        if name.startswith(prefix) and name.endswith(")"):
+            return base_method(name[len(prefix) : -1])
+    return name
+
+
+def scheme_entry(name: str) -> SchemeEntry:
+    """A scheme by name: one of ``NAMED``, or a registered scheme in paper semantics; either with an annotation source.
+
+    Raises:
+        ConfigError: the name is unknown (suggests the near one), or the scheme reads no annotations.
+    """
+    base, bracket, rest = name.partition("[")
+    if bracket:
+        source = rest.removesuffix("]")
+        if source not in ANNOTATION_SOURCES or not rest.endswith("]"):
+            raise unknown_name_error("annotation source", name, [f"{base}[{known}]" for known in ANNOTATION_SOURCES])
+        if not can_be_annotated(base):
+            raise ConfigError(
+                f"method {name!r}: {base} reads no annotations that the benchmark provides; write {base!r}"
+            )
+        return replace(scheme_entry(base), annotation_source=source)
+    if name in NAMED:
+        return NAMED[name]
+    if name in credit.names():
+        return SchemeEntry(name)
+    raise unknown_name_error("credit scheme", name, {*NAMED, *credit.names()})
+
+
+def settings_of(names: Sequence[str]) -> dict[str, str]:
+    """Descriptions of the schemes that differ from their paper's preset, by name."""
+    described = {}
+    for name in names:
+        entry = scheme_entry(name)
+        parts = [f"{key.rstrip('_')}={value}" for key, value in entry.parameters.items()]
+        if entry.step_only:
+            parts.append("step advantage only")
+        clauses = [f"{entry.scheme} with {', '.join(parts)}"] if parts else []
+        if entry.annotation_source:
+            clauses.append(ANNOTATION_SOURCES[entry.annotation_source])
+            if entry.scheme in TABULAR_MEANING:
+                clauses.append(TABULAR_MEANING[entry.scheme])
+        if clauses:
+            described[name] = "; ".join(clauses)
+    return described
+
+
+def make_methods(
+    names: Sequence[str],
+    evaluator: ExactEvaluator,
+    rng: np.random.Generator,
+    *,
+    key: Literal["state", "text"] = "state",
+) -> dict[str, CreditFunction]:
+    """Credit functions by method name, for rollouts of a task with exact values.
+
+    Args:
+        names: names of schemes or oracles, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        evaluator: exact values of the policy that made the rollouts.
+        rng: generator of the shuffling.
+        key: which key schemes compare states by.
+
+    Raises:
+        ConfigError: a name is unknown.
+    """
+
+    def uncorrupted(name: str) -> CreditFunction:
+        oracle = ORACLES.get(name)
+        return oracle(evaluator) if oracle else _bound(name, evaluator.mdp.horizon, key)
+
+    return {name: _with_corruption(name, uncorrupted, rng) for name in names}
+
+
+def played_method(name: str, horizon: int, rng: np.random.Generator) -> CreditFunction:
+    """The credit function of a method on recorded rollouts: distances are in the log, exact advantages are unknown.
+
+    Args:
+        name: name of a scheme, ``oracle_progress``, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        horizon: turn limit.
+        rng: generator of the shuffling.
+    """
+
+    def uncorrupted(name: str) -> CreditFunction:
+        return recorded_progress if name == "oracle_progress" else _bound(name, horizon, "state")
+
+    return _with_corruption(name, uncorrupted, rng)
+
+
+def reads_texts(name: str, horizon: int) -> bool:
+    """Whether a method, or the one it corrupts, reads the texts of turns, so that rollouts have to keep them."""
+    name = base_method(name)
+    return name not in ORACLES and bool(scheme_entry(name).scheme_for(horizon, "state").texts)
+
+
+ORACLES: Mapping[str, Callable[[ExactEvaluator], CreditFunction]] = MappingProxyType(
+    {"oracle_adv": oracle_adv, "oracle_progress": oracle_progress}
+)
+
+
+def _with_corruption(
+    name: str, uncorrupted: Callable[[str], CreditFunction], rng: np.random.Generator
+) -> CreditFunction:
+    if name.startswith("shuffled(") and name.endswith(")"):
+        return shuffled(_with_corruption(name[9:-1], uncorrupted, rng), rng)
+    if name.startswith("flipped(") and name.endswith(")"):
+        return flipped(_with_corruption(name[8:-1], uncorrupted, rng))
+    return uncorrupted(name)
+
+
+@lru_cache(maxsize=256)
+def _bound(name: str, horizon: int, key: Literal["state", "text"]) -> CreditFunction:
+    """The bound scheme, cached: making one validates it, and a learning curve would make thousands."""
+    return scheme_entry(name).bind(horizon, key)

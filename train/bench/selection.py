@@ -1,0 +1,96 @@
+"""Which schemes and controls are compared on a suite, and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from creditflow.train.bench.annotation_sources import annotated_log
+from creditflow.train.bench.methods import can_be_annotated, scheme_entry
+from creditflow.wrappers import credit
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["MethodSelection", "select_methods"]
+
+
+class MethodSelection(NamedTuple):
+    """The methods in every table of a suite.
+
+    Attributes:
+        schemes: names of the schemes that are defined on the suite.
+        controls: names of the controls.
+        undefined: by name, why a method is missing.
+    """
+
+    schemes: tuple[str, ...]
+    controls: tuple[str, ...]
+    undefined: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all methods, schemes first."""
+        return (*self.schemes, *self.controls)
+
+
+def select_methods(
+    names: Sequence[str], groups: Sequence[Group], *, horizon: int, exact: bool, earlier: Sequence[Group] = ()
+) -> MethodSelection:
+    """Select the schemes that can score a recorded log, and their controls.
+
+    Every registered scheme whose credit differs between the turns of a rollout gets its ``shuffled(X)``; variants do not.
+    One scheme, ``grouptd`` if it takes part, is flipped too. A scheme with fitted annotations is accompanied by itself
+    with exact ones, as a control.
+
+    Args:
+        names: names of the requested schemes.
+        groups: recorded log of the suite.
+        horizon: turn limit.
+        exact: whether A^π is known.
+        earlier: for each group of the log another one, on which annotations are fitted.
+    """
+    undefined: dict[str, str] = {}
+    turn_level = {}
+    with_exact_values: list[str] = []
+    for name in names:
+        entry = scheme_entry(name)
+        scheme = entry.scheme_for(horizon, "state")
+        if entry.annotation_source == "exact":
+            with_exact_values.append(name)
+            continue
+        annotated = annotated_log(name, horizon, groups, earlier)
+        reason = next(filter(None, map(scheme.undefined_on, annotated)), "")
+        if reason and not entry.annotation_source and can_be_annotated(name):
+            reason += f"; with --schemes {name} the benchmark provides them"
+        if not reason:
+            try:
+                given = [entry.bind(horizon, "state")(group) for group in annotated]
+                turn_level[name] = any(_varies(c) for c in given)
+            except credit.CreditError as error:
+                reason = str(error)
+        if reason:
+            undefined[name] = reason
+    with_exact_values += [
+        f"{n.partition('[')[0]}[exact]" for n in names if n.endswith("[fitted]") and n not in undefined
+    ]
+    with_exact_values = list(dict.fromkeys(with_exact_values))
+    if not exact:
+        undefined |= dict.fromkeys((n for n in with_exact_values if n in names), "exact values are unknown here")
+        with_exact_values = []
+    schemes = tuple(name for name in names if name not in undefined and name not in with_exact_values)
+    bases = [name for name in schemes if name.partition("[")[0] in credit.names()] or list(schemes)
+    oracles = ["oracle_adv"] if exact else []
+    controls = [*oracles, "oracle_progress", *(f"{kind}({o})" for o in oracles for kind in ("shuffled", "flipped"))]
+    controls += with_exact_values
+    for name in bases:
+        if turn_level[name]:
+            controls.append(f"shuffled({name})")
+        else:
+            undefined[f"shuffled({name})"] = "equal to the scheme, which gives all turns of a rollout the same credit"
+    flipped = next((n for n in ("grouptd", *bases) if turn_level.get(n)), None)
+    if flipped:
+        controls.append(f"flipped({flipped})")
+    return MethodSelection(schemes, tuple(controls), undefined)
+
+
+def _varies(given: credit.Credit) -> bool:
+    return any(len(turns) and bool((turns != turns[0]).any()) for turns in given.advantages)
