@@ -1,4 +1,4 @@
-"""WikiSearch: questions, a local encyclopedia to search, and the evidence graph behind every question."""
+"""WikiSearch: multi-hop questions, a corpus to search, and the evidence graph of every question."""
 
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.question_files import read_question, read_questions

@@ -1,7 +1,7 @@
-"""Which searches lead to which passages, and those to which further searches: the whole entity-query action set.
+"""The graph of all listed calls of a corpus: which passages a call returns, and which calls those passages make possible.
 
-One node a name that can be searched for and a page that can be opened. A node gains rows of the corpus; from there its
-edges go to every name written in those rows and every page they belong to. Built once per corpus and list length.
+A node is a name to search for or a page to open. It returns rows of the corpus; its edges lead to every name in those
+rows and to every page that they belong to. The graph is built once per corpus and ``top_k``.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 
 __all__ = ["UNREACHABLE", "ActionGraph", "Plan"]
 
-UNREACHABLE: Final = 100  # no plan; two of them still fit into a byte
-MAX_DEPTH: Final = 24  # plans deeper than this count as none
+UNREACHABLE: Final = 100  # distance without a plan; the sum of two fits into a byte
+MAX_DEPTH: Final = 24  # calls in a row; deeper plans are not found
 MAX_NODES: Final = 60_000
 MAX_EVIDENCE: Final = 8
-ANSWER_DEPTH: Final = 50  # passages looked at for the answer of a question without golden passages
+ANSWER_DEPTH: Final = 50  # search results examined for questions without golden passages
 
 
 class ActionGraph:
-    """The action set of a corpus.
+    """The listed calls of a corpus.
 
     Args:
         retriever: BM25 over a corpus in memory.
-        reader: finds names.
-        k: passages a search returns.
+        reader: finds names in passages.
+        k: passages that a search returns.
 
     Raises:
         OracleLimitError: the corpus has too many names and pages.
@@ -54,16 +54,16 @@ class ActionGraph:
             )
         self.forms = {form: i for i, form in enumerate(forms)}
         self.pages = {page: len(forms) + i for i, page in enumerate(pages)}
-        self.gained: list[tuple[int, ...]] = [retriever.rows(searchable(form), k) for form in forms]
-        self.gained += [retriever.page_rows(page) for page in pages]
+        self.returned: list[tuple[int, ...]] = [retriever.rows(searchable(form), k) for form in forms]
+        self.returned += [retriever.page_rows(page) for page in pages]
 
         self.node_names = [*forms, *pages]
 
     def __len__(self) -> int:
-        return len(self.gained)
+        return len(self.returned)
 
     def leads(self, rows: Sequence[int]) -> list[int]:
-        """Nodes known once these rows are read, ascending."""
+        """Nodes that become available once these rows are read, ascending."""
         found: set[int] = set()
         for row in rows:
             found.update(self.forms[form] for form in self._mentions[row])
@@ -74,25 +74,25 @@ class ActionGraph:
 
     @cached_property
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """(starts int64 (nodes + 1,), targets int32): a sentinel node of no use ends every list, so none is empty."""
+        """(starts int64 (nodes + 1,), targets int32): a sentinel node ends every list, so that none is empty."""
         sentinel = len(self)
         starts, targets = [0], []
-        for rows in self.gained:
+        for rows in self.returned:
             targets += [*self.leads(rows), sentinel]
             starts.append(len(targets))
         return np.array(starts, np.int64), np.array(targets, np.int32)
 
     @cached_property
     def finders(self) -> dict[int, list[int]]:
-        """Row to the nodes that gain it."""
+        """For each row the nodes that return it."""
         finders: dict[int, list[int]] = {}
-        for node, rows in enumerate(self.gained):
+        for node, rows in enumerate(self.returned):
             for row in rows:
                 finders.setdefault(row, []).append(node)
         return finders
 
     def cover(self, question: Question) -> dict[int, int]:
-        """Row to the pieces of evidence it is (bits); rows that are none are left out."""
+        """For each row that is evidence its pieces, as bits."""
         corpus = self.retriever.corpus
         if question.supporting:
             rows = {row for name in question.supporting if (row := corpus.row(name)) is not None}
@@ -104,17 +104,17 @@ class ActionGraph:
 
 
 class Plan:
-    r"""Fewest calls to collect any part of one question's evidence, from any node: a directed Steiner tree by subsets.
+    r"""Fewest calls that collect any part of a question's evidence from any node: a directed Steiner tree over subsets.
 
-    ``first[m, v]``: fewest calls that collect the pieces m beginning with the call v. ``after[m, v]``: the same after v
-    has been done, not counting it, ignoring what v itself found. Both uint8, UNREACHABLE where impossible.
+    ``first[m, v]``: fewest calls that collect the pieces m, beginning with the call v. ``after[m, v]``: fewest calls after
+    v, which is not counted, ignoring the evidence that v itself returned. Both uint8, UNREACHABLE where impossible.
 
         first[m, v] = 1 + after[m \ found(v), v]
         after[m, v] = min( min over w in leads(v): first[m, w];  min over ∅ ≠ p ⊂ m: after[p, v] + after[m \ p, v] )
 
     Args:
         graph: of the corpus.
-        question: whose evidence is wanted.
+        question: the task.
 
     Raises:
         OracleLimitError: the question has more than eight golden passages.
@@ -123,7 +123,7 @@ class Plan:
     def __init__(self, graph: ActionGraph, question: Question) -> None:
         n = num_evidence(question)
         if n > MAX_EVIDENCE:
-            raise OracleLimitError(f"the exact oracle plans for {MAX_EVIDENCE} golden passages, question has {n}")
+            raise OracleLimitError(f"the exact oracle plans for {MAX_EVIDENCE} golden passages, the question has {n}")
         self.graph, self.full = graph, (1 << n) - 1
         self._row_bits = graph.cover(question)
         found = np.zeros(len(graph) + 1, np.int64)
@@ -142,7 +142,7 @@ class Plan:
                 self._solve(mask)
 
     def bits(self, rows: Sequence[int]) -> int:
-        """Pieces of evidence among rows."""
+        """The pieces of evidence among rows, as bits."""
         bits = 0
         for row in rows:
             bits |= self._row_bits.get(row, 0)
@@ -173,7 +173,7 @@ class Plan:
             part = (part - 1) & mask
 
     def joined(self, begin: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Fewest calls for each part of the evidence, uint8 (2ⁿ, …), given the best single beginnings (2ⁿ, …)."""
+        """Fewest calls for each part of the evidence, uint8 (2ⁿ, …), from the best single beginnings (2ⁿ, …)."""
         total = begin.copy()
         for mask in sorted(range(1, self.full + 1), key=lambda m: (m.bit_count(), m)):
             self._split(total, mask, total[mask])

@@ -1,4 +1,4 @@
-"""What an agent's text asks for: one tool call, and how each dialect writes and reads it."""
+"""Tool calls: the call in an agent's text, parsed as each dialect writes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Call(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A call, or the reason why there is none; and the text around it: what the agent thought."""
+    """A parsed text: the call, or the reason why there is none, and the text around it (the thought)."""
 
     call: Call | None
     reason: str

@@ -1,7 +1,7 @@
-"""The languages in which agents and tools talk: plain lines, Search-R1's tags (and PiCA's warnings), JSON tool calls.
+"""Tool-call formats: plain lines, Search-R1's tags (and PiCA's warnings), JSON tool calls.
 
-A dialect reads a call, writes one, and frames what a tool returned. Texts from the corpus are made harmless before
-they are framed, so that no passage can close a block or open another (see ``escape_protocol_tags``).
+A dialect parses a call, writes one, and frames a tool result. Texts from the corpus are escaped before they are framed,
+so that no passage can close a block or open another (see ``escaping``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["DIALECTS", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines", "quoted_query"]
 
-# protocol text of Search-R1 and PiCA, byte for byte (spaces included): models trained there know it
+# protocol text of Search-R1 and PiCA, byte for byte (spaces included), as models were trained on it
 _R1_INVALID: Final = (
     "My previous action is invalid. If I want to search, I should put the query between <search> and </search>. "
     "If I want to give the final answer, I should put the answer between <answer> and </answer>. Let me try again."
@@ -31,29 +31,29 @@ _PICA_LIMIT: Final = (
 )
 
 
-# the headings that repeat a query: those of ``Plain`` and ``ToolCalls``, and that of Tongyi's tool, whose logs are read too
+# the headings that repeat a query: those of ``Plain`` and ``ToolCalls``, and of Tongyi's tool, whose logs are read too
 _HEADING: Final = re.compile(
     r"Results for: (?P<plain>.*)|\d+ passages for '(?P<listed>.*)'|A Google search for '(?P<tongyi>.*)' found \d+ results:"
 )
 
 
 def quoted_query(line: str) -> str:
-    """The query that a line of an observation repeats, as it is written there; "" if it is no heading of results.
+    """The query that a heading of results repeats, as written there; "" if the line is not such a heading.
 
     >>> quoted_query("Results for: Nolan"), quoted_query("Nolan, a director")
     ('Nolan', '')
 
-    Search-R1's and PiCA's tools repeat no query.
+    The tools of Search-R1 and PiCA do not repeat the query.
     """
     match = _HEADING.fullmatch(line)
     return next(filter(None, match.groups()), "") if match else ""
 
 
 class Dialect(Protocol):
-    """One way to write calls and results.
+    """A format of calls and results.
 
     Attributes:
-        name: as the environment's argument.
+        name: the value of the environment's argument ``dialect``.
         many: whether a call may carry several queries or pages.
     """
 
@@ -65,36 +65,36 @@ class Dialect(Protocol):
         ...
 
     def write(self, call: Call) -> str:
-        """The shortest text that ``parse`` reads as this call."""
+        """The shortest text that ``parse`` parses as this call."""
         ...
 
     def question(self, text: str) -> str:
-        """How the task is put."""
+        """The first observation: the question."""
         ...
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
-        """What a search returned, one list of passages a query."""
+        """A search result, one list of passages per query."""
         ...
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
-        """What a visit returned, one list of passages a page."""
+        """The result of a visit, one list of passages per page."""
         ...
 
     def invalid(self, reason: str) -> str:
-        """What an agent is told whose call was refused."""
+        """The message after an invalid call."""
         ...
 
     def limit(self, reason: str) -> str:
-        """Announces that only an answer is possible from here on."""
+        """The notice that only an answer is possible from here on."""
         ...
 
 
 def doc_lines(passages: Sequence[tuple[str, str]]) -> str:
-    """Search-R1's list of (title, text): ``Doc 1(Title: …) …`` and a newline each."""
+    """Search-R1's list of (title, text): ``Doc 1(Title: …) …``, one line each."""
     return "".join(f"Doc {i}(Title: {title}) {text}\n" for i, (title, text) in enumerate(passages, 1))
 
 
-def _harmless(passages: Sequence[Passage]) -> list[tuple[str, str]]:
+def _escaped(passages: Sequence[Passage]) -> list[tuple[str, str]]:
     return [(one_line(escape_protocol_tags(p.title)), escape_protocol_tags(p.text)) for p in passages]
 
 
@@ -105,7 +105,7 @@ class Plain:
     many = True
 
     def parse(self, text: str) -> Parse:
-        """The one line that is a call."""
+        """The call on the one line that has one."""
         return parse_plain(text)
 
     def write(self, call: Call) -> str:
@@ -117,21 +117,21 @@ class Plain:
         return f"Question: {escape_protocol_tags(text)}"
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
-        """A heading a query, a numbered paragraph a passage."""
+        """A heading per query, a numbered paragraph per passage."""
         return "\n\n".join(
             self._listed(f"Results for: {one_line(escape_protocol_tags(query))}", passages)
             for query, passages in zip(queries, found, strict=True)
         )
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
-        """A heading a page, a numbered paragraph a passage."""
+        """A heading per page, a numbered paragraph per passage."""
         return "\n\n".join(
             self._listed(f"Page: {one_line(escape_protocol_tags(name))}", passages)
             for name, passages in zip(names, found, strict=True)
         )
 
     def _listed(self, heading: str, passages: Sequence[Passage]) -> str:
-        lines = [f"[{i}] {title}: {text}" for i, (title, text) in enumerate(_harmless(passages), 1)]
+        lines = [f"[{i}] {title}: {text}" for i, (title, text) in enumerate(_escaped(passages), 1)]
         return "\n".join([heading, *(lines or ["nothing found"])])
 
     def invalid(self, reason: str) -> str:
@@ -147,7 +147,7 @@ class SearchR1:
     """Tags: ``<search>``, ``<answer>``, results in ``<information>``; ``<access>`` opens a page, as in ASearcher.
 
     Args:
-        warnings: PiCA's variant: refusals and the limit stand in ``<warning>``; Search-R1 announces no limit.
+        warnings: PiCA's variant: errors and the limit stand in ``<warning>``; Search-R1 announces no limit.
     """
 
     many = False
@@ -157,11 +157,11 @@ class SearchR1:
         self.name = "pica" if warnings else "search_r1"
 
     def parse(self, text: str) -> Parse:
-        """The first block."""
+        """The call in the first block."""
         return parse_tags(text)
 
     def write(self, call: Call) -> str:
-        """One block."""
+        """The call in one block."""
         tag = "access" if call.tool == "visit" else call.tool
         return f"<{tag}> {call.items[0]} </{tag}>"
 
@@ -170,15 +170,15 @@ class SearchR1:
         return f"Question: {escape_protocol_tags(text)}\n"
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:  # noqa: ARG002 - not echoed
-        """An information block of all passages."""
-        return self.information(doc_lines([pair for passages in found for pair in _harmless(passages)]))
+        """All passages in an information block."""
+        return self.information(doc_lines([pair for passages in found for pair in _escaped(passages)]))
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """As ``results``."""
         return self.results(names, found)
 
     def information(self, text: str) -> str:
-        """The block as the model reads it."""
+        """The information block around a text."""
         return f"\n\n<information>{text.strip()}</information>\n\n"
 
     def invalid(self, reason: str = "") -> str:  # noqa: ARG002 - the protocol has one text for all reasons
@@ -186,7 +186,7 @@ class SearchR1:
         return f"\n<warning> {_R1_INVALID} </warning>\n" if self.warnings else f"\n{_R1_INVALID}\n"
 
     def limit(self, reason: str = "") -> str:  # noqa: ARG002 - the protocol has one text for all reasons
-        """The published text of PiCA; Search-R1 says nothing."""
+        """The published text of PiCA; nothing for Search-R1."""
         return _PICA_LIMIT if self.warnings else ""
 
 
@@ -197,11 +197,11 @@ class ToolCalls:
     many = True
 
     def parse(self, text: str) -> Parse:
-        """The one block."""
+        """The call in the one block."""
         return parse_tool_call(text)
 
     def write(self, call: Call) -> str:
-        """One block."""
+        """The call in one block."""
         if call.tool == "answer":
             return f"<answer>{call.items[0]}</answer>"
         arguments: dict[str, object] = {"query" if call.tool == "search" else "url": list(call.items)}
@@ -215,27 +215,27 @@ class ToolCalls:
         return escape_protocol_tags(text)
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
-        """Lists headed by their query, between rules."""
+        """Lists under their query, separated by rules."""
         return self._framed(
             f"{len(passages)} passages for '{one_line(escape_protocol_tags(query))}'" + self._listed(passages)
             for query, passages in zip(queries, found, strict=True)
         )
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
-        """Lists headed by their page, between rules."""
+        """Lists under their page, separated by rules."""
         return self._framed(
             f"Passages of the page '{one_line(escape_protocol_tags(name))}'" + self._listed(passages)
             for name, passages in zip(names, found, strict=True)
         )
 
     def _listed(self, passages: Sequence[Passage]) -> str:
-        return "".join(f"\n\n{i}. [{title}]\n{text}" for i, (title, text) in enumerate(_harmless(passages), 1))
+        return "".join(f"\n\n{i}. [{title}]\n{text}" for i, (title, text) in enumerate(_escaped(passages), 1))
 
     def _framed(self, parts: Iterable[str]) -> str:
         return "<tool_response>\n" + "\n=======\n".join(parts) + "\n</tool_response>"
 
     def invalid(self, reason: str) -> str:
-        """An error as the tool's response."""
+        """The reason as an error of the tool."""
         return f"<tool_response>\nerror: {escape_protocol_tags(reason)}\n</tool_response>"
 
     def limit(self, reason: str) -> str:
@@ -252,7 +252,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 
 
 def dialect(name: str) -> Dialect:
-    """The dialect of that name.
+    """The dialect with this name.
 
     Raises:
         ConfigError: no such dialect.

@@ -220,7 +220,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         episode, key = self.episode, self._task_hash.copy()
         key.update("\n".join(sorted(episode.evidence)).encode("utf-8", "replace"))
         if episode.answer is not None:
-            key.update(b"\0right" if episode.grade.right else b"\0wrong")
+            key.update(b"\0right" if episode.grade.correct else b"\0wrong")
         text = blake2b(
             self._content.encode("utf-8", "replace"), digest_size=16, key=b"answered"[: 8 * bool(episode.answer)]
         )
@@ -233,7 +233,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         return self._listed
 
     def _progress(self) -> tuple[bool, float]:
-        return self.episode.grade.right, self.episode.grade.score
+        return self.episode.grade.correct, self.episode.grade.score
 
     def _extra_info(self) -> dict[str, Any]:
         episode, passages = self.episode, self._step.passages

@@ -1,4 +1,4 @@
-"""Text from outside made harmless: a passage or query cannot speak the protocol it is quoted in."""
+"""Escaping of text from outside, so that a passage or query cannot inject tags of the protocol that quotes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["escape_protocol_tags", "one_line", "searchable"]
 
-# tags of all dialects and of chat templates ("<|im_start|>"); everything else that looks like mark-up is left alone
+# tags of all dialects and of chat templates ("<|im_start|>"); all other mark-up is left alone
 _PROTOCOL: Final = re.compile(
     r"<(\s*/?\s*(?:search|answer|information|think|access|visit|warning|documents?|result|tool_call|tool_response)"
     r"\b[^<>]{0,200}|\|[^<>|]{0,60}\|)>",
@@ -34,5 +34,5 @@ def one_line(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def searchable(text: str) -> str:
-    """A text as a query that every dialect can write: one line, without protocol tags and the plain dialect's bar."""
+    """A text as a query that every dialect can write: one line, no protocol tags, and no "|", which separates queries."""
     return " ".join(one_line(escape_protocol_tags(text)).replace("|", " ").split())

@@ -1,7 +1,7 @@
-"""What has been read: which golden passages are seen, which names are known, and what a grounded player may do next.
+"""Evidence: which golden passages were seen, which names are known, and the calls that are listed as admissible.
 
-A *grounded* player searches for the question or for names it has read, opens pages it has seen, and gives the golden
-answer only once it has seen all the evidence. Its actions are the listed ones; free text is accepted all the same.
+The listed calls are those of a *grounded* agent: it searches for the question or for names it has read, opens pages it
+has seen, and gives the golden answer only once it has seen all the evidence. Any other call is admissible too.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = [
     "title_lexicon",
 ]
 
-UNKNOWN: Final = "unknown"  # the answer of a player who gives up
+UNKNOWN: Final = "unknown"  # the answer of an agent that gives up
 WRONG_CHOICES: Final = 3
 
 
 def num_evidence(question: Question) -> int:
-    """How many pieces of evidence a question has: its golden passages; or one, any passage with the answer."""
+    """The number of pieces of evidence: the golden passages; without any, one: any passage that contains an answer."""
     return max(1, len(question.supporting))
 
 
 def evidence_bits(question: Question, passage: Passage) -> int:
-    """Bit j is set if the passage is the j-th piece of evidence. Golden passages are named by id, page or title."""
+    """The pieces of evidence that a passage is, as bits. Golden passages are named by id, page or title."""
     if not question.supporting:
         return int(any(normalised_phrase(answer, passage.text) for answer in question.answers))
     names = (passage.id, passage.page, passage.title)
@@ -43,10 +43,10 @@ def evidence_bits(question: Question, passage: Passage) -> int:
 
 
 class Reader:
-    """Names in passages, each passage read once.
+    """Finds names in passages; each passage is searched once.
 
     Args:
-        lexicon: written forms of what the corpus is about.
+        lexicon: the names, in all their written forms.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
@@ -54,7 +54,7 @@ class Reader:
         self._read: dict[str, tuple[str, ...]] = {}
 
     def names(self, passage: Passage) -> tuple[str, ...]:
-        """Forms in a passage, its title included, in order."""
+        """Names in a passage, its title included, in order."""
         found = self._read.get(passage.id)
         if found is None:
             found = self.lexicon.mentions(passage.contents)
@@ -63,13 +63,13 @@ class Reader:
             self._read[passage.id] = found
         return found
 
-    def asked(self, question: Question) -> tuple[str, ...]:
-        """Forms in a question."""
+    def names_in_question(self, question: Question) -> tuple[str, ...]:
+        """Names in a question."""
         return self.lexicon.mentions(question.text)
 
 
 def title_lexicon(passages: Iterable[Passage]) -> Lexicon:
-    """A lexicon of page titles, and of titles without what they have in brackets at the end."""
+    """A lexicon of page titles, each also without a final part in brackets."""
     forms: dict[str, str] = {}
     for passage in passages:
         title = one_line(passage.title)
@@ -81,7 +81,7 @@ def title_lexicon(passages: Iterable[Passage]) -> Lexicon:
 
 
 def question_lexicon(question: Question) -> Lexicon:
-    """A lexicon of one question's own entities: what is left where the corpus cannot be listed."""
+    """A lexicon of one question's entities, for corpora whose titles cannot be listed."""
     forms = {form: form for entity in question.entities for form in (entity.name, *entity.aliases)}
     return Lexicon(forms | {name: name for name in question.supporting})
 
@@ -93,10 +93,10 @@ def listed_calls(
 
     Args:
         question: the task.
-        known: forms read in passages or the question.
+        known: names read in passages or the question.
         pages: titles of seen pages that have more passages.
-        complete: all evidence is seen.
-        tools: whether tools may still be used.
+        complete: whether all evidence was seen.
+        tools: whether tools may still be called.
     """
     names = set(known)
     calls = []
@@ -104,7 +104,7 @@ def listed_calls(
         queries = {searchable(form) for form in names} | {searchable(question.text)}
         calls += [Call("search", (query,)) for query in sorted(queries - {""})]
         calls += [Call("visit", (page,)) for page in pages]
-    right = {answer.casefold() for answer in question.answers}
-    others = [form for form in sorted(names) if form.casefold() not in right and form not in question.text]
+    golden = {answer.casefold() for answer in question.answers}
+    others = [form for form in sorted(names) if form.casefold() not in golden and form not in question.text]
     choices = [UNKNOWN, *others[:WRONG_CHOICES], *(question.answers[:1] if complete else ())]
     return calls + [Call("answer", (choice,)) for choice in dict.fromkeys(choices)]

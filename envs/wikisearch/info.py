@@ -48,7 +48,7 @@ class StepRecord:
 def stop_reason(episode: Episode, budget: Budget) -> str:
     """Why an episode that is over ended."""
     if episode.answer is not None:
-        return "success" if episode.grade.right else "failed"
+        return "success" if episode.grade.correct else "failed"
     if budget.max_calls is not None and episode.calls >= budget.max_calls:
         return "tool_limit"
     return "token_limit" if budget.used_up(episode.calls, episode.tokens) else "env_limit"

@@ -1,8 +1,8 @@
-"""The oracle: how many calls a grounded player still needs, and which calls begin a shortest way.
+"""The oracle: how many calls a grounded agent still needs, and which calls begin a shortest plan.
 
 ``EvidenceOracle`` is exact for the entity-query action set (the listed actions): searches for names that have been
-read, visits of seen pages, and the golden answer once all evidence is seen. Free text can do better, by guessing, or by
-a query that no name makes: for it the distance is a proxy. ``HopOracle`` only counts missing evidence: a proxy always.
+read, visits of seen pages, and the golden answer once all evidence is seen. Free text can do better, by
+guessing or by another query: for it the distance is a proxy. ``HopOracle`` only counts missing evidence, always a proxy.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from creditflow.envs.wikisearch.grading.grade import Grade
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.snapshot import State, read_state
 
-__all__ = ["EvidenceOracle", "HopOracle", "Limits"]
+__all__ = ["EvidenceOracle", "HopOracle", "StateFacts"]
 
 PLANS: Final = 64
 
 
-class Limits(Protocol):
-    """What the oracle asks of the environment about a state."""
+class StateFacts(Protocol):
+    """Facts about a state that the oracle gets from the environment."""
 
     def seen_bits(self, state: State) -> int:
-        """Pieces of evidence seen."""
+        """Pieces of evidence seen, as bits."""
         ...
 
     def calls_left(self, state: State) -> float:
@@ -45,39 +45,39 @@ class Limits(Protocol):
 
 
 class _Oracle:
-    """What both oracles share: the way from a number of calls to values and texts."""
+    """What both oracles share: values, distances and action texts, from a number of calls."""
 
     exact = False
 
-    def __init__(self, limits: Limits, dialect: Dialect) -> None:
-        self._limits, self._dialect = limits, dialect
+    def __init__(self, facts: StateFacts, dialect: Dialect) -> None:
+        self._facts, self._dialect = facts, dialect
 
     def _calls(self, state: State) -> tuple[float, list[Call]]:
-        """Fewest tool calls until all evidence is seen, and the calls that begin such a way."""
+        """Fewest tool calls until all evidence is seen, and the calls that begin such a plan."""
         raise NotImplementedError
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
-        """1.0 if a right answer is within reach (within ``steps_left`` steps); the score once an answer is given."""
+        """1.0 if a correct answer is reachable (within ``steps_left`` steps); the score once an answer is given."""
         known = read_state(state)
         if known.answer is not None:
-            return self._limits.grade(known).score
+            return self._facts.grade(known).score
         distance = self.distance(state)
         return float(math.isfinite(distance) and (steps_left is None or distance <= steps_left))
 
     def distance(self, state: str) -> float:
-        """Fewest steps to the right answer, the answer included; 0.0 after it, infinity if out of reach."""
+        """Fewest steps to the correct answer, the answer included; 0.0 after it, infinity if unreachable."""
         known = read_state(state)
         if known.answer is not None:
-            return 0.0 if self._limits.grade(known).right else math.inf
+            return 0.0 if self._facts.grade(known).correct else math.inf
         calls, _ = self._calls(known)
         return calls + 1.0 if self._within(calls, known) else math.inf
 
     def _within(self, calls: float, state: State) -> bool:
-        """Whether so many tool calls exist and are still allowed."""
-        return math.isfinite(calls) and calls <= self._limits.calls_left(state)
+        """Whether the plan exists and its tool calls are still allowed."""
+        return math.isfinite(calls) and calls <= self._facts.calls_left(state)
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Texts of the calls that begin a shortest way, sorted, in the environment's dialect."""
+        """Texts of the calls that begin a shortest plan, sorted, in the environment's dialect."""
         known = read_state(state)
         if known.answer is not None:
             return ()
@@ -90,10 +90,10 @@ class _Oracle:
 
 
 class HopOracle(_Oracle):
-    """Counts missing golden passages: one call each; suggests a search for the first one's name. A proxy."""
+    """A proxy: one call for each missing golden passage; suggests a search for the first one's name."""
 
     def _calls(self, state: State) -> tuple[float, list[Call]]:
-        question, seen = state.question, self._limits.seen_bits(state)
+        question, seen = state.question, self._facts.seen_bits(state)
         missing = [j for j in range(num_evidence(question)) if not seen >> j & 1]
         if not missing:
             return 0.0, []
@@ -108,16 +108,16 @@ class EvidenceOracle(_Oracle):
     """Exact on the listed actions.
 
     Args:
-        limits: the environment.
-        dialect: in which actions are written.
-        graph: of the corpus.
-        reader: of names.
+        facts: about states.
+        dialect: the format of the actions.
+        graph: the listed calls of the corpus.
+        reader: finds names in passages.
     """
 
     exact = True
 
-    def __init__(self, limits: Limits, dialect: Dialect, graph: ActionGraph, reader: Reader) -> None:
-        super().__init__(limits, dialect)
+    def __init__(self, facts: StateFacts, dialect: Dialect, graph: ActionGraph, reader: Reader) -> None:
+        super().__init__(facts, dialect)
         self._graph, self._reader = graph, reader
         self._plans: OrderedDict[str, _Planned] = OrderedDict()
 
@@ -132,21 +132,21 @@ class EvidenceOracle(_Oracle):
         return plan
 
     def _calls(self, state: State) -> tuple[float, list[Call]]:
-        return self._planned(state.question).calls(state, self._limits.seen_bits(state))
+        return self._planned(state.question).calls(state, self._facts.seen_bits(state))
 
 
 class _Planned:
-    """One question's plan, with the search for the question itself as a call that no passage leads to."""
+    """A question's plan, with the search for the question itself, a call to which no passage leads."""
 
     def __init__(self, graph: ActionGraph, reader: Reader, question: Question) -> None:
         self.graph, self.question = graph, question
         self.plan = Plan(graph, question)
-        asked = [graph.forms[form] for form in reader.asked(question) if form in graph.forms]
+        known = [graph.forms[form] for form in reader.names_in_question(question) if form in graph.forms]
         rows = graph.retriever.rows(searchable(question.text), graph.k)
-        self.begin = np.array(asked, np.int64)  # nodes known from the question
+        self.begin = np.array(known, np.int64)  # nodes known from the question
         self.text_found, self.text_leads = self.plan.bits(rows), np.array(graph.leads(rows), np.int64)
         # names in the question that no passage mentions lead to the rows their search finds, as the question does
-        self.loose = [form for form in reader.asked(question) if form not in graph.forms]
+        self.loose = [form for form in reader.names_in_question(question) if form not in graph.forms]
         self._known: dict[tuple[str, ...], tuple[float, list[Call]]] = {}
 
     def calls(self, state: State, seen: int) -> tuple[float, list[Call]]:

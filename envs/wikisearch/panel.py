@@ -1,4 +1,4 @@
-"""How the embedded panel ``standard-v1`` was made, so that anybody can make it again.
+"""The embedded panel ``standard-v1``: the code that made it.
 
 1,000 questions over the default encyclopedia of 5,000 articles: two- to four-hop walks, comparisons, intersections and
 temporal questions; 712 for training, 96 for validation, 192 for testing, no fact shared between splits. A row holds

@@ -1,7 +1,7 @@
-"""Question files as their authors publish them, or as collections repack them, read into one form.
+"""Published question files in their authors' formats (or those of collections that repack them), parsed to ``Question``.
 
 Formats: "2wiki", "musique", "hotpotqa", "popqa", "webshaper", "plain" (NQ, TriviaQA, Bamboogle, FRAMES: question and
-answers), "native" (our own). "auto" tells them apart by their keys, row by row. JSON lines or a JSON list, gzip or not.
+answers), "native" (our own). "auto" recognises the format of every row by its keys. Files are JSON lines or a JSON list, gzip or not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
     Args:
         path: JSON lines or a JSON list, ``.gz`` or plain.
         file_format: a format, or "auto".
-        answers: what to do with a question whose answer is no node of its graph: "none" leaves it without an answer
+        answers: what to do with a question whose answer is not a node of its graph: "none" leaves it without an answer
             node, "virtual" adds one (see ``with_virtual_answer``), "skip" leaves the question out.
 
     Raises:
@@ -64,7 +64,7 @@ def read_question(row: Any, file_format: str = "auto", *, fallback_id: str = "")
     """One question from a row of a file.
 
     Raises:
-        DataError: what is missing.
+        DataError: a missing or malformed key.
     """
     if not isinstance(row, Mapping):
         raise DataError(f"a question is a JSON object, got {short_repr(row)}")
@@ -133,10 +133,10 @@ def _supporting(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, titles)))
 
 
-def _made(
+def _question(
     row: Row, fallback: str, triples: Triples = (), names: Iterable[str] = (), node: str = "", **more: Any
 ) -> Question:
-    """A question from what a format found; ``node`` is the answer's, where the format says which it is."""
+    """A question from the parts of a format; ``node`` is the answer's node, where the format names it."""
     answers = _answers(row)
     nodes = list(dict.fromkeys([*(name for s, _, o in triples for name in (s, o)), *names]))
     node = node or answer_node_of(nodes, answers)
@@ -156,11 +156,11 @@ def _made(
 # -- the formats ------------------------------------------------------------------------------------------------------
 def _two_wiki(row: Row, fallback: str) -> Question:
     triples = [(str(s), str(r), str(o)) for s, r, o in row["evidences"]]
-    return _made(row, fallback, triples, supporting=_supporting(row))
+    return _question(row, fallback, triples, supporting=_supporting(row))
 
 
 def _hotpot(row: Row, fallback: str) -> Question:
-    return _made(row, fallback, supporting=_supporting(row))
+    return _question(row, fallback, supporting=_supporting(row))
 
 
 _REFERENCE: Final = re.compile(r"#(\d+)")
@@ -183,7 +183,7 @@ def _musique(row: Row, fallback: str) -> Question:
         steps.append(SubQuestion(question, answer, str(step.get("support_passage_id", title))))
     supporting = _supporting(row) if "gold_passage_ids" in row else tuple(dict.fromkeys(s.passage_id for s in steps))
     names = [step.answer for step in steps]
-    return _made(
+    return _question(
         row, fallback, triples, names, names[-1], steps=tuple(steps), supporting=tuple(filter(None, supporting))
     )
 
@@ -191,14 +191,14 @@ def _musique(row: Row, fallback: str) -> Question:
 def _popqa(row: Row, fallback: str) -> Question:
     triple = row.get("triple") or (row["subj"], row["prop"], row["obj"])
     subject, relation, obj = map(str, triple)
-    return _made(row, fallback, [(subject, relation, obj)])
+    return _question(row, fallback, [(subject, relation, obj)])
 
 
 def _webshaper(row: Row, fallback: str) -> Question:
     """Triples over constants ``C@x``, variables ``V@X`` and the answer "?"; "&" joins several of them in one row.
 
-    Rows of other lengths say more about one subject: every later term is an object, related by the words before it; a
-    row without one only describes its subject and gives no edge.
+    A row of another length makes several statements about one subject: every later term is an object, related by the
+    text before it; a row without such a term only describes its subject and gives no edge.
     """
     answer = _answers(row)[0]
     triples = []
@@ -217,7 +217,7 @@ def _webshaper(row: Row, fallback: str) -> Question:
             ends = _term(subject, answer), _term(other, answer)
             if ends[0] != ends[1]:
                 triples.append((ends[0], relation.strip(), ends[1]))
-    return _made(row, fallback, triples)
+    return _question(row, fallback, triples)
 
 
 def _term(text: str, answer: str) -> str:
@@ -228,7 +228,7 @@ def _term(text: str, answer: str) -> str:
 
 
 def _plain(row: Row, fallback: str) -> Question:
-    return _made(row, fallback)
+    return _question(row, fallback)
 
 
 def _native(row: Row, fallback: str) -> Question:  # noqa: ARG001 - a native row has its id

@@ -1,7 +1,7 @@
-"""A question with everything a credit scheme may want to know about it: entities, evidence graph, golden steps.
+"""A question with all that credit schemes read: entities, evidence graph, golden sub-questions and passages.
 
-``Question`` is the task's content: JSON in, JSON out, strict. The evidence graph is for training and for judging
-credit only; no agent is shown it.
+``Question`` is the task's content, with a strict JSON form. The evidence graph serves training and the evaluation of
+credit; no agent receives it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ANSWER_RULES: Final = ("none", "virtual", "skip")
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A node of the evidence graph: its name and other forms in which texts write it."""
+    """A node of the evidence graph: its name and its other written forms."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -52,16 +52,16 @@ class Question:
     """One question.
 
     Attributes:
-        id: in its source.
+        id: its name in the source.
         text: the question.
-        answers: golden answers, all equally right; at least one.
-        kind: of the source, such as "bridge" or "3hop1".
+        answers: golden answers, all equally correct; at least one.
+        kind: the source's type, such as "bridge" or "3hop1".
         entities: the evidence graph's nodes.
         edges: its (subject, relation, object) triples, by entity name.
-        answer_node: the entity that is the answer; "" if the answer is no node.
+        answer_node: the entity that is the answer; "" if the answer is not a node.
         steps: golden sub-questions and their answers.
         supporting: ids of the passages that together support the answer.
-        corpus: digest of the corpus that the passages are in; "" if any will do.
+        corpus: digest of the corpus that the passages are in; "" for any corpus.
     """
 
     id: str
@@ -90,7 +90,7 @@ class Question:
             raise DataError(f"{where}: answer_node {self.answer_node!r} is not among the entities")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; ``from_json`` reads them back."""
+        """The question as JSON values; ``from_json`` parses them."""
         return {
             "version": VERSION,
             "id": self.id,
@@ -110,7 +110,7 @@ class Question:
         """A question from ``to_json``'s form, or from the payload of a recorded group.
 
         Raises:
-            DataError: what is malformed.
+            DataError: a malformed value; names it.
         """
         if isinstance(data, Mapping):  # a log's payload also holds the texts of its documents
             data = {key: value for key, value in data.items() if key != "documents"}
@@ -170,7 +170,7 @@ def _edge(value: Any) -> tuple[str, str, str]:
 
 
 def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
-    """The entity that is an answer: letter by letter, or else token by token; "" if there is none."""
+    """The entity that is an answer: equal as text, or else token by token; "" if there is none."""
     if same := next((name for name in names if name in answers), ""):
         return same
     wanted = [phrase_tokens(answer) for answer in answers]
@@ -178,7 +178,7 @@ def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
 
 
 def with_virtual_answer(question: Question) -> Question:
-    """The question with its answer as a node, if it is none yet (see ``virtual_answer``), by the relation "answer"."""
+    """The question with its answer as a node, linked by the relation "answer" (see ``virtual_answer``)."""
     if question.answer_node:
         return question
     names = {entity.name for entity in question.entities}

@@ -97,7 +97,7 @@ class Episode:
         self.question = question
         self._reader, self._listed_title = reader, listed_title
         self.evidence: dict[str, Passage] = {}
-        self.names = set(reader.asked(question))
+        self.names = set(reader.names_in_question(question))
         self.pages: dict[str, None] = {}
         self.bits = self.calls = self.tokens = 0
         self.last_result = LastResult()

@@ -1,6 +1,6 @@
-"""Snapshots of an episode as self-contained JSON text, and their strict reader.
+"""Snapshots of an episode as self-contained JSON text, and their strict parser.
 
-Passages are named by id where the search engine can fetch them again, and carried whole where it cannot (a server).
+Passages are stored by id where the search engine can fetch them again, and in full where it cannot (a server).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LastResult", "State", "read_state", "write_state"]
 
 FORMAT: Final = "wikisearch/1"
 MAX_CHARS: Final = 50_000_000
-CACHED_CHARS: Final = 100_000  # longer snapshots, of search servers, are read anew, so that the cache stays small
+CACHED_CHARS: Final = 100_000  # longer snapshots (of search servers) are not cached
 MAX_LIST_ITEMS: Final = 100_000
 _KEYS: Final = {"format", "question", "steps", "calls", "tokens", "evidence", "shown", "answer", "documents"}
 
@@ -33,16 +33,16 @@ class LastResult(NamedTuple):
 
 
 class State(NamedTuple):
-    """An episode's state.
+    """The state of an episode.
 
     Attributes:
         question: the task.
-        steps: taken, refused ones included.
-        calls, tokens: of the tool budget used.
-        evidence: ids of passages seen, in order of first sight.
+        steps: steps taken, invalid ones included.
+        calls, tokens: tool calls and tool-result tokens used.
+        evidence: ids of the passages seen, in the order in which they were first seen.
         shown: what the last tool call returned.
-        answer: given, or None.
-        documents: the seen passages themselves, where ids are not enough.
+        answer: the answer given, or None.
+        documents: the passages themselves, where ids are not enough.
     """
 
     question: Question

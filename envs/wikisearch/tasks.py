@@ -1,4 +1,4 @@
-"""Where questions and passages come from: an embedded panel, a fictional world of one's own, or files and servers."""
+"""Sources of questions and passages: an embedded panel, another fictional world, or files and search servers."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ __all__ = ["DEFAULT_PANEL", "Library", "open_library", "world_rows"]
 DEFAULT_PANEL: Final = "standard-v1:train"
 DEFAULT_QUESTIONS: Final = 1_000
 SEED_LIMIT: Final = 2**64
-MAX_TITLED_PASSAGES: Final = 100_000  # larger corpora are not read through for their titles
+MAX_TITLED_PASSAGES: Final = 100_000  # the titles of larger corpora are not collected
 
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """Tasks and the engine that finds their evidence.
+    """Tasks, and the engine that searches their corpus.
 
     Attributes:
         tasks: the questions.
         retriever: the engine.
-        digest: of the corpus; "" if it cannot be known.
-        readers: one for all questions, or None where each question has its own.
+        digest: of the corpus; "" if it is unknown.
+        shared_reader: finds names for all questions; None where each question has its own reader.
     """
 
     tasks: TaskSource
     retriever: Retriever
     digest: str = ""
-    readers: Reader | None = None
+    shared_reader: Reader | None = None
 
     @property
     def local(self) -> LocalRetriever | None:
@@ -58,8 +58,8 @@ class Library:
         return self.retriever if isinstance(self.retriever, LocalRetriever) else None
 
     def reader(self, question: Question) -> Reader:
-        """Who finds names in passages."""
-        return Reader(question_lexicon(question)) if self.readers is None else self.readers
+        """What finds names in passages."""
+        return Reader(question_lexicon(question)) if self.shared_reader is None else self.shared_reader
 
     def listed_title(self, passage: Passage) -> str:
         """The title by which a listed visit opens the passage's page; "" if none does."""
@@ -67,8 +67,8 @@ class Library:
         return "" if local is None else local.listed_title(passage.page)
 
     def action_graph(self, k: int) -> ActionGraph | None:
-        """The listed actions of the whole corpus; None where it cannot be listed."""
-        local, reader = self.local, self.readers
+        """The graph of all listed calls; None where the corpus cannot be listed."""
+        local, reader = self.local, self.shared_reader
         if local is None or reader is None:
             return None
         try:
@@ -95,17 +95,17 @@ def _world_reader(encyclopedia: Encyclopedia) -> Reader:
 
 
 def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[[Any], Task]:
-    """Builds tasks over one corpus, from question contents or, with ``encyclopedia``, from panel locators.
+    """A function that builds tasks over one corpus, from questions or, with ``encyclopedia``, from panel locators.
 
     A locator is ``{"world": [seed, articles], …recipe}``.
     """
 
     def build(content: Any) -> Task:
         if encyclopedia is not None and isinstance(content, Mapping) and "world" in content:
-            here = [encyclopedia.world.seed, encyclopedia.world.articles]
-            if content["world"] != here:
+            own = [encyclopedia.world.seed, encyclopedia.world.articles]
+            if content["world"] != own:
                 raise DataError(
-                    f"the locator is about the world {short_repr(content['world'])}, this source about {here}"
+                    f"the locator is about the world {short_repr(content['world'])}, this source about {own}"
                 )
             return question_task(build_question(encyclopedia, content))
         question = Question.from_json(content)
@@ -118,7 +118,7 @@ def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[
 
 @lru_cache(maxsize=2)
 def world_rows(seed: int, articles: int, questions: int) -> tuple[PanelRow, ...]:
-    """Panel rows of a world's questions, in order: built by recipe, so each is small."""
+    """Panel rows of a world's questions, in order. Each holds a recipe, so it is small."""
     rows = []
     for chosen in select_questions(load_encyclopedia(seed, articles), questions):
         task = question_task(chosen.question)
@@ -137,7 +137,7 @@ def open_library(
     file_format: str = "auto",
     answers: str = "none",
 ) -> Library:
-    """The one source that is named; default: the panel "standard-v1:train".
+    """Open the one source that is given; the default is the panel "standard-v1:train".
 
     Raises:
         ConfigError: more than one source, or a wrong option.

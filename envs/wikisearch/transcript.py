@@ -1,8 +1,8 @@
-"""Search-R1 transcripts read back into turns: what the model wrote, what it asked for, what it was shown.
+"""Search-R1 transcripts parsed into turns: the completion, the tool call and the observation of each.
 
-A transcript is the model's text and the environment's, one after the other, told apart only by tags. Passages may hold
-tags too, long observations lose their end, and the refusal of an action quotes the tags it asks for; so a transcript is
-read in order, never searched for all blocks at once.
+In a transcript the model's text and the environment's alternate and only tags separate them. Passages may contain tags
+too, long observations are cut at their end, and the message after an invalid action quotes the tags that it expects; so
+a transcript is parsed in order, never searched for all blocks at once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _CLOSED: Final = re.compile(r"</information>(?=\n\n|\s*\Z|\s*<warning>)")
 _NEXT_SEARCH: Final = re.compile(r"</(?:search|access)>\s*<information>")
 _MODEL_TAG: Final = re.compile(r"<(?:think|search|answer|access)>")
 _WARNING: Final = re.compile(r"\s*<warning>")
-# what the environment says to an action it cannot read, in the published words
-_REFUSALS: Final = tuple(DIALECTS[name].invalid("").strip() for name in ("pica", "search_r1"))
-_REFUSAL: Final = re.compile("|".join(map(re.escape, _REFUSALS)))
+# the environment's message after an action that it cannot parse, as published
+_INVALID_MESSAGES: Final = tuple(DIALECTS[name].invalid("").strip() for name in ("pica", "search_r1"))
+_INVALID_MESSAGE: Final = re.compile("|".join(map(re.escape, _INVALID_MESSAGES)))
 _INFORMATION_END: Final = re.compile("</information>")
 _WARNING_END: Final = re.compile(r"</warning>\s*")
 _DOCUMENT: Final = re.compile(r"^Doc (\d+)\(Title: ", re.MULTILINE)
@@ -35,12 +35,12 @@ class Exchange(NamedTuple):
     """One turn of a transcript.
 
     Attributes:
-        text: what the model wrote, tags included.
-        call: what it asked for; None if nothing could be read.
-        reason: why not.
+        text: the completion, tags included.
+        call: its tool call; None if it could not be parsed.
+        reason: why it could not be parsed.
         thought: all text of the model outside its call, without think tags.
-        observation: the environment's answer, tags included; "" after an answer, or where the transcript ends.
-        information: what stands between the information tags; None where there are none.
+        observation: the environment's reply, tags included; "" after an answer, or where the transcript ends.
+        information: the text between the information tags; None without them.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Exchange(NamedTuple):
 
 
 class QuotedPassage(NamedTuple):
-    """A passage as a transcript shows it; its text may be cut."""
+    """A passage as quoted in a transcript; its text may be cut."""
 
     title: str
     text: str
@@ -61,7 +61,7 @@ class QuotedPassage(NamedTuple):
 def read_transcript(response: str) -> list[Exchange]:
     r"""The turns of a transcript, in order; the first answer is the last turn.
 
-    What is malformed becomes a turn that could not be read, as it did when it was played.
+    Malformed text becomes a turn without a call, as it was in the episode.
 
     Args:
         response: everything after the prompt.
@@ -76,14 +76,14 @@ def read_transcript(response: str) -> list[Exchange]:
     at = 0
     while text.next(_VISIBLE, at):
         block = text.block(at)
-        refusal = text.next(_REFUSAL, at)
-        if refusal and (block is None or block[1] > refusal.start()):
-            start = refusal.start()
-            end = start + max(len(words) for words in _REFUSALS if response.startswith(words, start))
+        invalid = text.next(_INVALID_MESSAGE, at)
+        if invalid and (block is None or block[1] > invalid.start()):
+            start = invalid.start()
+            end = start + max(len(words) for words in _INVALID_MESSAGES if response.startswith(words, start))
             written, at = response[at:start], text.after_notice(end)
-            turns.append(_unread(written, response[start:at].strip()))
+            turns.append(_without_call(written, response[start:at].strip()))
         elif block is None:
-            turns.append(_unread(response[at:], ""))
+            turns.append(_without_call(response[at:], ""))
             break
         elif block[0] == "answer":
             turns.append(_read(response[at:]))  # text after the answer belongs to its turn
@@ -101,10 +101,10 @@ def read_transcript(response: str) -> list[Exchange]:
 
 
 class _Text:
-    """A transcript in which tags are looked for from places that never go back.
+    """A transcript, searched for tags at positions that only increase.
 
-    The next match of each pattern is remembered, so that text without it is passed over once, and reading takes time
-    that grows with the text alone.
+    The next match of each pattern is cached, so that no text is searched twice for it, and parsing takes time
+    linear in the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -112,7 +112,7 @@ class _Text:
         self._found: dict[re.Pattern[str], re.Match[str] | None] = {}
 
     def next(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
-        """The first match that begins at a place or after it."""
+        """The first match that begins at a position or after it."""
         found = self._found.get(pattern)
         if pattern not in self._found or (found and found.start() < at):
             found = self._found[pattern] = pattern.search(self._text, at)
@@ -133,18 +133,18 @@ class _Text:
         return end.end() if end else at
 
     def information(self, start: int) -> tuple[str, int]:
-        """What stands in an information block, and where the block ends.
+        """The text of an information block, and where the block ends.
 
-        The environment writes a blank line after its closing tag, a tag quoted in a passage seldom has one. A block whose
-        closing tag was cut off ends where the model speaks again in tags.
+        The environment writes a blank line after its closing tag; a tag quoted in a passage seldom has one. A block whose
+        closing tag was cut off ends at the next tag of the model.
         """
         following = self.next(_NEXT_SEARCH, start)
         limit = following.start() if following else len(self._text)
         closed = self.next(_CLOSED, start) or self.next(_INFORMATION_END, start)
         if closed is not None and closed.end() <= limit:
             return self._text[start : closed.start()].strip(), closed.end()
-        speaks = self.next(_MODEL_TAG, start)
-        end = speaks.start() if speaks else len(self._text)
+        next_tag = self.next(_MODEL_TAG, start)
+        end = next_tag.start() if next_tag else len(self._text)
         return self._text[start:end].strip(), end
 
 
@@ -153,7 +153,7 @@ def _read(text: str) -> Exchange:
     return Exchange(text.strip(), parsed.call, parsed.reason, parsed.thought)
 
 
-def _unread(text: str, observation: str) -> Exchange:
+def _without_call(text: str, observation: str) -> Exchange:
     thought = re.sub(r"</?think>", " ", text).strip()
     return Exchange(text.strip(), None, "no complete search or answer block", thought, observation)
 
@@ -161,7 +161,7 @@ def _unread(text: str, observation: str) -> Exchange:
 def read_passages(information: str) -> list[QuotedPassage]:
     r"""The passages of an information block, written as ``Doc 1(Title: …) …``, in order.
 
-    A number out of order, as in a passage that quotes such a line, begins no passage.
+    A line whose number is out of order, as in a passage that quotes such a line, does not begin a passage.
 
     >>> read_passages('Doc 1(Title: "Nile (river)") It is long.\nDoc 2(Title: Mercury (planet)) It is hot.')
     [QuotedPassage(title='Nile (river)', text='It is long.'), QuotedPassage(title='Mercury (planet)', text='It is hot.')]
@@ -171,10 +171,10 @@ def read_passages(information: str) -> list[QuotedPassage]:
         if head.group(1) == str(len(starts) + 1):
             starts.append(head)
     ends = [*(head.start() for head in starts), len(information)][1:]
-    return [_shown(information[head.end() : end].strip()) for head, end in zip(starts, ends, strict=True)]
+    return [_quoted(information[head.end() : end].strip()) for head, end in zip(starts, ends, strict=True)]
 
 
-def _shown(text: str) -> QuotedPassage:
+def _quoted(text: str) -> QuotedPassage:
     if text.startswith('"') and '")' in text:
         title, _, rest = text[1:].partition('")')
         return QuotedPassage(title, rest.strip())

@@ -1,6 +1,6 @@
-"""Whether a transcript has the form its system asks for, where its answer is, and whether it retrieved a golden one.
+"""Format checks of transcripts, where their answer is, and whether they retrieved a golden answer.
 
-A transcript is what follows the prompt: the model's text and the environment's, with their tags.
+A transcript is all text after the prompt: the model's and the environment's, with their tags.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ASSISTANT: Final = re.compile(r"<\|im_start\|>assistant\s*")
 
 
 class FormatCheck(NamedTuple):
-    """Whether a transcript follows the form, and the reason in the words of the published checker."""
+    """Whether a transcript has the format, and the published checker's reason."""
 
     valid: bool
     reason: str
@@ -40,10 +40,10 @@ class Transcript(NamedTuple):
 
     Attributes:
         response: everything after the prompt.
-        golden: the answers that count as right.
+        golden: the golden answers.
         question: its text, for judges.
-        prompt: what stands before the response.
-        marked: the assistant's part is marked as such; Search-R1's checker wants the marker.
+        prompt: the text before the response.
+        marked: whether the chat template's assistant marker was found, which Search-R1's checker requires.
     """
 
     response: str
@@ -54,7 +54,7 @@ class Transcript(NamedTuple):
 
     @classmethod
     def of_sequence(cls, sequence: str, golden: Sequence[str], question: str = "") -> Transcript:
-        """A transcript from prompt and response in one text, parted by the chat template's assistant marker."""
+        """A transcript from one text, split at the chat template's assistant marker."""
         marker = _ASSISTANT.search(sequence)
         if marker is None:
             return cls(sequence, tuple(golden), question, marked=False)
@@ -69,26 +69,26 @@ def last_answer(transcript: Transcript) -> str | None:
 
 
 def second_answer(transcript: Transcript) -> str | None:
-    """Search-R1's: the last block of prompt and response; None with fewer than two, for its prompt shows an example."""
+    """Search-R1's rule: the last block of prompt and response; None with fewer than two, as its prompt contains an example."""
     blocks = _ANSWER.findall(transcript.prompt + transcript.response)
     return blocks[-1].strip() if len(blocks) > 1 else None
 
 
 def final_answer(transcript: Transcript) -> str | None:
-    """PiCA's: the answer block that ends the response, but for white space; None if none does."""
+    """PiCA's rule: the answer block at the end of the response; None if there is none."""
     last = _ANSWER_LAST.search(transcript.response)
     return last.group(1).strip() if last else None
 
 
 def retrieved_answer(transcript: Transcript) -> bool:
-    """Whether an information block holds a golden answer."""
+    """Whether an information block contains a golden answer."""
     blocks = [normalize_answer(block) for block in _INFORMATION.findall(transcript.prompt + transcript.response)]
     wanted = [normalize_answer(answer) for answer in transcript.golden]
     return any(answer in block for block in blocks for answer in wanted)
 
 
-# -- forms ------------------------------------------------------------------------------------------------------------
-def _moves(tool: str, result: str) -> dict[str, dict[str, str]]:
+# -- formats ------------------------------------------------------------------------------------------------------------
+def _transitions(tool: str, result: str) -> dict[str, dict[str, str]]:
     """State -> {tag: next state}; text other than white space is allowed only inside a block."""
     return {
         "start": {"<think>": "in_think"},
@@ -104,11 +104,11 @@ def _moves(tool: str, result: str) -> dict[str, dict[str, str]]:
 
 
 class _Blocks:
-    """(think tool result)* think answer, and nothing between; ``call`` says what is wrong with a tool block's text."""
+    """(think tool result)* think answer, and nothing between; ``check_call`` returns what is wrong with a tool block's text."""
 
-    def __init__(self, tool: str, result: str, call: Callable[[str], str] | None = None) -> None:
+    def __init__(self, tool: str, result: str, check_call: Callable[[str], str] | None = None) -> None:
         self._tags = ("think", tool, result, "answer")
-        self._moves, self._call, self._calling = _moves(tool, result), call, f"in_{tool}"
+        self._transitions, self._check_call, self._in_call = _transitions(tool, result), check_call, f"in_{tool}"
         self._tag = re.compile(rf"(</?(?:{'|'.join(self._tags)})>)")
 
     def __call__(self, transcript: Transcript) -> FormatCheck:
@@ -122,14 +122,14 @@ class _Blocks:
             if not part.strip():
                 continue
             if self._tag.fullmatch(part):
-                if part not in self._moves[state]:
+                if part not in self._transitions[state]:
                     return FormatCheck(False, f"Unexpected tag {part} in state {state}")
-                state = self._moves[state][part]
+                state = self._transitions[state][part]
             elif state == "end":
                 return FormatCheck(False, "Unexpected content in state end")
             elif not state.startswith("in_"):
                 return FormatCheck(False, f"Unexpected content '{part.strip()}' between tags (state: {state})")
-            elif self._call is not None and state == self._calling and (wrong := self._call(part)):
+            elif self._check_call is not None and state == self._in_call and (wrong := self._check_call(part)):
                 return FormatCheck(False, wrong)
         if state != "end":
             return FormatCheck(False, f"Incomplete sequence, ended in state {state}")
@@ -140,7 +140,7 @@ _searches: Final = _Blocks("search", "information")
 
 
 def _search_r1(transcript: Transcript) -> FormatCheck:
-    """Search-R1's form: (think search information)* think answer."""
+    """Search-R1's format: (think search information)* think answer."""
     return _searches(transcript) if transcript.marked else FormatCheck(False, "Missing assistant marker")
 
 
@@ -158,7 +158,7 @@ _calls: Final = _Blocks("tool_call", "tool_response", _tool_call)
 
 
 def _answer_last(transcript: Transcript) -> FormatCheck:
-    """PiCA's and StepSearch's: the response ends with an answer block."""
+    """PiCA's and StepSearch's format: the response ends with an answer block."""
     if final_answer(transcript) is None:
         return FormatCheck(False, "The response does not end with an answer")
     return FormatCheck(True, "The response ends with an answer")

@@ -1,4 +1,4 @@
-"""What an answer is worth: a metric or a judge, and the three usual metrics beside it."""
+"""Answer grading: the score by a metric or a judge, and the three usual metrics beside it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Judge = Callable[[str, Sequence[str], str], float]
 
 
 class Grade(NamedTuple):
-    """A graded answer: its score in [0, 1], whether it counts as right, and the metrics."""
+    """A graded answer: its score in [0, 1], whether it counts as correct, and the metrics."""
 
     score: float = 0.0
-    right: bool = False
+    correct: bool = False
     em: float = 0.0
     f1: float = 0.0
     sub_em: float = 0.0
@@ -29,9 +29,9 @@ class Grader:
     """Grades answers.
 
     Args:
-        name: the metric, "em", "f1" or "sub_em". With "f1" an answer is right if it matches exactly.
+        name: the metric, "em", "f1" or "sub_em". With "f1" an answer is correct if it matches exactly.
         judge: replaces the metric: a callable (question, golden answers, answer) → score in [0, 1], or the options of
-            ``judge.ModelJudge``. An answer is right at a score of 1.
+            ``judge.ModelJudge``. An answer is correct at a score of 1.
 
     Raises:
         ConfigError: an unknown metric or option.
@@ -45,16 +45,16 @@ class Grader:
         """The grade of an answer.
 
         Raises:
-            ConfigError: the judge returned something else than a score.
+            ConfigError: the judge returned something other than a score in [0, 1].
         """
         golden = question.answers
         em, f1, sub = exact_match(answer, golden), token_f1(answer, golden), sub_match(answer, golden)
         if self._judge is None:
             score = self._metric(answer, golden)
-            right = (em if self._name == "f1" else score) >= 1.0
+            correct = (em if self._name == "f1" else score) >= 1.0
         else:
             score = float(self._judge(question.text, golden, answer))
-            right = score >= 1.0
+            correct = score >= 1.0
         if not 0.0 <= score <= 1.0:
             raise ConfigError(f"a judge must return a score in [0, 1], got {short_repr(score)}")
-        return Grade(score, right, em, f1, sub)
+        return Grade(score, correct, em, f1, sub)

@@ -1,10 +1,10 @@
-"""Outcome and format rewards of whole transcripts: what an answer is worth, and what its form costs.
+"""Outcome and format rewards of whole transcripts.
 
-They are objects apart from credit: a scheme asks what a rollout achieved, not why. ``REWARDS`` holds the published
-ones by name; others are made of the same parts:
+Rewards are separate from credit: a scheme reads the outcome of a rollout, whatever it was computed from. ``REWARDS``
+contains the published ones by name; others are made of the same parts:
 
 >>> transcript = Transcript("<think>easy</think><answer>The Nile</answer>", golden=("Nile",))
->>> REWARDS["pica"](transcript), REWARDS["search_r1_format"](transcript)  # the latter counts an example in the prompt
+>>> REWARDS["pica"](transcript), REWARDS["search_r1_format"](transcript)  # the latter expects an example in the prompt
 (1.0, 0.2)
 >>> REWARDS["search_r1_format"](transcript._replace(prompt="Such as <answer>Rome</answer>. "))
 1.0
@@ -48,7 +48,7 @@ _SCORES: Final[Mapping[str, Callable[[str, tuple[str, ...]], float]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """The reward of a transcript: a graded answer, and what is paid instead where the form is wrong.
+    """The reward of a transcript: the grade of its answer, changed where its format is wrong.
 
     Attributes:
         metric: grades the answer in [0, 1]: "em", "f1", "sub_em"; "set_f1" (PiCA's), "rounded_f1" (StepSearch's).
@@ -56,10 +56,10 @@ class Reward:
             (Search-R1, whose prompt shows one), or the "final" one, with nothing after it.
         judge: grades instead of the metric: (question, golden answers, answer) → score in [0, 1].
         format_rule: name of a rule in ``FORMAT_RULES``; "" for none.
-        correct_bad_format: share of its grade that an answer better than 0 keeps when the form is wrong.
-        incorrect_good_format, incorrect_bad_format: paid for an answer worth 0; without a form the latter holds.
-        unanswered_good_format, unanswered_bad_format: paid without an answer; likewise.
-        retrieved: more for a well-formed transcript without a right answer that retrieved a golden one.
+        correct_bad_format: factor of a grade above 0 if the format is wrong.
+        incorrect_good_format, incorrect_bad_format: reward for a grade of 0; the latter applies without a rule.
+        unanswered_good_format, unanswered_bad_format: reward without an answer; likewise.
+        retrieved: added for a well-formed transcript without a correct answer that retrieved a golden one.
 
     Raises:
         ConfigError: an unknown name.
@@ -89,7 +89,7 @@ class Reward:
         """The answer's grade in [0, 1]; None without an answer.
 
         Raises:
-            ConfigError: the judge returned something else than a score.
+            ConfigError: the judge returned something other than a score in [0, 1].
         """
         answer = _ANSWERS[self.answer](transcript)
         if answer is None:
@@ -102,7 +102,7 @@ class Reward:
         return score
 
     def well_formed(self, transcript: Transcript) -> bool:
-        """Whether the transcript has the form; False if no form is asked for."""
+        """Whether the transcript has the format; False without a rule."""
         return bool(self.format_rule) and FORMAT_RULES[self.format_rule](transcript).valid
 
     def __call__(self, transcript: Transcript) -> float:
@@ -119,7 +119,7 @@ class Reward:
 def search_r1_format(
     *, structure_format_score: float = 0.2, final_format_score: float = 0.1, retrieval_score: float = 0.0
 ) -> Reward:
-    """Search-R1's exact match with a share of the reward for form and for having retrieved the answer."""
+    """Search-R1's exact match, with parts of the reward for the format and for retrieving the answer."""
     return Reward(
         answer="second",
         format_rule="search_r1",
@@ -145,7 +145,7 @@ REWARDS: Final[Mapping[str, Reward]] = {
 
 
 def named_reward(name: str) -> Reward:
-    """The published reward of that name.
+    """The published reward with this name.
 
     Raises:
         ConfigError: unknown; suggests the near one.

@@ -1,6 +1,6 @@
-"""How an answer is compared with the golden ones: normalisation, exact match, contained match, token F1.
+"""Answer metrics: normalisation, exact match, substring match, token F1.
 
-The normalisation is the one all open-domain question sets share, in its published order: lower case, ASCII punctuation
+The normalisation is the one that all open-domain question sets share, in its published order: lower case, ASCII punctuation
 deleted, articles dropped, spaces collapsed. Curly quotes and dashes are not ASCII and stay.
 """
 
@@ -21,7 +21,7 @@ _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """The form in which answers are compared.
+    """The normalised form in which answers are compared.
 
     >>> normalize_answer("The  U.S.A.'s end")
     'usas end'
@@ -42,7 +42,7 @@ def sub_match(prediction: str, golden: Iterable[str]) -> float:
 
 
 def token_f1(prediction: str, golden: Iterable[str]) -> float:
-    """Best F1 over the golden answers, of the *multisets* of tokens (SQuAD's rule). Nothing in common gives 0.0.
+    """Best F1 over the golden answers, of the *multisets* of tokens (SQuAD's rule). 0.0 without a common token.
 
     >>> token_f1("Walla Walla Washington", ["Walla Walla"])
     0.8
@@ -51,9 +51,9 @@ def token_f1(prediction: str, golden: Iterable[str]) -> float:
 
 
 def _multiset_f1(prediction: str, answer: str) -> float:
-    found, wanted = normalize_answer(prediction).split(), normalize_answer(answer).split()
-    common = (Counter(found) & Counter(wanted)).total()
-    return 2.0 * common / (len(found) + len(wanted)) if common else 0.0
+    predicted, golden_tokens = normalize_answer(prediction).split(), normalize_answer(answer).split()
+    common = (Counter(predicted) & Counter(golden_tokens)).total()
+    return 2.0 * common / (len(predicted) + len(golden_tokens)) if common else 0.0
 
 
 def set_f1(prediction: str, golden: Iterable[str]) -> float:
@@ -66,10 +66,10 @@ def set_f1(prediction: str, golden: Iterable[str]) -> float:
     """
     best = 0.0
     for answer in golden:
-        found, wanted = normalize_answer(prediction).split(), normalize_answer(answer).split()
-        common = len(set(found) & set(wanted))
+        predicted, golden_tokens = normalize_answer(prediction).split(), normalize_answer(answer).split()
+        common = len(set(predicted) & set(golden_tokens))
         if common:
-            precision, recall = common / len(found), common / len(wanted)
+            precision, recall = common / len(predicted), common / len(golden_tokens)
             best = max(best, 2.0 * precision * recall / (precision + recall))
     return best
 
@@ -82,7 +82,7 @@ METRICS: Final[Mapping[str, Callable[[str, Iterable[str]], float]]] = {
 
 
 def metric(name: str) -> Callable[[str, Iterable[str]], float]:
-    """The metric of that name: "em", "f1" or "sub_em".
+    """The metric with this name: "em", "f1" or "sub_em".
 
     Raises:
         ConfigError: no such metric.

@@ -1,7 +1,7 @@
-"""Articles by grammar: every fact of an entity in one sentence of its own article, among distractors.
+"""Articles from a grammar: each fact of an entity is one sentence of its article, among distractors.
 
 A fact is stated once in the whole encyclopedia, in the article of its subject. Distractors mention other entities by
-relations that no question asks about. Which wording, order and distractors an article has is drawn by (seed, article).
+relations that no question uses. Wording, order and distractors are random functions of (seed, article).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WORDINGS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("event", "year"): ("It was held in {o}.", "The opening took place in the spring of {o}."),
 }  # fmt: skip
 # distractors: kind -> (wording, kind of the object)
-_ASIDES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+_DISTRACTORS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "person": (
         ("Letters to {o} survive.", "person"), ("{s} once travelled to {o}.", "place"), ("{s} kept a print of {o}.", "work"),
         ("{s} quarrelled with {o} in public.", "person"), ("A portrait of {s} hangs at {o}.", "organisation"),
@@ -101,7 +101,7 @@ NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Fact(NamedTuple):
-    """A triple as stated: names, and the form in which the sentence writes the object."""
+    """A triple: names, and the written form of the object in its sentence."""
 
     subject: str
     relation: str
@@ -110,14 +110,14 @@ class Fact(NamedTuple):
 
 
 class Article(NamedTuple):
-    """Passages of one page, and the facts each of them states."""
+    """The passages of one page, and the facts that each of them states."""
 
     passages: tuple[Passage, ...]
     facts: tuple[tuple[Fact, ...], ...]
 
 
 def fact_objects(world: World, kind: str, i: int) -> dict[str, tuple[str, int] | str]:
-    """What an entity's functional relations point to: (kind, number) of an entity, or the text of a literal."""
+    """The objects of an entity's functional relations: (kind, number) of an entity, or the text of a literal."""
     found: dict[str, tuple[str, int] | str] = {}
     for (owner, relation), targets in world.to.items():
         if owner == kind and (kind, relation) in _WORDINGS and targets[i] >= 0:
@@ -142,7 +142,7 @@ def _literal(world: World, kind: str, name: str, i: int) -> str:
 
 
 class _Writer:
-    """One article in the making: draws by its own stream."""
+    """Writes one article with the article's random stream."""
 
     def __init__(self, world: World, kind: str, i: int) -> None:
         self.world, self.kind, self.i = world, kind, i
@@ -158,7 +158,7 @@ class _Writer:
         return random_int(self.key, self.count, n)
 
     def mention(self, kind: str, j: int) -> str:
-        """How this article writes another entity: a person of a shared name always with the profession."""
+        """Another entity as this article writes it; a person with a namesake always with the profession."""
         name, alias = self.world.name(kind, j), self.world.alias(kind, j)
         if kind == "person" and self.world.twin(j) != j:
             return f"the {self.world.profession(j)} {name}"
@@ -166,11 +166,11 @@ class _Writer:
             return alias
         return f"the {self.world.profession(j)} {name}" if kind == "person" and self.below(3) == 0 else name
 
-    def say(self, wording: str, text: str, facts: tuple[Fact, ...] = ()) -> None:
+    def add_sentence(self, wording: str, text: str, facts: tuple[Fact, ...] = ()) -> None:
         sentence = wording.replace("{s}", self.short).replace("{o}", text)
         self.sentences.append((sentence[0].upper() + sentence[1:], facts))
 
-    def fact(self, relation: str, target: tuple[str, int] | str) -> None:
+    def add_fact(self, relation: str, target: tuple[str, int] | str) -> None:
         wordings = _WORDINGS[self.kind, relation]
         written = target if isinstance(target, str) else self.mention(*target)
         name = target if isinstance(target, str) else self.world.name(*target)
@@ -178,18 +178,18 @@ class _Writer:
         if relation == "born":
             day, month = self.world.number["person", "day"][self.i], self.world.number["person", "month"][self.i]
             shown = f"{day} {MONTHS[month]} {written}"
-        self.say(wordings[self.below(len(wordings))], shown, (Fact(self.name, relation, name, written),))
+        self.add_sentence(wordings[self.below(len(wordings))], shown, (Fact(self.name, relation, name, written),))
 
-    def asides(self) -> None:
-        choices = _ASIDES[self.kind]
+    def add_distractors(self) -> None:
+        choices = _DISTRACTORS[self.kind]
         first = self.below(len(choices))
         for k in range(4 + self.below(min(3, len(choices) - 3))):
             wording, kind = choices[(first + k) % len(choices)]
-            self.say(wording, self.mention(kind, self.below(self.world.counts[kind])))
+            self.add_sentence(wording, self.mention(kind, self.below(self.world.counts[kind])))
         if self.below(2):
-            self.say(_FILLER[self.below(len(_FILLER))], "")
+            self.add_sentence(_FILLER[self.below(len(_FILLER))], "")
 
-    def listed(self, wording: str, relation: str, people: list[int], extra: list[str]) -> None:
+    def add_list(self, wording: str, relation: str, people: list[int], extra: list[str]) -> None:
         """One sentence that names several people, each a fact; ``extra`` follows each name."""
         written = [self.mention("person", j) for j in people]
         parts = [f"{text}{more}" for text, more in zip(written, extra, strict=True)]
@@ -197,19 +197,19 @@ class _Writer:
             Fact(self.name, relation, self.world.name("person", j), text)
             for j, text in zip(people, written, strict=True)
         )
-        self.say(wording, ", ".join(parts[:-1]) + " and " + parts[-1], facts)
+        self.add_sentence(wording, ", ".join(parts[:-1]) + " and " + parts[-1], facts)
 
-    def lists(self) -> None:
+    def add_lists(self) -> None:
         if self.kind == "organisation":
             heads = self.world.lists["organisation", "heads"][self.i].tolist()
             terms = self.world.lists["organisation", "terms"][self.i].tolist()
             spans = [f" ({a} to {b})" for a, b in pairwise(terms)]
-            self.listed("It was led in turn by {o}.", "head", heads, spans)
+            self.add_list("It was led in turn by {o}.", "head", heads, spans)
             members = self.world.lists["organisation", "members"][self.i].tolist()
-            self.listed("Its first members were {o}.", "member", members, [""] * len(members))
+            self.add_list("Its first members were {o}.", "member", members, [""] * len(members))
         elif self.kind == "event":
             guests = self.world.lists["event", "participants"][self.i].tolist()
-            self.listed("Among those who took part were {o}.", "participant", guests, [""] * len(guests))
+            self.add_list("Among those who took part were {o}.", "participant", guests, [""] * len(guests))
 
     def lead(self) -> str:
         alias = self.world.alias(self.kind, self.i)
@@ -225,14 +225,14 @@ def _genre(world: World, i: int) -> str:
 
 
 def article(world: World, number: int) -> Article:
-    """The article of that number."""
+    """The article with this number."""
     kind, i = world.entity(number)
     writer = _Writer(world, kind, i)
     lead = writer.lead()
     for relation, target in fact_objects(world, kind, i).items():
-        writer.fact(relation, target)
-    writer.lists()
-    writer.asides()
+        writer.add_fact(relation, target)
+    writer.add_lists()
+    writer.add_distractors()
     order = sorted(range(len(writer.sentences)), key=lambda k: (writer.below(1 << 32), k))
     body = [writer.sentences[k] for k in order]
     page, title = f"{kind}-{i}", world.title(kind, i)
@@ -246,6 +246,6 @@ def article(world: World, number: int) -> Article:
 
 
 def passages(world: World) -> Iterator[Passage]:
-    """All passages, article by article; nothing is kept."""
+    """All passages, article by article, none of them kept in memory."""
     for number in range(world.articles):
         yield from article(world, number).passages

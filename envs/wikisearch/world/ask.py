@@ -1,7 +1,7 @@
-"""Questions from recipes: a recipe names entities and relations, and the same recipe always gives the same question.
+"""Questions from recipes: a recipe names entities and relations, and always gives the same question.
 
 bridge        a walk over relations from one entity, asking for a property of the last
-comparison    two people found by a relation each; a property of the one born earlier or later
+comparison    two people, each reached by a relation; a property of the one born earlier or later
 intersection  the one person who is on two lists; a property of theirs
 temporal      the head of an organisation in the year of a work; a property of theirs
 """
@@ -26,7 +26,7 @@ Node = tuple[str, int]
 
 
 class InvalidRecipeError(DataError):
-    """A recipe that gives no question with one answer."""
+    """A malformed recipe, or one whose question does not have exactly one answer."""
 
 
 class _Edge(NamedTuple):
@@ -39,8 +39,8 @@ def build_question(encyclopedia: Encyclopedia, recipe: Mapping[str, Any]) -> Que
     """The question of a recipe.
 
     Args:
-        encyclopedia: the encyclopedia it is about.
-        recipe: ``kind`` and what its kind needs; see the functions below.
+        encyclopedia: what it is about.
+        recipe: ``kind`` and the keys of its kind; see the functions below.
 
     Raises:
         InvalidRecipeError: the recipe has no unique answer in this world, or is malformed.
@@ -78,7 +78,7 @@ def _noun(world: World, edge: _Edge, inner: str) -> str:
     return NOUN[kind, edge.relation].replace("{maker}", maker).replace("{x}", inner)
 
 
-def _asked(world: World, node: Node, relation: str, inner: str) -> tuple[str, _Edge]:
+def _final_question(world: World, node: Node, relation: str, inner: str) -> tuple[str, _Edge]:
     return ASK[node[0], relation].replace("{x}", inner), _follow(world, node, relation)
 
 
@@ -94,7 +94,7 @@ def _bridge(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]]:
         inner = _noun(world, edge, inner)
         edges.append(edge)
         node = _entity(edge)
-    text, last = _asked(world, node, recipe["ask"], inner)
+    text, last = _final_question(world, node, recipe["ask"], inner)
     return text, [*edges, last]
 
 
@@ -105,7 +105,7 @@ def _entity(edge: _Edge) -> Node:
 
 
 def description(world: World, node: Node, relation: str) -> tuple[str, list[_Edge]]:
-    """A phrase that fits one entity only, by what ``relation`` says of it, and a decade where that is needed.
+    """A phrase that describes exactly one entity, by its ``relation`` and, where needed, a decade.
 
     Raises:
         InvalidRecipeError: several entities fit.
@@ -113,22 +113,22 @@ def description(world: World, node: Node, relation: str) -> tuple[str, list[_Edg
     kind, i = node
     edge = _follow(world, node, relation)
     z = _entity(edge)
-    same = world.to[kind, relation] == z[1]
+    matching = world.to[kind, relation] == z[1]
     word = ""
     if kind == "work":
         genre = world.number["work", "genre"]
-        same, word = same & (genre == genre[i]), GENRES[int(genre[i])][0]
+        matching, word = matching & (genre == genre[i]), GENRES[int(genre[i])][0]
     elif kind == "person":
         profession = world.number["person", "profession"]
-        same, word = same & (profession == profession[i]), world.profession(i)
+        matching, word = matching & (profession == profession[i]), world.profession(i)
     edges, when = [edge], ""
-    if np.count_nonzero(same) > 1 and kind in DESCRIBED:
+    if np.count_nonzero(matching) > 1 and kind in DESCRIBED:
         attribute, wording = DESCRIBED[kind]
         decade = world.number[kind, attribute] // 10
-        same &= decade == decade[i]
+        matching &= decade == decade[i]
         when = wording.replace("{decade}", str(int(decade[i]) * 10))
         edges.append(_follow(world, node, attribute))
-    if np.count_nonzero(same) != 1:
+    if np.count_nonzero(matching) != 1:
         raise InvalidRecipeError(f"the description of {node} by {relation} fits several")
     text = INJECT[kind, relation].replace("{d}", word).replace("{when}", when).replace("{z}", phrase(world, *z))
     return text, edges
@@ -147,7 +147,7 @@ def _comparison(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edg
     early = a if int(str(born_a.object)) < int(str(born_b.object)) else b
     chosen = early if recipe["pick"] == "earlier" else (b if early == a else a)
     inner = f"whoever was born {recipe['pick']}, {first} or {second}"
-    text, last = _asked(world, chosen, recipe["ask"], inner)
+    text, last = _final_question(world, chosen, recipe["ask"], inner)
     edges = [edge_a, edge_b, born_a, born_b]
     return text, edges if last in edges else [*edges, last]
 
@@ -163,12 +163,12 @@ def _intersection(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_E
         raise InvalidRecipeError("the two lists must share one person")
     person = ("person", both[0])
     inner = f"the competitor in {phrase(world, *event)} who was a founding member of {phrase(world, *body)}"
-    text, last = _asked(world, person, recipe["ask"], inner)
+    text, last = _final_question(world, person, recipe["ask"], inner)
     return text, [_Edge(event, "participant", person), _Edge(body, "member", person), last]
 
 
 def _temporal(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]]:
-    """``organisation``, ``head`` (which of them) and ``work`` (of a year strictly inside the term); ``ask`` of the head."""
+    """``organisation``, ``head`` (which of them) and ``work`` (whose year lies strictly inside the term); ``ask`` of the head."""
     body, work = _node(world, ("organisation", recipe["organisation"])), _node(world, ("work", recipe["work"]))
     heads = world.lists["organisation", "heads"][body[1]].tolist()
     start, end = world.lists["organisation", "terms"][body[1]].tolist()[recipe["head"] : recipe["head"] + 2]
@@ -176,7 +176,7 @@ def _temporal(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]
         raise InvalidRecipeError("the work's year must lie inside one term of one head")
     person = ("person", heads[recipe["head"]])
     inner = f"the head of {phrase(world, *body)} in the year from which {phrase(world, *work)} dates"
-    text, last = _asked(world, person, recipe["ask"], inner)
+    text, last = _final_question(world, person, recipe["ask"], inner)
     return text, [_follow(world, work, "year"), _Edge(body, "head", person), last]
 
 
@@ -187,7 +187,7 @@ def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edg
     forms: dict[str, dict[str, None]] = {}
     triples, golden, steps = [], [], []
 
-    def known(node: Node | str) -> str:
+    def add_entity(node: Node | str) -> str:
         name = node if isinstance(node, str) else world.name(*node)
         if nodes.setdefault(name, node) != node:
             raise InvalidRecipeError(f"two things in one question are called {name!r}")
@@ -196,7 +196,7 @@ def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edg
         return name
 
     for edge in edges:
-        subject, obj = known(edge.subject), known(edge.object)
+        subject, obj = add_entity(edge.subject), add_entity(edge.object)
         stated = encyclopedia.stated(*edge.subject, edge.relation, obj)
         if stated is None:
             raise InvalidRecipeError(f"no article states {(subject, edge.relation, obj)}")
@@ -208,7 +208,7 @@ def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edg
         steps.append(SubQuestion(ASK[edge.subject[0], edge.relation].replace("{x}", inner), obj, passage))
     answer = triples[-1][2]
     return Question(
-        id=_identity(kind, triples),
+        id=_question_id(kind, triples),
         text=text,
         answers=_answers(edges[-1], fact, answer, tuple(forms[answer])),
         kind=kind,
@@ -221,7 +221,7 @@ def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edg
     )
 
 
-def _identity(kind: str, triples: list[tuple[str, str, str]]) -> str:
+def _question_id(kind: str, triples: list[tuple[str, str, str]]) -> str:
     return f"{kind}/{triples[0][0]}/" + ".".join(relation for _, relation, _ in triples)
 
 

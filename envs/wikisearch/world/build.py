@@ -1,4 +1,4 @@
-"""Writes a fictional encyclopedia to disk, of up to a million articles, one article at a time."""
+"""Writing a fictional encyclopedia of up to a million articles to disk, one article at a time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from creditflow.envs.wikisearch.world.selection import select_questions
 __all__ = ["build_wiki"]
 
 
-def _silent(done: int) -> None:
-    """Says nothing."""
+def _no_progress(done: int) -> None:
+    """No progress output."""
     del done
 
 
@@ -35,22 +35,22 @@ def build_wiki(
     questions: int = 0,
     index: bool = False,
     replace: bool = False,
-    progress: Callable[[int], None] = _silent,
+    progress: Callable[[int], None] = _no_progress,
 ) -> None:
-    """Make an encyclopedia.
+    """Write an encyclopedia.
 
     Writes ``<out>/passages.jsonl.gz``; with ``index`` the folder ``<out>/index`` (see ``store``) instead; with
     ``questions`` also the questions of each split in the native format:
     ``train.jsonl``, ``valid.jsonl``, ``test.jsonl``.
 
     Args:
-        out: a new folder; it appears when everything is in it.
+        out: a new folder; it appears when it is complete.
         articles: 200 to a million; passages are written as they are made.
-        seed: of the world.
-        questions: how many; needs the world in memory, so at most 200,000 articles.
+        seed: random seed of the world.
+        questions: number of questions; needs the world in memory, so at most 200,000 articles.
         index: write an index folder that is memory-mapped when opened.
-        replace: put it in the place of a folder that exists.
-        progress: told the number of articles done, now and then.
+        replace: replace an existing folder.
+        progress: called with the number of articles written, every thousand.
 
     Raises:
         ConfigError: out of range.
@@ -67,7 +67,7 @@ def build_wiki(
 
 
 def _write(folder: Path, world: World, questions: int, index: bool, progress: Callable[[int], None]) -> None:
-    stream = _told(world, progress)
+    stream = _passages(world, progress)
     if index:
         write_store(folder / "index", stream)
     else:
@@ -80,7 +80,7 @@ def _write(folder: Path, world: World, questions: int, index: bool, progress: Ca
             _write_lines(folder / f"{split}.jsonl", iter(lines))
 
 
-def _told(world: World, progress: Callable[[int], None]) -> Iterator[Passage]:
+def _passages(world: World, progress: Callable[[int], None]) -> Iterator[Passage]:
     for number in range(world.articles):
         yield from article(world, number).passages
         if number % 1000 == 999 or number + 1 == world.articles:

@@ -1,6 +1,6 @@
-"""Random numbers by name: a value is a function of (seed, label, index), so any entity can be made alone.
+"""A counter-based random generator: a number is a function of (seed, label, index), so any entity is made on its own.
 
-SplitMix64 over integers: equal on every machine and NumPy version, vectorised for the graph, scalar for sentences.
+SplitMix64 over integers: the same on every machine and NumPy version; vectorised for the graph, scalar for sentences.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def _unit(size: int, key: int) -> int:
 
 
 def permuted_index(index: int, size: int, key: int) -> int:
-    """A bijection of 0..size−1 (affine, by a unit of the ring), to scatter consecutive indices."""
+    """A bijection of 0..size−1 (affine, with a factor coprime to ``size``) that scatters consecutive indices."""
     return (index * _unit(size, key) + key) % size

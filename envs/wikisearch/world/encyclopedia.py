@@ -1,4 +1,4 @@
-"""The world as a searchable encyclopedia: its passages indexed, its names known, its facts located."""
+"""A world as a searchable encyclopedia: passages with an index, names, and the passage of every fact."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Encyclopedia:
     """A world held in memory.
 
     Args:
-        world: the graph.
+        world: the knowledge graph.
 
     Attributes:
         retriever: BM25 over all passages.
@@ -42,7 +42,7 @@ class Encyclopedia:
         return forms
 
     def rows(self, query: str, k: int) -> tuple[int, ...]:
-        """Rows of the best ``k`` (≤ 10) passages for a query; remembered."""
+        """Rows of the best ``k`` (≤ 10) passages for a query; cached."""
         found = self._found.get(query)
         if found is None:
             found = self._found[query] = self.retriever.rows(query, 10)
@@ -53,7 +53,7 @@ class Encyclopedia:
         return self.articles[self.world.offsets[kind] + i]
 
     def stated(self, kind: str, i: int, relation: str, name: str) -> tuple[str, Fact] | None:
-        """The id of the passage of an entity's article that states a fact, and the fact; None if none does."""
+        """The passage of an entity's article that states a fact, by id, and the fact; None if no passage states it."""
         found = self.article(kind, i)
         for passage, facts in zip(found.passages, found.facts, strict=True):
             for fact in facts:
@@ -64,5 +64,5 @@ class Encyclopedia:
 
 @lru_cache(maxsize=2)
 def load_encyclopedia(seed: int = DEFAULT_SEED, articles: int = DEFAULT_ARTICLES) -> Encyclopedia:
-    """The encyclopedia of a seed, kept for the next caller in this process."""
+    """The encyclopedia of a seed, cached in this process."""
     return Encyclopedia(make_world(seed, articles))

@@ -1,7 +1,7 @@
-"""The knowledge graph of the fictional world, as arrays: who was born where, who wrote what, and when.
+"""The knowledge graph of the fictional world as arrays: who was born where, who wrote what, and when.
 
 Every relation is a function of the seed and the entity's number, so a world of a million articles is a few dozen
-arrays and any article can be written alone. Constraints: teachers are older than their pupils; works, foundations,
+arrays, and any article can be written on its own. Constraints: teachers are older than their pupils; works, foundations,
 terms of office and prizes fall into their people's adult lives.
 """
 
@@ -21,9 +21,9 @@ from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_
 
 __all__ = ["GENRES", "KINDS", "PROFESSIONS", "RELATIONS", "World", "make_world"]
 
-GENERATION: Final = 1  # changes whenever the same seed gives another world
+GENERATION: Final = 1  # increases when the same seed gives another world
 KINDS: Final = ("person", "place", "work", "organisation", "event")
-SHARES: Final = (0.44, 0.18, 0.2, 0.12)  # of the articles; events are the rest
+FRACTIONS: Final = (0.44, 0.18, 0.2, 0.12)  # of the articles; events are the rest
 PROFESSIONS: Final = (
     "architect", "astronomer", "botanist", "cartographer", "composer", "engineer", "essayist", "explorer", "glassblower",
     "historian", "instrument maker", "mathematician", "naturalist", "novelist", "painter", "photographer", "physician",
@@ -41,7 +41,7 @@ RELATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "organisation": {"founder": "person", "seat": "place"},
     "event": {"winner": "person", "organiser": "organisation", "host": "place"},
 }
-TWIN_EVERY: Final = 16  # one person in so many takes the name of the one before
+TWIN_EVERY: Final = 16  # every sixteenth person has the name of the one before
 HEADS: Final = 3
 MEMBERS: Final = 3
 PARTICIPANTS: Final = 4
@@ -52,8 +52,8 @@ class World:
     """The graph.
 
     Attributes:
-        seed: of everything.
-        counts: entities by kind.
+        seed: random seed.
+        counts: number of entities by kind.
         to: (kind, relation) to int64 (count,), the object's number in its kind; −1: none.
         number: (kind, attribute) to int64 (count,): years, inhabitants, indices into word lists.
         lists: (kind, relation) to int64 (count, n): heads, members, participants.
@@ -67,7 +67,7 @@ class World:
 
     @property
     def articles(self) -> int:
-        """How many articles the world has."""
+        """The number of articles."""
         return sum(self.counts.values())
 
     @cached_property
@@ -77,14 +77,14 @@ class World:
         return dict(zip(KINDS, starts, strict=False))
 
     def entity(self, article: int) -> tuple[str, int]:
-        """Kind and number of an article's entity."""
+        """The kind and number of an article's entity."""
         for kind in reversed(KINDS):
             if article >= self.offsets[kind]:
                 return kind, article - self.offsets[kind]
         raise ConfigError(f"articles are numbered from 0, got {article}")
 
     def name(self, kind: str, i: int) -> str:
-        """The name of an entity, as texts write it."""
+        """The name of an entity."""
         if kind == "person":
             i = i - 1 if self.twin(i) < i else i
             families = max(40, self.counts["person"] // 4)
@@ -117,11 +117,11 @@ class World:
         return PROFESSIONS[int(self.number["person", "profession"][i])]
 
     def river(self, i: int) -> str:
-        """The river a town lies on, without "the"; every town has its own."""
+        """The river of a town, without "the"; every town has another."""
         return names.river_name(permuted_index(i, max(10_000, self.counts["place"]), stream_key(self.seed, "river")))
 
     def alias(self, kind: str, i: int) -> str:
-        """Another form of the name, or ""."""
+        """Another form of the name; "" if there is none."""
         name = self.name(kind, i)
         if kind == "person" and i % 3 == 0:
             given, _, family = name.partition(" ")
@@ -136,7 +136,7 @@ def make_world(seed: int, articles: int) -> World:
 
     Args:
         seed: any integer ≥ 0.
-        articles: how many, from 200 to a million.
+        articles: number of articles, from 200 to a million.
 
     Raises:
         ConfigError: out of range.
@@ -145,14 +145,14 @@ def make_world(seed: int, articles: int) -> World:
         raise ConfigError(
             f"a world has 200 to 1,000,000 articles and a seed ≥ 0, got {short_repr(articles)} and {short_repr(seed)}"
         )
-    counts = {kind: int(share * articles) for kind, share in zip(KINDS, SHARES, strict=False)}
+    counts = {kind: int(fraction * articles) for kind, fraction in zip(KINDS, FRACTIONS, strict=False)}
     counts["event"] = articles - sum(counts.values())
     make = _Maker(seed, counts)
-    make.people()
-    make.places()
-    make.works()
-    make.organisations()
-    make.events()
+    make.add_people()
+    make.add_places()
+    make.add_works()
+    make.add_organisations()
+    make.add_events()
     return World(seed, counts, make.to, make.number, make.lists)
 
 
@@ -169,8 +169,10 @@ class _Maker:
         """int64 (count,) below ``n``."""
         return random_ints(stream_key(self.seed, f"{kind}.{label}"), self.counts[kind], n)
 
-    def someone(self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A person born in [least, most] for each entity; where nobody was, −1."""
+    def sample_person(
+        self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """For each entity a person born in [least, most]; −1 where nobody was."""
         first = np.searchsorted(self.births, least, "left")
         last = np.searchsorted(self.births, most, "right")
         pick = first + random_ints(
@@ -178,13 +180,15 @@ class _Maker:
         )
         return np.where(last > first, self.by_birth[np.minimum(pick, len(self.by_birth) - 1)], -1)
 
-    def anyone(self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As ``someone``, but where nobody was born then, the person born nearest before (small worlds only)."""
-        found = self.someone(kind, label, least, most)
+    def sample_or_nearest(
+        self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """As ``sample_person``; where nobody was born then, the last person born before (in small worlds only)."""
+        found = self.sample_person(kind, label, least, most)
         near = np.clip(np.searchsorted(self.births, most, "right") - 1, 0, None)
         return np.where(found < 0, self.by_birth[near], found)
 
-    def people(self) -> None:
+    def add_people(self) -> None:
         n = self.counts["person"]
         born = 1560 + self.sampled("person", "born", 330)
         profession = self.sampled("person", "profession", len(PROFESSIONS))
@@ -201,11 +205,11 @@ class _Maker:
         self.births = born[self.by_birth]
         self.to |= {
             ("person", "birth_place"): self.sampled("person", "birth_place", self.counts["place"]),
-            ("person", "teacher"): self.someone("person", "teacher", born - 55, born - 14),
+            ("person", "teacher"): self.sample_person("person", "teacher", born - 55, born - 14),
             ("person", "employer"): self.sampled("person", "employer", self.counts["organisation"]),
         }
 
-    def places(self) -> None:
+    def add_places(self) -> None:
         n = self.counts["place"]
         charter = 900 + self.sampled("place", "charter", 600)
         twin = self.sampled("place", "twin", n)
@@ -219,7 +223,7 @@ class _Maker:
             ("place", "twin"): twin,
         }
 
-    def works(self) -> None:
+    def add_works(self) -> None:
         creator = self.sampled("work", "creator", self.counts["person"])
         year = self.number["person", "born"][creator] + 22 + self.sampled("work", "age", 21)
         dedicatee = self.sampled("work", "dedicatee", self.counts["person"])
@@ -232,18 +236,20 @@ class _Maker:
             ("work", "dedicatee"): dedicatee,
         }
 
-    def organisations(self) -> None:
+    def add_organisations(self) -> None:
         early = np.full(self.counts["organisation"], 1560)
-        founder = self.anyone("organisation", "founder", early, early + 230)  # heads and prize winners come after
+        founder = self.sample_or_nearest(
+            "organisation", "founder", early, early + 230
+        )  # heads and prize winners come after
         founded = self.number["person", "born"][founder] + 25 + self.sampled("organisation", "age", 18)
         terms = [founded]
         for k in range(HEADS):
             terms.append(terms[-1] + 6 + self.sampled("organisation", f"term.{k}", 14))
         heads = [
-            self.anyone("organisation", f"head.{k}", terms[k] - 60, terms[k + 1] - 24) for k in range(HEADS)
+            self.sample_or_nearest("organisation", f"head.{k}", terms[k] - 60, terms[k + 1] - 24) for k in range(HEADS)
         ]  # fmt: skip
         members = [
-            self.anyone("organisation", f"member.{k}", founded - 60, founded - 20) for k in range(MEMBERS)
+            self.sample_or_nearest("organisation", f"member.{k}", founded - 60, founded - 20) for k in range(MEMBERS)
         ]  # fmt: skip
         self.number["organisation", "founded"] = founded
         self.to |= {
@@ -256,17 +262,17 @@ class _Maker:
             ("organisation", "members"): np.stack(members, axis=1),
         }
 
-    def events(self) -> None:
+    def add_events(self) -> None:
         organiser = self.sampled("event", "organiser", self.counts["organisation"])
         year = self.number["organisation", "founded"][organiser] + 1 + self.sampled("event", "year", 14)
-        # one guest is a first member of some organisation of that time: this is what intersections are made of
+        # one guest is a founding member of some organisation of that time: intersection questions need it
         guest_of = self.sampled("event", "guest_of", self.counts["organisation"])
         place = self.sampled("event", "guest", MEMBERS)
         guests = [self.lists["organisation", "members"][guest_of, place]]
-        guests += [self.anyone("event", f"guest.{k}", year - 60, year - 18) for k in range(1, PARTICIPANTS)]
+        guests += [self.sample_or_nearest("event", f"guest.{k}", year - 60, year - 18) for k in range(1, PARTICIPANTS)]
         self.number |= {("event", "year"): year}
         self.to |= {
-            ("event", "winner"): self.anyone("event", "winner", year - 55, year - 18),
+            ("event", "winner"): self.sample_or_nearest("event", "winner", year - 55, year - 18),
             ("event", "organiser"): organiser,
             ("event", "host"): self.sampled("event", "host", self.counts["place"]),
             ("event", "guest_of"): guest_of,

@@ -1,7 +1,7 @@
-"""Coined names for people, towns, rivers, works, organisations and events.
+"""Invented names of people, towns, rivers, works, organisations and events.
 
-Each name is a number written in syllables, and entities take numbers by a bijection, so that names are unique where
-they should be; the collisions of the world are made on purpose (see ``graph``).
+A name is a number written in syllables, and a bijection maps entities to numbers, so names are unique except for the
+namesakes that the world has on purpose (see ``graph``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["GIVEN", "event_name", "organisation_name", "person_name", "place_nam
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a text; with bars in it, the phrases between them."""
+    """The words of a text; the phrases between bars if it has any."""
     return tuple(text.split("|") if "|" in text else text.split())
 
 
@@ -54,7 +54,7 @@ EVENT_TYPES: Final = _words(
 )
 
 
-_SCATTER: Final = 7919  # prime: neighbours in number are no neighbours in spelling
+_SCATTER: Final = 7919  # prime: consecutive numbers get dissimilar names
 
 
 def _coined(number: int, ending: tuple[str, ...]) -> str:
@@ -63,7 +63,7 @@ def _coined(number: int, ending: tuple[str, ...]) -> str:
     head, base = base % len(_HEAD), base // len(_HEAD)
     middle, last = base % len(_MIDDLE), base // len(_MIDDLE)
     more = ""
-    while rest:  # beyond the plain names, syllables are added
+    while rest:  # after the two-syllable names, syllables are inserted
         rest -= 1
         more += _MIDDLE[rest % len(_MIDDLE)] + "n"
         rest //= len(_MIDDLE)
@@ -94,7 +94,7 @@ def river_name(number: int) -> str:
 
 
 def work_name(number: int) -> str:
-    """A title: "The Amber Anchor", or beyond these "The Amber Anchor of Barabridge"."""
+    """A title: "The Amber Anchor", or when these are used up "The Amber Anchor of Barabridge"."""
     base, rest = number % (len(_ADJECTIVE) * len(_NOUN)), number // (len(_ADJECTIVE) * len(_NOUN))
     title = f"The {_ADJECTIVE[base // len(_NOUN)]} {_NOUN[base % len(_NOUN)]}"
     return f"{title} of {place_name(rest - 1)}" if rest else title

@@ -1,7 +1,7 @@
-"""Which questions are asked: recipes drawn by random walks, kept if they need their whole chain.
+"""Question selection: recipes from random walks, kept if they need their whole chain.
 
-Kept is a question that a searcher can answer within its budget, whose last passage is not found by searching for the
-question itself, and that shares no fact with a question of another split.
+A question is kept if a searcher can answer it within its budget, a search for the question itself does not return its
+last passage, and it shares no fact with a question of another split.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from creditflow.envs.wikisearch.world.ask import InvalidRecipeError, build_quest
 from creditflow.envs.wikisearch.world.counter_rng import random_int, stream_key
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
 from creditflow.envs.wikisearch.world.graph import HEADS, KINDS, RELATIONS
-from creditflow.envs.wikisearch.world.probes import calls_needed, copied_queries, facts_in, read
+from creditflow.envs.wikisearch.world.probes import answer_from, calls_needed, copied_queries, facts_in
 from creditflow.envs.wikisearch.world.wording import ASK, INJECT
 
 __all__ = ["STRATA", "Selected", "select_questions"]
 
-# stratum -> (kind, hops); a round asks one question of each
+# (kind, hops) of each stratum; a round selects one question per stratum
 STRATA: Final = (
     ("bridge", 2), ("bridge", 3), ("bridge", 4), ("comparison", 4), ("intersection", 3), ("temporal", 3), ("bridge", 2),
     ("bridge", 3),
 )  # fmt: skip
 SPLITS: Final = ("train",) * 7 + ("valid",) + ("test",) * 2
-TOP_K: Final = 3  # the smallest list a searcher may be given
+TOP_K: Final = 3  # the smallest list of results a searcher gets
 MAX_CALLS: Final = 8
-HIDDEN_FROM: Final = 10  # the question itself must not find the last passage among so many
-MAX_ATTEMPTS: Final = 4_000  # candidates for one question before giving up
+HIDDEN_FROM: Final = 10  # a search for the question must not return the last passage among these
+MAX_ATTEMPTS: Final = 4_000  # candidates for one question
 LISTS: Final = ("head", "member", "participant")
 ASKED: Final = {
     kind: tuple(relation for (owner, relation) in ASK if owner == kind and relation not in LISTS) for kind in KINDS
@@ -73,11 +73,11 @@ def select_questions(encyclopedia: Encyclopedia, count: int, seed: int = 0) -> I
 
     Args:
         encyclopedia: what they are about.
-        count: how many.
-        seed: of the walks.
+        count: number of questions.
+        seed: random seed of the walks.
 
     Raises:
-        ConfigError: the world is too small for so many.
+        ConfigError: the world is too small for this number.
     """
     rng = _RandomStream(encyclopedia.world.seed, f"questions/{seed}")
     owner: dict[tuple[str, str, str], str] = {}  # fact -> split
@@ -87,10 +87,12 @@ def select_questions(encyclopedia: Encyclopedia, count: int, seed: int = 0) -> I
         split = SPLITS[number // len(STRATA) % len(SPLITS)]
         for _ in range(MAX_ATTEMPTS):
             recipe = _RECIPES[kind](encyclopedia, rng, hops)
-            question = _made(encyclopedia, recipe)
+            question = _build(encyclopedia, recipe)
             if recipe is None or question is None or question.text in texts:
                 continue
-            if any(owner.get(edge, split) != split for edge in question.edges) or not _worth(encyclopedia, question):
+            if any(owner.get(edge, split) != split for edge in question.edges) or not _needs_whole_chain(
+                encyclopedia, question
+            ):
                 continue
             owner.update(dict.fromkeys(question.edges, split))
             texts.add(question.text)
@@ -98,19 +100,19 @@ def select_questions(encyclopedia: Encyclopedia, count: int, seed: int = 0) -> I
             break
         else:
             raise ConfigError(
-                f"a world of {encyclopedia.world.articles} articles does not hold {count} questions: {number} were found"
+                f"a world of {encyclopedia.world.articles} articles yields only {number} of {count} questions"
             )
 
 
-def _made(encyclopedia: Encyclopedia, recipe: dict[str, Any] | None) -> Question | None:
+def _build(encyclopedia: Encyclopedia, recipe: dict[str, Any] | None) -> Question | None:
     try:
         return None if recipe is None else build_question(encyclopedia, recipe)
     except InvalidRecipeError:
         return None
 
 
-def _worth(encyclopedia: Encyclopedia, question: Question) -> bool:
-    """Long enough, reachable, and closed to shortcuts."""
+def _needs_whole_chain(encyclopedia: Encyclopedia, question: Question) -> bool:
+    """Whether the question is long enough, answerable, and without shortcuts."""
     if any(normalised_phrase(answer, question.text) for answer in question.answers):
         return False
     corpus = encyclopedia.retriever.corpus
@@ -123,7 +125,7 @@ def _worth(encyclopedia: Encyclopedia, question: Question) -> bool:
         for query in copied_queries(encyclopedia, question)
         for row in encyclopedia.rows(query, TOP_K)
     )
-    if last in copied or read(question, facts_in(encyclopedia, copied)) in question.answers:
+    if last in copied or answer_from(question, facts_in(encyclopedia, copied)) in question.answers:
         return False
     return calls_needed(encyclopedia, question, TOP_K, MAX_CALLS) is not None
 

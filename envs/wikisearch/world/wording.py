@@ -1,7 +1,7 @@
-"""How questions are worded: noun phrases that nest, what is asked, and descriptions that stand in for a name.
+"""The wording of questions: nested noun phrases, the final question, and descriptions in place of a name.
 
-The words differ from those of the articles where English allows, so that a question shares names, not sentences, with
-its evidence.
+It differs from the articles' wording where English allows, so that a question shares names, not sentences, with its
+evidence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOUN: Final[Mapping[tuple[str, str], str]] = {
     ("event", "organiser"): "the organiser of {x}",
     ("event", "host"): "the venue of {x}",
 }
-# (subject kind, relation) -> the question for its object
+# (subject kind, relation) -> the question that asks for the object
 ASK: Final[Mapping[tuple[str, str], str]] = {
     ("person", "birth_place"): "What is the birthplace of {x}?",
     ("person", "teacher"): "Who was the teacher of {x}?",
@@ -70,7 +70,7 @@ INJECT: Final[Mapping[tuple[str, str], str]] = {
     ("person", "employer"): "the {d}{when} in the employment of {z}",
     ("place", "architect"): "the town with a municipal building by {z}",
 }
-# kind -> the year that tells entities of one description apart, and its wording
+# kind -> the year that distinguishes entities with the same description, and its wording
 DESCRIBED: Final[Mapping[str, tuple[str, str]]] = {
     "work": ("year", " of the {decade}s"),
     "organisation": ("founded", " of the {decade}s"),
@@ -80,7 +80,7 @@ CALLED: Final[Mapping[str, str]] = {"event": "the {n}"}
 
 
 def phrase(world: World, kind: str, i: int) -> str:
-    """An entity by name, as a question writes it."""
+    """The name of an entity as a question writes it."""
     name = world.name(kind, i)
     if kind == "person" and world.twin(i) != i:
         return f"the {world.profession(i)} {name}"

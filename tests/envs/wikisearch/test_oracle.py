@@ -27,7 +27,7 @@ class Exhaustive:
     def calls(self, rows: frozenset[int]) -> list[Call]:
         corpus = self.encyclopedia.retriever.corpus
         known = {
-            *self.reader.asked(self.question),
+            *self.reader.names_in_question(self.question),
             *(n for row in rows for n in self.reader.names(corpus.passage(row))),
         }
         seen = dict.fromkeys(corpus.passage(row).page for row in sorted(rows))

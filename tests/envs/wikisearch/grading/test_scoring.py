@@ -44,8 +44,8 @@ def test_without_golden_answers_nothing_is_right() -> None:
 def test_with_f1_only_an_exact_answer_is_a_success() -> None:
     grade = Grader("f1").grade(QUESTION, "Ada King Lovelace")
     assert grade.score == pytest.approx(0.8)
-    assert not grade.right
-    assert Grader("f1").grade(QUESTION, "ada lovelace!").right
+    assert not grade.correct
+    assert Grader("f1").grade(QUESTION, "ada lovelace!").correct
 
 
 def test_a_judge_replaces_the_metric_and_sees_question_golden_answers_and_answer() -> None:
@@ -56,7 +56,7 @@ def test_a_judge_replaces_the_metric_and_sees_question_golden_answers_and_answer
         return 0.25
 
     grade = Grader("em", judge).grade(QUESTION, "Ada Lovelace")
-    assert (grade.score, grade.right, grade.em) == (0.25, False, 1.0)
+    assert (grade.score, grade.correct, grade.em) == (0.25, False, 1.0)
     assert seen == [("Who?", ("Ada Lovelace", "Countess"), "Ada Lovelace")]
 
 
