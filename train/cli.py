@@ -23,34 +23,34 @@ from creditflow.envs.errors import (
 
 __all__ = ["COMMANDS", "main"]
 
-# name -> what `creditflow --help` says; the module creditflow.train.commands.<name> is imported when it is called
+# name -> line in `creditflow --help`; the module creditflow.train.commands.<name> is imported when the command is called
 COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
-    "annotate": "write named numbers into a trajectory log: models, judges, oracles, trials",
-    "credit": "score a trajectory log with a credit scheme, or explain a scheme",
+    "annotate": "add annotations (values from models, LLM judges, oracles, continuations) to a trajectory log",
+    "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
-    "eval": "success of an agent on a panel, with intervals",
-    "bench": "compare credit schemes against exact values and by what they teach: tables, report.html",
-    "audit": "say what a trajectory log can and cannot teach",
-    "merge": "merge similar text states of a log; say what that does to states and credit",
+    "eval": "evaluate a language model on a panel: success with confidence intervals",
+    "bench": "compare credit schemes with exact values and by learning curves: tables, report.html",
+    "audit": "report which schemes a trajectory log supports",
+    "merge": "merge similar text states of a trajectory log; report the effect on states and credit",
     "analyse": "run the papers' own analyses on a trajectory log",
-    "view": "show a trajectory log as one HTML page: rollouts, state graph, credit",
+    "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
-    "serve-search": "serve a search index on this machine, in the dialects that search agents speak",
-    "serve-reward": "serve a success model on this machine, as PiCA's released reward service does",
-    "data": "list, import and verify data of your own",
+    "serve-search": "serve a search index over HTTP, with the request formats of search agents",
+    "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
+    "data": "list, import, build, verify and label data",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command; returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="creditflow",
         description="Credit assignment for language-model agents.",
-        epilog="creditflow COMMAND --help says more. Wrong input never shows a traceback; --traceback before the "
-        "command does.",
+        epilog="See creditflow COMMAND --help for a command. Errors are shown without a traceback; --traceback before the "
+        "command shows it.",
         allow_abbrev=False,
     )
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
@@ -88,15 +88,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # the reader of our output went away: not our failure; keep Python from complaining at exit
+        # the reader of our output has closed the pipe: not an error; keeps Python from reporting one at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (CreditflowError, OSError) as error:
         if top.traceback:
             traceback.print_exc()
-        print(f"creditflow: {_said(error)}", file=sys.stderr)
+        print(f"creditflow: {_message(error)}", file=sys.stderr)
         return _exit_code(error)
-    except Exception as error:  # noqa: BLE001 - the last line of defence; reported, never hidden
+    except Exception as error:  # noqa: BLE001 - any other error is a defect, reported with how to send it in
         if top.traceback:
             traceback.print_exc()
         print(
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)

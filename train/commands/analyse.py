@@ -1,13 +1,13 @@
-"""The papers' own analyses on any trajectory log, as text, JSON and pictures.
+"""Run the papers' own analyses on a trajectory log, as text, JSON and plots.
 
-  creditflow analyse rollouts.jsonl                          all that are defined on the log, and why others are not
+  creditflow analyse rollouts.jsonl                          all analyses defined on the log, and why others are not
   creditflow analyse --only graphgpo,rewardflow --key text rollouts.jsonl --plot plots
   creditflow analyse --group-by task --json rollouts.jsonl.gz
 
-gdcr        distance to the answer by step, correct against incorrect rollouts; its correlation with correctness
+gdcr        distance to the answer by turn, in correct and incorrect rollouts; its correlation with correctness
 egrpo       entity match rates of correct and incorrect rollouts, and a sign test over questions
 rewardflow  size of the state graphs; unique among visited states by number of rollouts
-graphgpo    shares of turns on a shortest path, detours, regressions, refusals
+graphgpo    fractions of turns: on a shortest path, detours, regressions, invalid actions
 """
 
 from __future__ import annotations
@@ -36,20 +36,29 @@ ANALYSES = ("gdcr", "egrpo", "rewardflow", "graphgpo")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
-    parser.add_argument("--only", default="", metavar="NAMES", help=f"comma-separated, of: {', '.join(ANALYSES)}")
-    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
-    parser.add_argument("--key", choices=["state", "text"], default="state", help="what makes two states equal")
+    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    parser.add_argument(
+        "--only", default="", metavar="NAMES", help=f"comma-separated analyses (default all): {', '.join(ANALYSES)}"
+    )
+    parser.add_argument(
+        "--group-by",
+        choices=["group", "task"],
+        default="group",
+        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
+    )
+    parser.add_argument(
+        "--key", choices=["state", "text"], default="state", help="key by which two states are equal (default state)"
+    )
     parser.add_argument(
         "--match", choices=["paper", "normalised", "exact_substring"], default="paper",
         help="when a text mentions an entity; paper: egrpo by the exact phrase, gdcr by normalised words",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_output(
         parser, "--plot", Output(kind="folder"), metavar="DIR",
-        help="also draw each analysis as a PNG file into this folder",
+        help="folder for a PNG plot of each analysis",
     )  # fmt: skip
-    add_output(parser, "--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
+    add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:

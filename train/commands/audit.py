@@ -1,4 +1,4 @@
-"""Say what a trajectory log can teach and what it cannot: dead groups, aliasing, coverage, which schemes are blind.
+"""Report which schemes a trajectory log supports: dead groups, aliasing, coverage, and schemes without a signal on it.
 
 creditflow audit rollouts.jsonl
 creditflow audit --json rollouts.jsonl.gz --out audit.json
@@ -25,10 +25,15 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
-    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
+    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    parser.add_argument(
+        "--group-by",
+        choices=["group", "task"],
+        default="group",
+        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    add_output(parser, "--out", default="-", metavar="FILE", help="where to write; - (default) is standard output")
+    add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plain(x: Any) -> Any:
-    """JSON has no nan: null stands for what is undefined."""
+    """Replace nan, which JSON lacks, by null."""
     if isinstance(x, dict):
         return {key: _plain(value) for key, value in x.items()}
     if isinstance(x, list | tuple):

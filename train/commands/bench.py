@@ -1,17 +1,18 @@
-"""Compare credit schemes: against exact values where a suite's states fit a table, and by what a table policy learns.
+"""Compare credit schemes: with exact values where a suite's states fit a table, and by how fast a tabular policy learns.
 
   creditflow bench --out runs/bench
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --show runs/full/results.json
 
-Schemes that read annotations are fed by the bench itself: --schemes pica means pica[fitted], whose numbers are means
-over earlier rollouts; beside it stands pica[exact], fed with exact values, where there are any. The preset full
-compares them all; the others when they are named.
+Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
+earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
+schemes; the other presets only those named.
 
-Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json: what determines the figures. An interrupted
-run does only what is missing when it is started again with --resume and the same settings (of a complete one nothing is
-missing); under others, or with other code, --resume refuses, and --force begins anew. Exit code 1: a control came out as it cannot, so the figures mean nothing.
+Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the figures).
+An interrupted run that is started again with --resume and the same settings does only what is missing. With other
+settings or other code --resume is refused, and --force starts anew. Exit code 1: a sanity check on a control failed, so
+the figures are meaningless.
 """
 
 from __future__ import annotations
@@ -51,18 +52,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--envs",
         default="sokoban,grids",
         metavar="SUITES",
-        help=f"comma-separated: {', '.join(SUITES)}, or ENV@PATH for files of your own (default sokoban,grids)",
+        help=f"comma-separated suites: {', '.join(SUITES)}, or ENV@PATH for your own files (default sokoban,grids)",
     )
-    parser.add_argument("--schemes", default="", help=f"comma-separated (default all): {', '.join(credit.names())}")
-    parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
-    parser.add_argument("--seed", type=int, default=0, help="of tasks and rollouts (default 0)")
-    parser.add_argument("--workers", type=positive, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
     parser.add_argument(
-        "--resume", action="store_true", help="go on with what an interrupted run with the same settings left in DIR"
+        "--schemes", default="", help=f"comma-separated schemes (default all): {', '.join(credit.names())}"
+    )
+    parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
+    parser.add_argument(
+        "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="continue an interrupted run in DIR, with the same settings"
     )
     add_output(
         parser, "--out", Output(kind="folder", owned=named(*BENCH_FILES), cleared=True), metavar="DIR",
-        help="where to write",
+        help="output folder",
     )  # fmt: skip
     add_input(
         parser,
@@ -76,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.show:
         document = read_results(Path(args.show))
-        with loading(f"{args.show}: what it holds does not fit together"):
+        with loading(f"{args.show}: its parts contradict each other"):
             return _present(document, Path(args.out) if args.out else None)
     if not args.out or args.seed < 0:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE), and a seed of at least 0")

@@ -1,4 +1,4 @@
-"""Score anybody's trajectory log with a credit scheme: one line per trajectory, with an advantage for every turn.
+"""Compute the credit of a trajectory log with a scheme: one line per trajectory, with an advantage for every turn.
 
 creditflow credit --scheme graphgpo rollouts.jsonl --out credit.jsonl
 creditflow credit --scheme gigpo --set discount=0.9 --set step_weight=0.5 rollouts.jsonl.gz
@@ -33,19 +33,28 @@ FORMAT_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", nargs="?", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
-    parser.add_argument("--scheme", required=True, help=f"one of: {', '.join(credit.names())}")
-    parser.add_argument("--semantics", default="paper", help="paper (the published formula) or release (released code)")
+    add_input(parser, "input", nargs="?", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    parser.add_argument("--scheme", required=True, help=f"credit scheme, one of: {', '.join(credit.names())}")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the scheme (repeat)"
+        "--semantics",
+        default="paper",
+        help="paper (the published formula) or release (the released code); default paper",
     )
     parser.add_argument(
-        "--reward", metavar="NAME", help="score as if this had been paid for the transcript (search only): "
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter of the scheme (repeatable)"
+    )
+    parser.add_argument(
+        "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (search only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
-    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
-    parser.add_argument("--explain", action="store_true", help="say what the scheme computes, and its parameters")
-    add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="where to write; - (default) is standard output")
+    parser.add_argument(
+        "--group-by",
+        choices=["group", "task"],
+        default="group",
+        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
+    )
+    parser.add_argument("--explain", action="store_true", help="explain what the scheme computes, and its parameters")
+    add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="file to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
         print(credit.explain(args.scheme))
         return 0
     if args.input is None:
-        raise ConfigError("name a trajectory log to score (or - for standard input), or ask for --explain")
+        raise ConfigError("give a trajectory log (or - for standard input), or --explain")
     scheme = credit.make(args.scheme, semantics=args.semantics, **parse_settings(args.set))
     rewards = parse_rewards([args.reward] if args.reward else [])
-    texts = None if rewards else scheme.texts  # a transcript is made of all of them
+    texts = None if rewards else scheme.texts  # a transcript needs all of them
     groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=texts)
     for reward in rewards.values():
         groups = [with_reward(group, reward) for group in groups]
@@ -77,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if unnamed := sorted({name for result in results for name in result.diagnostics.get("unmatchable", ())}):
         print(
-            f"entities that no text can name, and which count for nothing: {short_repr(unnamed[0])}"
+            f"entities that no text can mention, and which are ignored: {short_repr(unnamed[0])}"
             + (f" and {len(unnamed) - 1} more" if len(unnamed) > 1 else ""),
             file=sys.stderr,
         )

@@ -1,9 +1,9 @@
-"""Data of one's own: what is embedded, what can be imported, and whether it is whole.
+"""List embedded data, and import, build, verify and label data of your own.
 
 creditflow data list
 creditflow data import webshop FOLDER --out STORE     the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
-creditflow data verify webshop STORE                  every byte against its checksum
+creditflow data verify webshop STORE                  check every file against its checksum
 creditflow data label LOG.jsonl --out LABELS.jsonl    pivots of search rollouts, to train a success model on
 """
 
@@ -30,45 +30,61 @@ WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.j
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|build|verify|label")
-    actions.add_parser("list", help="embedded panels, and the argument that takes files of your own")
+    actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
     importing = actions.add_parser("import", help="build a store from released files")
-    importing.add_argument("name", help=f"one of: {', '.join(IMPORTABLE)}")
-    add_input(importing, "path", help="the folder that holds the released files; searchr1: the file")
+    importing.add_argument("name", help=f"data set, one of: {', '.join(IMPORTABLE)}")
+    add_input(importing, "path", help="folder with the released files; searchr1: the released file")
     add_output(
         importing, "--out", Output(kind="either", owned=checksummed_entry), required=True, metavar="STORE",
-        help="the folder to make; searchr1: the log",
+        help="folder to create; searchr1: the log to write",
     )  # fmt: skip
-    importing.add_argument("--seed", type=int, default=42, help="of the draws of prices and price caps (default 42)")
-    importing.add_argument("--strict", action="store_true", help="refuse malformed records instead of counting them")
+    importing.add_argument("--seed", type=int, default=42, help="random seed for prices and price limits (default 42)")
+    importing.add_argument(
+        "--strict", action="store_true", help="stop at a malformed record instead of skipping and counting it"
+    )
     building = actions.add_parser("build", help="generate data")
-    building.add_argument("name", help="wiki")
-    building.add_argument("--articles", type=positive, required=True, metavar="N", help="200 to a million")
-    building.add_argument("--questions", type=int, default=0, metavar="N", help="questions to write too (default 0)")
-    building.add_argument("--index", action="store_true", help="write a search index instead of passages")
+    building.add_argument("name", help="data set to generate: wiki")
+    building.add_argument(
+        "--articles", type=positive, required=True, metavar="N", help="number of articles, 200 to 1,000,000"
+    )
+    building.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
+    building.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
     add_output(
-        building, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="the folder to make"
+        building, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create"
     )
     verifying = actions.add_parser("verify", help="check a store")
-    verifying.add_argument("name", help=f"one of: {', '.join(VERIFIABLE)}")
-    add_input(verifying, "path", help="the store")
-    labelling = actions.add_parser("label", help="mark the pivots of search rollouts")
-    add_input(labelling, "log", metavar="LOG.jsonl", help="a trajectory log with its tasks, from wikisearch")
+    verifying.add_argument("name", help=f"kind of store, one of: {', '.join(VERIFIABLE)}")
+    add_input(verifying, "path", help="folder of the store")
+    labelling = actions.add_parser("label", help="label the pivots of search rollouts")
+    add_input(labelling, "log", metavar="LOG.jsonl", help="trajectory log from wikisearch, with its tasks")
     add_output(
         labelling, "--out", Output(also=_audit_file), required=True, metavar="LABELS.jsonl",
-        help="one line of labels per trajectory kept",
+        help="label file to write, one line per trajectory kept",
     )  # fmt: skip
-    labelling.add_argument("--judge", metavar="URL#MODEL", help="ask an OpenAI-compatible server instead of the rule")
+    labelling.add_argument(
+        "--judge", metavar="URL#MODEL", help="LLM judge on an OpenAI-compatible server, used instead of the rule"
+    )
     add_output(
-        labelling, "--cache", Output(kept=True), metavar="FILE", help="verdicts of the judge, read and appended to"
+        labelling,
+        "--cache",
+        Output(kept=True),
+        metavar="FILE",
+        help="cache of the judge's scores, read and appended to",
     )
     labelling.add_argument(
-        "--audit", type=int, default=20, metavar="N", help="episodes to write out to read (default 20)"
+        "--audit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="number of episodes written out for a human audit (default 20)",
     )
-    labelling.add_argument("--seed", type=int, default=0, help="of the choice of the audit (default 0)")
+    labelling.add_argument(
+        "--seed", type=int, default=0, help="random seed for the choice of audited episodes (default 0)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command. Folders that it makes replace what is there: only an empty one, but for ``--force``."""
+    """Run the command. A folder that it creates replaces an empty one; any other only with ``--force``."""
     if args.action == "list":
         for name, entry in ENVIRONMENTS.items():
             print(f"{name:12} your own: --env-set {entry.files}=PATH" if entry.files else name)
@@ -106,7 +122,7 @@ def _import_search_r1(args: argparse.Namespace) -> int:
     write_jsonl(args.out, report.groups)
     print(
         f"{args.out}: {report.rollouts} rollouts in {len(report.groups)} groups, {report.turns} turns; without a think "
-        f"tag {report.without_tags}, unanswered {report.unanswered}, unread turns {report.unread}; "
+        f"tag {report.without_tags}, unanswered {report.unanswered}, unparsed turns {report.unread}; "
         f"recorded exact match differs from ours in {report.disagreeing}"
     )
     return 0
@@ -121,7 +137,7 @@ def _verify(name: str, path: str) -> int:
         from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
 
         files = verify_index(path).header["files"]
-    print(f"{path}: whole; {len(files)} files")
+    print(f"{path}: intact; {len(files)} files")
     return 0
 
 
@@ -161,7 +177,7 @@ def _label(args: argparse.Namespace) -> int:
     if args.audit > 0:
         audit = _audit_file(Path(args.out))
         count = write_audit(audit, groups, result.labels, args.audit, args.seed)
-        print(f"{audit}: {count} labelled episodes to be read by a person")
+        print(f"{audit}: {count} labelled episodes for a human audit")
     return 0
 
 

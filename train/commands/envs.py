@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from typing import Any
 
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
@@ -14,12 +15,12 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, entry in ENVIRONMENTS.items():
         panels = {}
         for panel in panel_names(name):
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for row in rows:
         print(f"{row['name']:12} {row['id']}")
-        for panel, splits in row["panels"].items():  # type: ignore[attr-defined]  # a dict, made above
+        for panel, splits in row["panels"].items():
             counts = ", ".join(f"{split} {count}" for split, count in splits.items())
             print(f"{'':12} --panel {panel}:SPLIT   {counts}")
     return 0

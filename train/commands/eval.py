@@ -6,10 +6,11 @@
   creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
   creditflow eval --agent openai:http://127.0.0.1:8000/v1#runs/quickstart/model --panel small-v1:test
 
-hf:PATH speaks to a model as it was trained to be spoken to. vllm:PATH does the same with vLLM in this process;
-openai:URL#MODEL with an OpenAI-compatible server, ids in and ids out (MODEL@FOLDER if its tokenizer lies elsewhere; a
-key comes from CREDITFLOW_API_KEY). react:, reflexion:, direct: and rag: in front of it prompt
-it in their own way: thought and action; the same with reflections between trials; an answer without tools; one search.
+hf:PATH prompts the model in the format it was trained with. vllm:PATH does the same with vLLM in this process, and
+openai:URL#MODEL with an OpenAI-compatible server, token ids in and out (MODEL@FOLDER if its tokenizer is in another
+folder; an API key is read from CREDITFLOW_API_KEY). The prefixes react:, reflexion:, direct: and rag: prompt the model
+in their own way: thought and action; the same with reflections between trials; an answer without tools; an answer after
+one search.
 """
 
 from __future__ import annotations
@@ -39,23 +40,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--agent",
         required=True,
         metavar="hf:PATH",
-        help="hf:PATH, vllm:PATH or openai:URL#MODEL, perhaps behind react:, reflexion:, direct: or rag:",
+        help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react:, reflexion:, direct: or rag:",
     )
     parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
     parser.add_argument("--panel", required=True, metavar="NAME:SPLIT", help="tasks to play")
-    parser.add_argument("--set", action="append", default=[], metavar="k=v", help="argument of the environment")
-    parser.add_argument("--limit", type=int, default=0, metavar="N", help="only the first N tasks")
-    parser.add_argument("--samples", type=int, default=4, metavar="K", help="sampled episodes per task (default 4)")
-    parser.add_argument("--temperature", type=float, default=1.0, help="of the sampled episodes (default 1)")
-    parser.add_argument("--max-new-tokens", type=int, default=0, metavar="N", help="longest answer")
-    parser.add_argument("--seed", type=int, default=0, help="of the sampled episodes (default 0)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, …")
     parser.add_argument(
-        "--reward", action="append", default=[], metavar="NAME", help="also grade transcripts (repeat; search only)"
+        "--set", action="append", default=[], metavar="k=v", help="argument of the environment (repeatable)"
     )
-    parser.add_argument("--trials", type=positive, default=1, metavar="T", help="attempts per episode (reflexion only)")
-    add_output(parser, "--out", metavar="FILE", help="also write every episode as a trajectory log (.jsonl, .jsonl.gz)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--limit", type=int, default=0, metavar="N", help="evaluate only the first N tasks (default all)"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=4, metavar="K", help="number of sampled episodes per task (default 4)"
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=1.0, help="sampling temperature of the sampled episodes (default 1)"
+    )
+    parser.add_argument(
+        "--max-new-tokens",
+        type=int,
+        default=0,
+        metavar="N",
+        help="maximum length of a completion (default: the model's own setting)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the sampled episodes (default 0)")
+    parser.add_argument(
+        "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
+    )
+    parser.add_argument(
+        "--reward",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="transcript reward to report too (repeatable; search only)",
+    )
+    parser.add_argument(
+        "--trials",
+        type=positive,
+        default=1,
+        metavar="T",
+        help="number of trials per episode (reflexion only; default 1)",
+    )
+    add_output(parser, "--out", metavar="FILE", help="trajectory log to write, with every episode (.jsonl, .jsonl.gz)")
+    parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _identity(args: argparse.Namespace, env: EnvConfig) -> Identity:
-    """Everything that determines an episode but its task."""
+    """Everything that determines an episode except its task."""
     return {
         "versions": versions(),
         "env": {"id": env_id(env.name), "options": {**env.options, "panel": args.panel}},
@@ -116,9 +143,9 @@ def _identity(args: argparse.Namespace, env: EnvConfig) -> Identity:
     }
 
 
-def _at(agent: Any, temperature: float, longest: int) -> Any:
-    """The same model, sampled at another temperature."""
-    limit = longest or agent.sampling.max_new_tokens
+def _at(agent: Any, temperature: float, max_new_tokens: int) -> Any:
+    """The same agent at another temperature."""
+    limit = max_new_tokens or agent.sampling.max_new_tokens
     return agent.with_sampling(replace(agent.sampling, temperature=temperature, max_new_tokens=limit))
 
 

@@ -1,11 +1,11 @@
-"""Merge similar text states of a trajectory log, and say what that does to states and credit.
+"""Merge similar text states of a trajectory log, and report the effect on states and credit.
 
   creditflow merge rollouts.jsonl
   creditflow merge --by hash@0.9 --by hf:models/e5-small@0.95 --schemes graphgpo rollouts.jsonl
   creditflow merge --text observation --by hash@0.9 search.jsonl --write merged.jsonl
 
-Without --write: tables that judge every way of merging by the true states of the log. With --write: the log with every
-text key replaced by its cluster's, for any scheme with `--set key=text`.
+Without --write: tables that compare every way of merging with the true states of the log. With --write: the log with
+every text key replaced by that of its cluster, for any scheme with `--set key=text`.
 
 none          equal text keys are one state
 state         the true states
@@ -34,19 +34,26 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
+    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
     parser.add_argument(
-        "--by", action="append", metavar="MERGE", help=f"a way of merging (repeat); default {' '.join(MERGES)}"
+        "--by", action="append", metavar="MERGE", help=f"way of merging (repeatable); default {' '.join(MERGES)}"
     )
     parser.add_argument(
         "--text", choices=["key", "observation"], default="key",
-        help="what is compared; observation: for logs whose text keys are digests",
+        help="text that is compared; observation is for logs whose text keys are digests",
     )  # fmt: skip
-    parser.add_argument("--schemes", default=",".join(SCHEMES), metavar="NAMES", help="comma-separated")
-    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
+    parser.add_argument(
+        "--schemes", default=",".join(SCHEMES), metavar="NAMES", help="comma-separated schemes whose credit is compared"
+    )
+    parser.add_argument(
+        "--group-by",
+        choices=["group", "task"],
+        default="group",
+        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
+    )
     add_output(parser, "--write", metavar="OUT.jsonl", help="write the merged log (one --by) instead of the tables")
     parser.add_argument("--json", action="store_true", help="print the tables as JSON")
-    add_output(parser, "--out", default="-", metavar="FILE", help="where tables go; - (default) is standard output")
+    add_output(parser, "--out", default="-", metavar="FILE", help="file for the tables; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
-"""Play an environment yourself: in the terminal; webshop on a web page of this machine only.
+"""Play an environment yourself, in the terminal; webshop on a local web page.
 
-The page needs the extra [serve]; --terminal does without. In the terminal, besides the environment's actions:
+The page needs the extra [serve]; --terminal does not. In the terminal, besides the environment's actions:
 ? (actions), hint (an optimal action), undo, restart, quit.
 """
 
@@ -21,10 +21,12 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_env_arguments(parser)
-    parser.add_argument("--task", metavar="TASK_ID", help="play this task")
-    parser.add_argument("--terminal", action="store_true", help="webshop: play in the terminal too")
-    parser.add_argument("--port", type=int, default=0, help="webshop: of its page on 127.0.0.1 (default: a free one)")
-    parser.add_argument("--seed", type=int, default=0, help="else the task that this seed draws (default 0)")
+    parser.add_argument("--task", metavar="TASK_ID", help="id of the task to play (default: one sampled with --seed)")
+    parser.add_argument("--terminal", action="store_true", help="play webshop in the terminal instead of the web page")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port of webshop's page on 127.0.0.1 (default: a free port)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed that samples the task (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     observation, info = env.reset(seed=args.seed, options=options)
     history: list[str] = []
     print(f"{info['task_id']}  (? lists the actions)")
-    over = False
-    while not over:
+    done = False
+    while not done:
         print(f"\n{observation}\n")
         line = _ask(f"{info['elapsed_steps']}/{env.max_steps} > ")
         if line is None or line == "quit":
@@ -57,37 +59,37 @@ def run(args: argparse.Namespace) -> int:
         else:
             history.append(env.get_state())
             observation, reward, terminated, truncated, info = env.step(line)
-            over = terminated or truncated
+            done = terminated or truncated
             if info["invalid_reason"]:
-                print(f"refused: {info['invalid_reason']}")
+                print(f"rejected: {info['invalid_reason']}")
             elif not info["action_effective"]:
                 print("nothing changed")
             if reward:
                 print(f"reward {reward:g}")
     print(f"\n{observation}\n")
     end = "success" if info["success"] else "the step limit" if truncated else "failure"
-    print(f"over after {info['elapsed_steps']} steps: {end}, score {info['score']:g}")
+    print(f"episode ended after {info['elapsed_steps']} steps: {end}, score {info['score']:g}")
     return 0
 
 
 def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
-    """The shop as a web page, until interrupted."""
+    """Serve the shop as a web page, until interrupted."""
     from creditflow.envs.http import bound, serve, url_of
     from creditflow.envs.webshop.env import WebShopEnv
     from creditflow.envs.webshop.pages.web import PageLimits, create_shop_app
 
-    assert isinstance(env, WebShopEnv)  # noqa: S101 - its name was asked for
+    assert isinstance(env, WebShopEnv)  # noqa: S101 - args.env is webshop
     limits = PageLimits()
     with bound("127.0.0.1", args.port) as sock:
         app = create_shop_app(env, seed=args.seed, limits=limits)
-        sock.listen()  # whoever reads the next line may ask at once
+        sock.listen()  # a reader of the next line may connect at once
         print(f"{url_of(sock)}  (Ctrl-C ends)", flush=True)
         serve(app, sock, "shop", seconds=limits.seconds)
     return 0
 
 
 def _ask(prompt: str) -> str | None:
-    """A line from the person; None at the end of input."""
+    """Read a line; None at the end of the input."""
     try:
         return input(prompt) if sys.stdin.isatty() else _echoed(prompt)
     except EOFError:
@@ -107,4 +109,4 @@ def _hint(env: AgentEnv[Any, Any, Any]) -> None:
     except OracleLimitError as error:
         print(error)
         return
-    print("no way to success from here" if math.isinf(distance) else f"{best[0]}  ({distance:g} steps to go)")
+    print("success cannot be reached from here" if math.isinf(distance) else f"{best[0]}  ({distance:g} steps to go)")

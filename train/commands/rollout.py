@@ -2,13 +2,13 @@
 
   creditflow rollout --env sokoban --agent noisy:0.3 --panel standard-v1:train --limit 20 --group-size 8 --out log.jsonl
 
-Groups are written to OUT.partial as they finish; OUT appears when all are there. After an interruption the same
-command with --resume goes on where it stopped and gives the same file; a larger --limit adds tasks to a log. Every
-trajectory says how it was played (environment and its options, agent, seed, versions, …), and --resume refuses to go on
-under anything else.
+Groups are written to OUT.partial as they finish; OUT appears when it is complete. After an interruption the same
+command with --resume continues where it stopped and gives the same file; a larger --limit adds tasks to a log. Every
+trajectory contains the settings of its run (environment and its options, agent, seed, versions, …), and --resume is
+refused under any others.
 
 --workers N plays on N processes, --ray ADDRESS on N actors of a running Ray cluster. The file is the same as from one
-process, in the same order; the task of a worker that was lost is played again.
+process, in the same order; the task of a lost worker is played again.
 """
 
 from __future__ import annotations
@@ -62,30 +62,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_env_arguments(parser)
     parser.add_argument(
         "--agent", default="random",
-        help="random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH or openai:URL#MODEL",
+        help="agent: random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH or openai:URL#MODEL",
     )  # fmt: skip
     parser.add_argument(
-        "--limit", type=positive, metavar="N", help="only the first N tasks (needed for endless sources)"
+        "--limit", type=positive, metavar="N", help="play only the first N tasks (required for endless task sources)"
     )
-    parser.add_argument("--group-size", type=positive, default=8, metavar="G", help="rollouts per task (default 8)")
-    parser.add_argument("--invalid-actions", default="keep", help="keep, penalise, retry or terminate (default keep)")
-    parser.add_argument("--oracle", action="store_true", help="write the oracle's value and distance into every turn")
+    parser.add_argument(
+        "--group-size", type=positive, default=8, metavar="G", help="group size, rollouts per task (default 8)"
+    )
+    parser.add_argument(
+        "--invalid-actions",
+        default="keep",
+        help="handling of invalid actions: keep, penalise, retry or terminate (default keep)",
+    )
+    parser.add_argument("--oracle", action="store_true", help="record the oracle's value and distance in every turn")
     parser.add_argument(
         "--reward", action="append", default=[], metavar="NAME",
-        help="also grade each rollout's transcript, into the trajectory's values (repeat; search only): "
+        help="transcript reward to record in every trajectory (repeatable; search only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the agent's choices (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the agent and of sampled tasks (default 0)")
     parser.add_argument(
-        "--workers", type=positive, default=0, metavar="N", help="processes (default: play in this one)"
+        "--workers",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="number of worker processes (default: play in this process)",
     )
     parser.add_argument(
-        "--ray", metavar="ADDRESS", help="play on this Ray cluster instead (auto, HOST:PORT); extra [ray]"
+        "--ray",
+        metavar="ADDRESS",
+        help="address of a Ray cluster to play on instead (auto, HOST:PORT); needs the extra [ray]",
     )
-    parser.add_argument("--resume", action="store_true", help="go on with what an interrupted command left of OUT")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     add_output(
         parser, "--out", Output(grows=True), required=True, metavar="FILE",
-        help="a .jsonl or .jsonl.gz file; - is standard output",
+        help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output",
     )  # fmt: skip
 
 
@@ -116,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def identity_of(spec: RolloutSpec) -> Identity:
-    """Everything that determines an episode but its task: not how many tasks there are, nor who plays them."""
+    """Everything that determines an episode except its task; neither the number of tasks nor the workers do."""
     check_agent(spec.agent)
     return {
         "versions": versions(),
@@ -132,19 +144,19 @@ def identity_of(spec: RolloutSpec) -> Identity:
 
 
 def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
-    """The tasks to play: the source's list, or draws from an endless source."""
+    """The tasks to play: the source's list, or samples from an endless source."""
     source = bare_env(args.env, settings).tasks
     ids = source.task_ids()
     if ids:
         return [source.get(task_id) for task_id in ids[: args.limit]]
     if args.limit is None:
-        raise ConfigError("this task source is endless: say how many tasks with --limit N")
+        raise ConfigError("this task source is endless: give the number of tasks with --limit N")
     rng = np.random.default_rng(args.seed)
     return [source.sample(rng) for _ in range(args.limit)]
 
 
 def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[Task]], Iterator[Group]]:
-    """What plays tasks in order: this process, or workers. A wrong name is told here, before anything is written."""
+    """A function that plays tasks in order, in this process or on workers. Checks names before anything is written."""
     if not args.workers and args.ray is None:
         worker = RolloutWorker(spec)
         return lambda tasks: map(worker.play_task, tasks)
@@ -172,7 +184,9 @@ def _to_file(
     partial = partial_of(out)
     done: list[Group] = []
     if partial.exists() and not resume:
-        raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or begin anew with --force")
+        raise ConfigError(
+            f"{partial} is left from an interrupted run: continue it with --resume, or start anew with --force"
+        )
     left = partial if partial.exists() else out
     if resume and left.exists():
         done = _finished(left, tasks, spec)
@@ -191,7 +205,7 @@ def _to_file(
 
 
 def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Group]:
-    """The whole groups in an interrupted log, if they are what this command would have written first."""
+    """The complete groups in an interrupted log, if this command would have written them first."""
     groups = whole_groups(left)
     if groups and len(groups[-1]) < spec.group_size:
         groups.pop()
@@ -200,12 +214,12 @@ def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Grou
         if (group.task_id, len(group)) != (task.task_id, spec.group_size):
             raise TrajectoryError(
                 f"{left}: group {group.group_id} was not written by this command, which plays {task.task_id} with "
-                f"{spec.group_size} rollouts here, not {group.task_id} with {len(group)}: were the tasks changed? Begin "
-                "anew with --force or elsewhere"
+                f"{spec.group_size} rollouts here, not {group.task_id} with {len(group)}: did the tasks change? Start "
+                "anew with --force or with another output"
             )
     if len(groups) > len(tasks):
         raise TrajectoryError(
-            f"{left}: holds {len(groups)} groups, and {len(tasks)} are asked for: --limit can only grow; or begin anew with "
-            "--force or elsewhere"
+            f"{left}: holds {len(groups)} groups, but {len(tasks)} are requested: --limit can only grow; or start anew with "
+            "--force or with another output"
         )
     return groups

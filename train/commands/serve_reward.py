@@ -4,8 +4,8 @@
   creditflow annotate --with success:http://127.0.0.1:8001 log.jsonl --out rated.jsonl
   creditflow annotate --with pica-server:http://127.0.0.1:8001 log.jsonl --out rated.jsonl
 
-/get_reward says hazards and needs a model that was trained with loss.kind=hazard; /success takes any. There is no
-password: listen on other addresses than loopback only where everybody may ask.
+/get_reward returns hazards and needs a model trained with loss.kind=hazard; /success works with any success model. There
+is no authentication: listen on addresses other than loopback only where everybody may send requests.
 """
 
 from __future__ import annotations
@@ -28,21 +28,45 @@ LIMITS = RewardLimits()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Define the command's arguments."""
     parser.add_argument("--model", required=True, metavar="DIR", help="folder of a success model")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, … (default auto)")
-    parser.add_argument("--placeholder", default=PLACEHOLDER, help=f"end of a step in a text (default {PLACEHOLDER})")
-    parser.add_argument("--batch-tokens", type=positive, default=16384, help="of a forward pass (default 16384)")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; other than loopback, anybody can ask"
+        "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
     )
     parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="answer to this Host too; * to any (repeat)"
+        "--placeholder", default=PLACEHOLDER, help=f"marker of the end of a turn in a text (default {PLACEHOLDER})"
     )
-    parser.add_argument("--port", type=int, default=8001)
-    parser.add_argument("--max-pending", type=positive, default=LIMITS.pending, help="texts that may wait; then 503")
-    parser.add_argument("--max-seconds", type=float, default=LIMITS.seconds, help="seconds for one request; then 504")
-    parser.add_argument("--max-body", type=positive, default=LIMITS.body, help="bytes of one request; then 413")
+    parser.add_argument(
+        "--batch-tokens", type=positive, default=16384, help="token budget of a forward pass (default 16384)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; anything but loopback lets anybody on the network send requests",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Host header to accept too; * accepts any (repeatable)",
+    )
+    parser.add_argument("--port", type=int, default=8001, help="port to listen on (default 8001)")
+    parser.add_argument(
+        "--max-pending",
+        type=positive,
+        default=LIMITS.pending,
+        help="maximum number of queued texts; more get status 503",
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, default=LIMITS.seconds, help="time limit of a request in seconds; then status 504"
+    )
+    parser.add_argument(
+        "--max-body",
+        type=positive,
+        default=LIMITS.body,
+        help="maximum size of a request in bytes; larger ones get status 413",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,13 +1,13 @@
-"""``creditflow serve-search``: build and serve an index of a corpus, or the fictional encyclopedia, to search agents.
+"""Build and serve an index of a corpus, or of the fictional encyclopedia, to search agents.
 
 creditflow serve-search                                                            the fictional encyclopedia
 creditflow serve-search --corpus wiki.jsonl                                        BM25 in memory
-creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it is not there, then served
+creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it does not exist, then served
 creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
 creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
 
-Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders of people
-whose programs you would run. Checksums find damage, not malice. Passage files may come from anybody.
+Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders from
+sources whose programs you would run. Checksums find damage, not malice. Passage files may come from any source.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Define the command's arguments."""
     add_input(
         parser,
         "--corpus",
@@ -45,26 +45,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--index", Output(kind="folder", owned=checksummed_entry, only_with="build_only"),
         help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index",
     )  # fmt: skip
-    parser.add_argument("--engine", default="auto", choices=("auto", *ENGINES), help="default: the index's, else bm25")
     parser.add_argument(
-        "--build-only", action="store_true", help="build --index and stop; over an existing one with --force"
+        "--engine",
+        default="auto",
+        choices=("auto", *ENGINES),
+        help="search engine (default: that of the index, else bm25)",
     )
-    parser.add_argument("--memory", default="", help="512m, 4g, …: Java's limit; while building, tantivy's heap too")
-    parser.add_argument("--threads", type=int, default=1, help="that search what arrives together (tantivy, lucene)")
-    parser.add_argument("--articles", type=int, default=DEFAULT_ARTICLES, help="size of the fictional encyclopedia")
+    parser.add_argument(
+        "--build-only", action="store_true", help="build --index and exit; --force replaces an existing one"
+    )
+    parser.add_argument(
+        "--memory", default="", help="memory limit, such as 512m or 4g: of Java, and of tantivy while building"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="number of threads that search a batch of queries (tantivy, lucene; default 1)",
+    )
+    parser.add_argument(
+        "--articles", type=int, default=DEFAULT_ARTICLES, help="number of articles of the fictional encyclopedia"
+    )
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of the fictional encyclopedia")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; other than loopback, anybody can search"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; anything but loopback lets anybody on the network search",
     )
     parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="answer to this Host too; * to any (repeat)"
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Host header to accept too; * accepts any (repeatable)",
     )
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--topk", type=int, default=3, help="passages a query when a request names no number")
-    parser.add_argument("--dialect", default="both", choices=("both", "search_r1", "rewardflow"))
-    parser.add_argument("--max-pending", type=int, default=1024, help="queries that may wait; more are answered 503")
-    parser.add_argument("--max-seconds", type=float, default=30.0, help="seconds for one request; then 504")
-    parser.add_argument("--max-body", type=int, default=1_000_000, help="bytes of one request; then 413")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
+    parser.add_argument(
+        "--topk", type=int, default=3, help="passages per query when a request does not set it (default 3)"
+    )
+    parser.add_argument(
+        "--dialect",
+        default="both",
+        choices=("both", "search_r1", "rewardflow"),
+        help="request formats to accept (default both)",
+    )
+    parser.add_argument(
+        "--max-pending", type=int, default=1024, help="maximum number of queued queries; more get status 503"
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, default=30.0, help="time limit of a request in seconds; then status 504"
+    )
+    parser.add_argument(
+        "--max-body", type=int, default=1_000_000, help="maximum size of a request in bytes; larger ones get status 413"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 def _build(args: argparse.Namespace) -> None:
     """Build the index folder from the passage file."""
     if not (args.corpus and args.index):
-        raise ConfigError("an index is built from --corpus FILE into --index FOLDER: give both")
+        raise ConfigError("building an index needs both --corpus FILE and --index FOLDER")
     engine = "bm25" if args.engine == "auto" else args.engine
     quiet = not sys.stderr.isatty()
     with naming(args.corpus), tqdm(read_passages(args.corpus), unit=" passages", disable=quiet) as passages:
@@ -112,6 +145,6 @@ def _engine(args: argparse.Namespace) -> LocalRetriever:
     corpus, memory = args.corpus or "", args.memory
     if args.index and args.corpus and not Path(args.index).exists():
         _build(args)
-        corpus = ""  # just indexed
+        corpus = ""  # it has just been indexed
         memory = memory if args.engine == "lucene" else ""  # tantivy's is for building
     return open_engine(corpus=corpus, index=args.index or "", engine=args.engine, memory=memory, threads=args.threads)

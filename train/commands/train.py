@@ -1,15 +1,15 @@
-"""Train a language-model policy with any credit scheme; with kind: success_model, a model of success for PiCA.
+"""Train a language-model policy with any credit scheme; with kind: success_model, a success model for PiCA.
 
   creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
 
---resume goes on only under the settings, versions and files that the run was begun with; what differs is listed.
+--resume continues a run only with the settings, versions and files it was started with; differences are listed.
 
-The run folder holds the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent hf:DIR/model
-opens. --dry-run checks everything that can be checked without fetching a model, prints the resolved config and what one
-iteration would cost, and trains nothing.
+The run folder contains the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent
+hf:DIR/model opens. --dry-run checks everything that can be checked without fetching a model, and prints the resolved
+config and the cost of one iteration.
 """
 
 from __future__ import annotations
@@ -38,13 +38,25 @@ RUN = Output(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "config", nargs="?", metavar="CONFIG", help="a .yaml or .toml file; not needed with --resume")
-    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="override a setting (repeatable)")
-    parser.add_argument("--dry-run", action="store_true", help="check, print the resolved config, train nothing")
-    parser.add_argument(
-        "--resume", metavar="DIR", help="go on with the run in DIR, under the settings it was begun with"
+    add_input(
+        parser,
+        "config",
+        nargs="?",
+        metavar="CONFIG",
+        help="config of the run, .yaml or .toml; not needed with --resume",
     )
-    parser.add_argument("--force", action="store_true", help="begin anew where a run lies already, which is lost")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="a.b=c", help="override a setting of the config (repeatable)"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check the settings and print the resolved config, without training"
+    )
+    parser.add_argument(
+        "--resume", metavar="DIR", help="continue the run in DIR, with the settings it was started with"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="start anew in a folder that contains a run, which is lost"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.trainer import Trainer
 
     if (args.config is None) == (args.resume is None):
-        raise ConfigError("give either a CONFIG to begin a run, or --resume DIR to go on with one")
+        raise ConfigError("give either a CONFIG to start a run, or --resume DIR to continue one")
     source = Path(args.resume) / "config.yaml" if args.resume else Path(args.config)
     if args.resume and not source.is_file():
         raise DataError(f"{args.resume}: there is no run here (no config.yaml)")
@@ -77,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _claimed(settings: Any, args: argparse.Namespace) -> Iterator[None]:
-    """The run's folder, under the one rule for outputs; of a resumed run, only under the settings it was begun with."""
+    """Claim the run's folder as an output; a resumed run must have the settings it was started with."""
     from creditflow.train.run.folder import require_same_run
     from creditflow.train.settings.reading import to_plain_data
 
@@ -91,7 +103,7 @@ def _claimed(settings: Any, args: argparse.Namespace) -> Iterator[None]:
 
 
 def _success_model(source: Path, overrides: list[str], args: argparse.Namespace) -> int:
-    """Train, or describe, what a config of another kind than a policy asks for."""
+    """Train a success model, or with ``--dry-run`` print its settings."""
     import yaml
 
     from creditflow.envs.errors import unknown_name_error

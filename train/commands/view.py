@@ -1,4 +1,4 @@
-"""Show a trajectory log as one offline HTML page: rollouts beside their state graph, credit of several schemes.
+"""Write a trajectory log as one offline HTML page: rollouts beside their state graph, credit of several schemes.
 
 creditflow view rollouts.jsonl.gz --out view.html
 creditflow view rollouts.jsonl --schemes grpo,graphgpo --limit 20 --out view.html
@@ -24,11 +24,18 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="a trajectory log; - reads standard input")
-    parser.add_argument("--schemes", default="grpo,gigpo,graphgpo,rewardflow", help="whose credit to show")
-    parser.add_argument("--group-by", choices=["group", "task"], default="group", help="what makes a group")
-    parser.add_argument("--limit", type=positive, metavar="N", help="only the first N groups")
-    add_output(parser, "--out", required=True, metavar="FILE.html", help="where to write")
+    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    parser.add_argument(
+        "--schemes", default="grpo,gigpo,graphgpo,rewardflow", help="comma-separated schemes whose credit is shown"
+    )
+    parser.add_argument(
+        "--group-by",
+        choices=["group", "task"],
+        default="group",
+        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="show only the first N groups")
+    add_output(parser, "--out", required=True, metavar="FILE.html", help="HTML page to write")
 
 
 def run(args: argparse.Namespace) -> int:

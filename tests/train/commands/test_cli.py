@@ -234,7 +234,7 @@ def test_play_takes_actions_hints_and_undo_from_standard_input(monkeypatch, caps
     assert main(["play", "--seed", "3"]) == 0
     shown = capsys.readouterr().out
     assert "steps to go" in shown
-    assert "refused: 'sideways'" in shown
+    assert "rejected: 'sideways'" in shown
 
 
 def test_a_defect_is_reported_in_one_line_and_with_its_traceback_on_request(monkeypatch, capsys):

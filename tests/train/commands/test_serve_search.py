@@ -61,8 +61,8 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--build-only",), "give both"),
-        (("--build-only", "--index", "new", "--engine", "lucene"), "give both"),
+        (("--build-only",), "needs both --corpus"),
+        (("--build-only", "--index", "new", "--engine", "lucene"), "needs both --corpus"),
         (("--engine", "tantivy"), "need --corpus or --index"),
         (("--memory", "1g"), "need --corpus or --index"),
     ],

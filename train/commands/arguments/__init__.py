@@ -1,1 +1,1 @@
-"""What several commands share: arguments and output rules."""
+"""Arguments and output rules shared by several commands."""

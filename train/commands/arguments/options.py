@@ -17,16 +17,16 @@ __all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_rewards", "p
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--env`` and ``--env-set``, and the panel."""
+    """Define ``--env``, ``--env-set`` and ``--panel``."""
     parser.add_argument("--env", default="sokoban", help=f"environment: {', '.join(ENVIRONMENTS)}, or a Gymnasium id")
     parser.add_argument(
-        "--env-set", action="append", default=[], metavar="KEY=VALUE", help="an argument of the environment (repeat)"
+        "--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )
-    parser.add_argument("--panel", metavar="NAME:SPLIT", help="the embedded tasks to use, as `creditflow envs` lists")
+    parser.add_argument("--panel", metavar="NAME:SPLIT", help="embedded tasks to use; `creditflow envs` lists them")
 
 
 def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Keyword arguments of the environment that was asked for."""
+    """Keyword arguments of the environment."""
     settings = parse_settings(args.env_set)
     if args.panel:
         if "panel" in settings:
