@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from fuzz.samples import log_text
 from fuzz.target import MismatchError, Target
 
 PLAIN = ("--env", "sokoban", "--panel", "small-v1:train", "--limit", "2", "--group-size", "2", "--agent", "noisy:0.5")
+LIMIT = 6  # steps of the episodes that are annotated
 OTHERS = (
     ("--invalid-actions", "terminate"), ("--env-set", "max_steps=3"), ("--oracle",), ("--seed", "4"), ("--agent", "random"),
     ("--env-set", "reward=ten"), ("--env-set", "n_actions=9"), ("--panel", "small-v1:test"),
@@ -106,6 +109,26 @@ def _resume(data: bytes, folder: Path) -> None:
     command("rollout", *PLAIN, "--resume", "--out", str(folder / "log.jsonl"))
 
 
+def _limits(data: bytes, folder: Path) -> None:
+    """An annotator that replays a log under another limit of steps says that it is the limit."""
+    annotator, limit = data.decode().split()
+    log = folder / "log.jsonl"
+    log.write_bytes(_played())
+    words = ("annotate", "--with", annotator, *PLAIN[:4], "--env-set", f"max_steps={limit}", str(log))
+    command(*words, "--out", str(folder / "out.jsonl"))
+    if int(limit) != LIMIT:
+        raise MismatchError(f"{annotator} annotates what was played within {LIMIT} steps as if it were {limit}")
+
+
+@lru_cache(maxsize=1)
+def _played() -> bytes:
+    """A log of rollouts that came to their limit of steps."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "log.jsonl"
+        command("rollout", *PLAIN[:-1], "random", "--env-set", f"max_steps={LIMIT}", "--out", str(path))
+        return path.read_bytes()
+
+
 def _partial(place: Path) -> Sequence[bytes]:
     command("rollout", *PLAIN, "--out", str(place / "log.jsonl"))
     return [b""]
@@ -131,6 +154,11 @@ TARGETS = (
     Target(
         name="commands/mix", read=_mixes, seeds=lambda _: [], mutate=_ways, cases=0, seconds=30.0,
         traps=lambda: [b"", *(" ".join(one).encode() for one in OTHERS)],
+    ),
+    Target(
+        name="commands/limits", read=_limits, mutate=_ways, cases=0, place="max_steps", seconds=30.0,
+        seeds=lambda _: [f"{one} {LIMIT}".encode() for one in ("oracle", "forks:2")],
+        traps=lambda: [f"{one} {limit}".encode() for one in ("oracle", "forks:2") for limit in (1, LIMIT - 1, LIMIT + 30)],
     ),
     Target(
         name="commands/resume", read=_resume, seeds=_partial, mutate=_left, cases=30, seconds=10.0, place="log.jsonl.partial",
