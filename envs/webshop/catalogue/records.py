@@ -7,9 +7,10 @@ trouble with WebShop's 5 GB file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
@@ -21,7 +22,7 @@ __all__ = ["stream_items", "stream_records"]
 
 CHUNK = 1 << 20
 MAX_TOKEN = 32  # characters of a literal, number or escape that may be cut
-_SPACE = " \t\n\r"
+_VISIBLE: Final = re.compile(r"[^ \t\n\r]")
 
 
 class _Reader:
@@ -33,9 +34,9 @@ class _Reader:
         self._decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_missing)
 
     def _fill(self) -> bool:
-        """Read one more chunk; False at the end of the file."""
+        """Read more, as much again as waits to be read, so that a long element is not parsed too often; False at the end."""
         try:
-            chunk = self._stream.read(CHUNK)
+            chunk = self._stream.read(max(CHUNK, len(self._buffer) - self._at))
         except OSError as error:
             raise DataError(f"{self._path}: cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
@@ -50,11 +51,10 @@ class _Reader:
     def peek(self) -> str:
         """The next character that is not white space; "" at the end of the file."""
         while True:
-            while self._at < len(self._buffer):
-                char = self._buffer[self._at]
-                if char not in _SPACE:
-                    return char
-                self._at += 1
+            if found := _VISIBLE.search(self._buffer, self._at):
+                self._at = found.start()
+                return found[0]
+            self._at = len(self._buffer)
             if not self._fill():
                 return ""
 

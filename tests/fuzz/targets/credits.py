@@ -19,7 +19,7 @@ from fuzz.mutate_data import freeze, mutate_lines, mutate_recipe, thaw
 from fuzz.samples import groups, log_text
 from fuzz.target import MismatchError, Target
 
-LENGTH = 10_000  # turns of a long episode
+LENGTH = 5_000  # turns of a long episode
 
 
 def _score(scheme: str, whole: Sequence[Group]) -> None:

@@ -216,8 +216,8 @@ def _seeds(_: Path) -> Sequence[bytes]:
 
 # arguments, and how many tasks one long journey visits: more than any cache holds, in an order that repeats
 JOURNEYS: dict[str, tuple[dict[str, Any], int]] = {
-    "sokoban": ({"panel": "standard-v1"}, 900),
-    "alfworld": ({"panel": "standard-v1", "oracle_nodes": 2_000}, 1500),
+    "sokoban": ({"panel": "standard-v1"}, 600),
+    "alfworld": ({"panel": "standard-v1", "oracle_nodes": 2_000}, 600),
     "webshop": ({"panel": "standard-v1"}, 300),
     "wikisearch": ({"panel": "standard-v1"}, 40),
 }
