@@ -1,4 +1,4 @@
-"""Environments: text in, text out, exact rules, exact oracles."""
+"""Gymnasium environments for language-model agents, with exact rules and oracles."""
 
 from creditflow.envs.check import check_agent_env
 from creditflow.envs.core import AgentEnv, Oracle, Outcome

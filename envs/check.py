@@ -1,7 +1,7 @@
-"""``check_agent_env``: the contract of an agent environment, as assertions with explanations.
+"""``check_agent_env``: assertions for the contract of an agent environment.
 
-The analogue of ``gymnasium.utils.env_checker.check_env`` for what that cannot know: the info schema, refused actions,
-snapshots, task ids, the step limit and the oracle.
+It complements ``gymnasium.utils.env_checker.check_env`` with the info schema, invalid actions, snapshots, task ids, the
+step limit and the oracle.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INVALID_ACTIONS = (
 
 
 class EnvContractError(CreditflowError, AssertionError):
-    """An environment breaks the contract; the message says which rule and how."""
+    """An environment violates the contract; the message states the rule."""
 
 
 def _require(condition: bool, rule: str) -> None:
@@ -67,12 +67,12 @@ def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -
     """Assert the contract of ``creditflow`` environments on one instance.
 
     Args:
-        env: wrapped or not; its ``unwrapped`` must be an ``AgentEnv``.
-        seed: of the episodes and the random actions.
-        steps: how many random actions are tried.
+        env: an environment, wrapped or not, whose ``unwrapped`` is an ``AgentEnv``.
+        seed: seed of the episodes and of the random actions.
+        steps: number of random actions to try.
 
     Raises:
-        EnvContractError: the first broken rule.
+        EnvContractError: the first violated rule.
     """
     base = env.unwrapped
     if not isinstance(base, AgentEnv):
@@ -93,14 +93,14 @@ def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -
     _require((named["task_id"], named["state_key"]) == first, "reset(options={'task_id': …}) must give that task")
 
     _check_naming(env, base, first)
-    _check_elsewhere(base, seed)
+    _check_fresh_instance(base, seed)
     _check_walk(env, base, types, rng, steps)
-    _check_refusals(env, base, types)
+    _check_invalid_actions(env, base, types)
     _check_limit(env, base.max_steps)
 
 
 def _check_naming(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], first: tuple[str, str]) -> None:
-    """A task's payload names it, alone and with its id; another task's payload and other types are refused."""
+    """Check that a payload names its task, alone and with the id, and that other payloads are rejected."""
     content = json.loads(json.dumps(dict(base.task.content)))
     for options in ({"task": content}, {"task_id": first[0], "task": content}):
         _, named = env.reset(options=options)
@@ -115,11 +115,11 @@ def _check_naming(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], first: 
             raise EnvContractError(
                 f"reset(options={short_repr(options, 80)}) must raise one of creditflow's errors, not {error!r}"
             ) from error
-        raise EnvContractError(f"reset(options={short_repr(options, 80)}) must be refused")
+        raise EnvContractError(f"reset(options={short_repr(options, 80)}) must be rejected")
 
 
-def _check_elsewhere(base: AgentEnv[Any, Any, Any], seed: int) -> None:
-    """A snapshot goes on in an environment that was never reset, whatever either has played."""
+def _check_fresh_instance(base: AgentEnv[Any, Any, Any], seed: int) -> None:
+    """Check that a snapshot continues identically in an environment that was never reset."""
     if base.spec is None:
         return
     fresh = gym.make(base.spec).unwrapped
@@ -127,22 +127,22 @@ def _check_elsewhere(base: AgentEnv[Any, Any, Any], seed: int) -> None:
     base.reset(seed=seed)
     for steps in range(3):
         snapshot = base.get_state()
-        _, told = fresh.set_state(snapshot)
+        _, restored = fresh.set_state(snapshot)
         _require(fresh.get_state() == snapshot, "a fresh environment must restore any snapshot, before its first reset")
-        if not told["admissible_actions"]:
+        if not restored["admissible_actions"]:
             return
-        action = base.action_from_text(told["admissible_actions"][-1 - steps % len(told["admissible_actions"])])
-        here, there = base.step(action), fresh.step(action)
-        same = all(np.array_equal(a, b) for a, b in zip(here[:4], there[:4], strict=True)) and here[4] == there[4]
-        _require(same, f"a snapshot must go on alike in a fresh environment; action {action!r} differed")
-        if here[2] or here[3]:
+        action = base.action_from_text(restored["admissible_actions"][-1 - steps % len(restored["admissible_actions"])])
+        first, second = base.step(action), fresh.step(action)
+        same = all(np.array_equal(a, b) for a, b in zip(first[:4], second[:4], strict=True)) and first[4] == second[4]
+        _require(same, f"a snapshot must continue identically in a fresh environment; action {action!r} differed")
+        if first[2] or first[3]:
             return
 
 
 def _check_walk(
     env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type], rng: np.random.Generator, steps: int
 ) -> None:
-    """Random admissible actions: info, oracle and snapshots at every state."""
+    """Check info, oracle and snapshots along random admissible actions."""
     _, info = env.reset(seed=int(rng.integers(2**31)))
     for _ in range(steps):
         snapshot = base.get_state()
@@ -155,7 +155,7 @@ def _check_walk(
         outcome = env.step(action)
         obs, reward, terminated, truncated, info = outcome
         _check_info(info, types, "step")
-        _require(info["action_valid"], f"{action!r} is listed as admissible but was refused: {info['invalid_reason']}")
+        _require(info["action_valid"], f"{action!r} is listed as admissible but was rejected: {info['invalid_reason']}")
         _require(type(reward) is float and math.isfinite(reward), f"reward must be a finite float, got {reward!r}")
         _require(type(terminated) is bool and type(truncated) is bool, "terminated and truncated must be bool")
         _require(not (terminated and truncated), "terminated and truncated must not both hold")
@@ -190,41 +190,41 @@ def _check_oracle(base: AgentEnv[Any, Any, Any], snapshot: str, actions: tuple[s
         value < 1.0 or math.isfinite(distance),
         f"oracle: value is {value!r} where success is out of reach (distance {distance!r})",
     )
-    if math.isfinite(distance) and distance > 0:  # where there is chance, the value may lie below 1 all the same
+    if math.isfinite(distance) and distance > 0:  # in stochastic environments the value may be below 1 anyway
         short = oracle.value(snapshot, steps_left=int(distance) - 1)
         _require(short < 1.0, f"oracle: value within one step less than the distance ({distance:g}) is {short!r}")
-    for action in sorted(set(best) - set(actions)):  # where actions are free text, not all that are admitted are listed
-        admitted = base.step(base.action_from_text(action))[4]["action_valid"]
+    for action in sorted(set(best) - set(actions)):  # with free-text actions, not all admissible ones are listed
+        admissible = base.step(base.action_from_text(action))[4]["action_valid"]
         base.set_state(snapshot)
-        _require(admitted, f"oracle.optimal_actions {best!r} must be admissible ({actions!r}, or others if tried)")
+        _require(admissible, f"oracle.optimal_actions {best!r} must be admissible, listed ({actions!r}) or not")
 
 
-def _check_refusals(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type]) -> None:
-    """Junk actions change nothing but the step count and say why."""
+def _check_invalid_actions(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type]) -> None:
+    """Check that invalid actions change nothing but the step count and have a reason."""
     for action in INVALID_ACTIONS:
         obs, before = env.reset(seed=1)
         try:
             after_obs, _, terminated, _, info = base.step(action)
         except Exception as error:
             raise EnvContractError(
-                f"the action {short_repr(action, 40)} must be refused, not raise {error!r}"
+                f"the action {short_repr(action, 40)} must be rejected, not raise {error!r}"
             ) from error
-        _check_info(info, types, f"refused action {short_repr(action, 40)}")
-        _require(not info["action_valid"], f"the action {short_repr(action, 40)} should be refused")
+        _check_info(info, types, f"invalid action {short_repr(action, 40)}")
+        _require(not info["action_valid"], f"the action {short_repr(action, 40)} should be rejected")
         _require(
             info["state_key"] == before["state_key"]
             and (base.observation_is_reply or np.array_equal(obs, after_obs))
             and not terminated,
-            "a refused action must change nothing",
+            "an invalid action must change nothing",
         )
-        _require(info["elapsed_steps"] == 1, "a refused action counts as a step")
+        _require(info["elapsed_steps"] == 1, "an invalid action counts as a step")
         _require(len(info["invalid_reason"]) <= 400, "invalid_reason must not echo a huge action")
 
 
 def _check_limit(env: gym.Env[Any, Any], max_steps: int) -> None:
-    """The env owns the step limit: refused actions run into it."""
+    """Check the step limit with invalid actions."""
     env.reset(seed=2)
     for count in range(1, max_steps + 1):
         _, _, terminated, truncated, _ = env.unwrapped.step("\x00")
-        _require(not terminated, "refused actions must not end the task")
-        _require(truncated == (count == max_steps), f"truncated must come at max_steps={max_steps}")
+        _require(not terminated, "invalid actions must not end the task")
+        _require(truncated == (count == max_steps), f"truncation must happen at max_steps={max_steps}")

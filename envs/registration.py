@@ -1,4 +1,4 @@
-"""Registration with Gymnasium, and the short spellings ``creditflow.make("sokoban")`` and ``make_vec``.
+"""Registration with Gymnasium, and ``creditflow.make("sokoban")`` and ``make_vec`` for short names.
 
 Gymnasium ≥ 1.0 has no entry-point plugins: ids exist once ``creditflow`` is imported, or through Gymnasium's own
 ``gym.make("creditflow:creditflow/Sokoban-v0")``.
@@ -17,12 +17,12 @@ __all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs
 
 
 class Entry(NamedTuple):
-    """One environment.
+    """A registered environment.
 
     Attributes:
-        gym_id: its Gymnasium id.
+        gym_id: Gymnasium id.
         entry_point: a string, so that importing creditflow imports no environment.
-        files: the argument that takes a path to a user's own tasks; "" if there is none.
+        files: name of the argument for the path of a user's own tasks; "" if there is none.
     """
 
     gym_id: str
@@ -37,27 +37,27 @@ ENVIRONMENTS: dict[str, Entry] = {
     "wikisearch": Entry("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv", "questions"),
 }
 
-# environments that belong to a tool (the benchmark's grid worlds): known once it is imported, listed nowhere
+# environments of a tool (the benchmark's grid worlds): registered when it is imported, never listed
 UNLISTED: dict[str, Entry] = {}
 
 
 def register_unlisted(name: str, entry: Entry, *, nondeterministic: bool = False) -> None:
-    """Make an environment of a tool known to ``make`` and Gymnasium; once."""
+    """Register an environment of a tool with ``make`` and Gymnasium, once."""
     UNLISTED.setdefault(name, entry)
     _register(entry, nondeterministic=nondeterministic)
 
 
 def register_envs() -> None:
-    """Register every environment once; a second import path must not print "Overriding environment"."""
+    """Register every environment once, so that a second import does not print "Overriding environment"."""
     for entry in ENVIRONMENTS.values():
         _register(entry, nondeterministic=False)
 
 
 def _register(entry: Entry, *, nondeterministic: bool) -> None:
-    """Register one id, without Gymnasium's wrappers for order and for passive checks.
+    """Register one id, without Gymnasium's order-enforcing and passive-checking wrappers.
 
-    Both take ``reset`` for the only way to begin an episode, and would refuse the first step after a restored snapshot.
-    ``AgentEnv`` refuses a step without an episode itself, and ``check_agent_env`` checks more than the passive checker.
+    Both assume that only ``reset`` starts an episode, and reject the first step after a restored snapshot. ``AgentEnv``
+    itself rejects a step without an episode, and ``check_agent_env`` checks more than the passive checker.
     """
     if entry.gym_id not in gym.registry:
         gym.register(
@@ -67,10 +67,10 @@ def _register(entry: Entry, *, nondeterministic: bool) -> None:
 
 
 def env_id(name: str) -> str:
-    """The Gymnasium id of a short name ("sokoban") or of an id itself.
+    """Return the Gymnasium id of a short name ("sokoban"), or the id itself.
 
     Raises:
-        ConfigError: unknown name; suggests the near one.
+        ConfigError: unknown name; suggests the nearest one.
     """
     entry = ENVIRONMENTS.get(name) or UNLISTED.get(name)
     if entry is not None:
@@ -81,22 +81,22 @@ def env_id(name: str) -> str:
 
 
 def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """``gymnasium.make`` that also takes short names: ``creditflow.make("sokoban", max_steps=20)``."""
+    """Make an environment by short name or Gymnasium id: ``creditflow.make("sokoban", max_steps=20)``."""
     return gym.make(env_id(name), **kwargs)
 
 
 def make_vec(
     name: str, num_envs: int, *, vectorization_mode: str = "sync", **kwargs: Any
 ) -> SyncVectorEnv | AsyncVectorEnv:
-    """A vector of equal environments.
+    """Make a vector of equal environments.
 
-    ``AsyncVectorEnv`` runs with ``shared_memory=False``: text has no fixed size, so it cannot live in shared memory.
+    ``AsyncVectorEnv`` runs with ``shared_memory=False``, as text has no fixed size.
 
     Args:
         name: short name or Gymnasium id.
-        num_envs: how many.
+        num_envs: number of environments.
         vectorization_mode: "sync" or "async" (one process each).
-        **kwargs: for the environment.
+        **kwargs: arguments of the environment.
     """
     if vectorization_mode not in ("sync", "async"):
         raise ConfigError(f"vectorization_mode must be 'sync' or 'async', got {short_repr(vectorization_mode)}")

@@ -1,4 +1,4 @@
-"""The options of ``reset``, read strictly: which task is meant, by id, by payload, or by both."""
+"""The options of ``reset``, which name a task by id, by payload, or by both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ RESET_OPTIONS: Final = ("task_id", "task")
 
 
 class NamedTask(NamedTuple):
-    """Which task is meant.
+    """The task that the options of ``reset`` name.
 
     Attributes:
-        task_id: its id; None if it was not given.
-        payload: what it is made from; None if it was not given.
+        task_id: id of the task; None if not given.
+        payload: content of the task; None if not given.
     """
 
     task_id: str | None = None
@@ -25,7 +25,7 @@ class NamedTask(NamedTuple):
 
 
 def read_reset_options(options: Any) -> NamedTask:
-    """The task that the options of ``reset`` name.
+    """Return the task that the options of ``reset`` name.
 
     Raises:
         ConfigError: an unknown option, or a value of the wrong type.
@@ -43,6 +43,6 @@ def read_reset_options(options: Any) -> NamedTask:
     task_id = options.get("task_id")
     if task_id is not None and not isinstance(task_id, str):
         raise ConfigError(
-            f"options['task_id'] must be a text such as info['task_id'], got {type(task_id).__name__}: {short_repr(task_id)}"
+            f"options['task_id'] must be a string such as info['task_id'], got {type(task_id).__name__}: {short_repr(task_id)}"
         )
     return NamedTask(task_id, options.get("task"))

@@ -39,7 +39,7 @@ PANEL_FORMAT = 1
 
 
 def content_id(prefix: str, content: Any) -> str:
-    """``prefix`+ ":" + blake2b-128 of the content's canonical JSON (sorted keys, no spaces, ASCII).
+    """Return ``prefix`` + ":" + blake2b-128 of the content's canonical JSON (sorted keys, no spaces, ASCII).
 
     >>> content_id("demo1", {"b": 1, "a": "x"})
     'demo1:ef801795c4aac48b1738ef676ae7d53b'
@@ -49,7 +49,7 @@ def content_id(prefix: str, content: Any) -> str:
 
 
 def sample_index(rng: np.random.Generator, n: int) -> int:
-    """A uniform index below ``n`` from one raw 64-bit draw.
+    """Sample a uniform index below ``n`` from one raw 64-bit integer.
 
     NumPy keeps the raw stream of a bit generator stable across versions, but not its distributions.
     """
@@ -73,30 +73,30 @@ class Task:
 
 
 class TaskSource(Protocol):
-    """Where an environment's tasks come from: a panel, level files, a generator."""
+    """A source of an environment's tasks: a panel, level files, a generator."""
 
     def sample(self, rng: np.random.Generator) -> Task:
-        """A task drawn with raw integers of ``rng``."""
+        """Sample a task with raw integers of ``rng``."""
         ...
 
     def get(self, task_id: str) -> Task:
-        """The task with this id.
+        """Return the task with this id.
 
         Raises:
-            UnknownTaskError: this source does not hold it.
+            UnknownTaskError: this source does not have it.
         """
         ...
 
     def from_content(self, content: Any) -> Task:
-        """The task with this content.
+        """Return the task with this content.
 
         Raises:
-            DataError: the content is malformed.
+            DataError: malformed content.
         """
         ...
 
     def task_ids(self) -> tuple[str, ...]:
-        """All ids in their published order; () for an endless source."""
+        """Return all ids in their published order; () for an endless source."""
         ...
 
 
@@ -105,10 +105,10 @@ class PanelRow:
     """One line of a panel.
 
     Attributes:
-        task_id: what the locator must hash to.
+        task_id: id that the task of the locator must have.
         split: "train", "valid" or "test".
-        locator: how to make the task: its content, or the arguments of a generator.
-        strata: named properties the panel is stratified by.
+        locator: content of the task, or arguments of its generator.
+        strata: named properties by which the panel is stratified.
     """
 
     task_id: str
@@ -130,10 +130,10 @@ class Panel:
     rows: tuple[PanelRow, ...]
 
     def split(self, name: str) -> tuple[PanelRow, ...]:
-        """The rows of one split, in order; "all" gives every row.
+        """Return the rows of one split, in order; "all" returns every row.
 
         Raises:
-            ConfigError: there is no such split.
+            ConfigError: no such split.
         """
         splits = {row.split for row in self.rows}
         if name != "all" and name not in splits:
@@ -142,7 +142,7 @@ class Panel:
 
 
 def panel_names(env: str) -> tuple[str, ...]:
-    """Names of the embedded panels of an environment, such as "standard-v1"."""
+    """Return the names of the embedded panels of an environment, such as "standard-v1"."""
     folder = files("creditflow.assets") / "panels" / env
     if not folder.is_dir():
         return ()
@@ -150,11 +150,11 @@ def panel_names(env: str) -> tuple[str, ...]:
 
 
 def load_panel(env: str, name: str) -> Panel:
-    """An embedded panel of ``env``.
+    """Load an embedded panel of ``env``.
 
     Raises:
         ConfigError: no such panel.
-        DataError: the file does not follow the panel format.
+        DataError: the file violates the panel format.
     """
     if name not in panel_names(env):
         raise unknown_name_error(f"panel of {env}", name, panel_names(env))
@@ -163,10 +163,10 @@ def load_panel(env: str, name: str) -> Panel:
 
 
 def parse_panel(text: str, name: str) -> Panel:
-    """A panel from its JSON text: ``{"format_version": 1, "rows": [{task_id, split, locator, strata}]}``.
+    """Parse the JSON text of a panel: ``{"format_version": 1, "rows": [{task_id, split, locator, strata}]}``.
 
     Raises:
-        DataError: what is wrong, and in which row.
+        DataError: the first error, with its row.
     """
     where = f"panel {name}"
     try:
@@ -190,18 +190,18 @@ def _row(row: Any, where: str) -> PanelRow:
     values = {"strata": {}, **row}
     for field, kind in kinds.items():
         if not isinstance(values.get(field), kind):
-            expected = "a text" if kind is str else "an object"
+            expected = "a string" if kind is str else "an object"
             raise DataError(f"{where}: {field} must be {expected}, got {short_repr(values.get(field))}")
     return PanelRow(*(values[field] for field in kinds))
 
 
 def write_panel(path: str | Path, rows: Iterable[PanelRow], *, spaces: bool = False) -> None:
-    """Write a panel, one row a line.
+    """Write a panel, one row per line.
 
     Args:
-        path: of the file.
-        rows: in published order.
-        spaces: after commas and colons; part of the file's published bytes.
+        path: path of the file.
+        rows: rows in published order.
+        spaces: write spaces after commas and colons, as in the published bytes of some panels.
     """
     comma, colon = (", ", ": ") if spaces else (",", ":")
     fields = ("task_id", "split", "locator", "strata")
@@ -211,7 +211,7 @@ def write_panel(path: str | Path, rows: Iterable[PanelRow], *, spaces: bool = Fa
 
 
 def parse_panel_spec(env: str, spec: str) -> tuple[PanelRow, ...]:
-    """Rows named by "<panel>:<split>", as the command line writes it; a missing split means "all".
+    """Return the rows of "<panel>:<split>", the syntax of the command line; a missing split means "all".
 
     Raises:
         ConfigError: unknown panel or split.
@@ -226,9 +226,9 @@ class RowTasks:
     """A finite task source: rows, built on demand and verified against their published ids.
 
     Args:
-        env: the environment's name, for messages.
-        rows: in published order.
-        build: makes a task from a locator or from a content given by a user; raises DataError if malformed.
+        env: name of the environment, for messages.
+        rows: rows in published order.
+        build: makes a task from a locator or a user's content; raises ``DataError`` if it is malformed.
     """
 
     def __init__(self, env: str, rows: Sequence[PanelRow], build: Callable[[Any], Task]) -> None:
@@ -241,11 +241,11 @@ class RowTasks:
         self._built: dict[int, Task] = {}
 
     def sample(self, rng: np.random.Generator) -> Task:
-        """A uniformly drawn row."""
+        """Sample a row uniformly."""
         return self._task(sample_index(rng, len(self.rows)))
 
     def get(self, task_id: str) -> Task:
-        """The row with this id."""
+        """Return the task of the row with this id."""
         index = self._index.get(task_id)
         if index is None:
             raise UnknownTaskError(
@@ -256,11 +256,11 @@ class RowTasks:
         return self._task(index)
 
     def from_content(self, content: Any) -> Task:
-        """The task with this content, listed or not."""
+        """Return the task with this content, listed or not."""
         return self._build(content)
 
     def task_ids(self) -> tuple[str, ...]:
-        """All ids in order."""
+        """Return all ids in order."""
         return tuple(row.task_id for row in self.rows)
 
     def _task(self, index: int) -> Task:
@@ -271,7 +271,7 @@ class RowTasks:
             if task.task_id != row.task_id:
                 raise DataError(
                     f"{self.env}: row {index} is published as {row.task_id} but its content hashes to {task.task_id}; "
-                    "the file was changed, or made by another version"
+                    "the file was changed, or written by another version"
                 )
             self._built[index] = task
         return task

@@ -1,1 +1,1 @@
-"""Files on disk: written whole or not at all, read within limits, verified when they are opened."""
+"""Files on disk: atomic writes, locks, folders with checksums, paths that users give."""

@@ -1,4 +1,4 @@
-"""Files of lines that are read once and then appended to: caches of a served model's replies."""
+"""JSON Lines files that are read once and then appended to, such as caches of a served model's responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK: Final = 2**16
 
 
 def cut_torn_line(path: Path) -> None:
-    """Remove what follows the last newline: a process that was killed while it wrote leaves an unfinished line.
+    """Remove an unfinished last line, as left by a process that was killed while it wrote.
 
     The next line would otherwise be appended to it.
     """
@@ -34,10 +34,10 @@ def cut_torn_line(path: Path) -> None:
 
 
 def read_appended(path: Path) -> Iterator[tuple[str, Any]]:
-    """The JSON values of such a file, each with its place: "file: line 7".
+    """Yield the JSON values of such a file, each with its position: "file: line 7".
 
     Raises:
-        DataError: a finished line is not JSON, or too long.
+        DataError: a complete line is not JSON, or too long.
     """
     cut_torn_line(path)
     yield from read_json_lines(path)

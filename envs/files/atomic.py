@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: written under a temporary name, then renamed."""
+"""Atomic writes: files and folders are written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["atomic_path", "atomic_writer", "new_folder"]
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """An empty temporary file to write to; it gets its name when the block ends without error, and else is removed.
+    """Yield an empty temporary file, which is renamed to ``path`` if the block ends without error, else removed.
 
     Raises:
-        DataError: this process is writing the same file already.
+        DataError: this process is already writing the same file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,15 +38,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str], *, encoding: str = "ascii") -> Iterator[IO[str]]:
-    """A text stream whose file appears under its name only when the block ends without error (gzip for ``.gz``)."""
+    """Yield a text stream to a file that gets its name if the block ends without error (gzip for ``.gz``)."""
     with atomic_path(path) as temporary, temporary.open("wb") as raw:
-        # no name and no time inside: equal logs give equal bytes
-        packed: Any = (
+        # no file name and no time in the header, so that equal logs have equal bytes
+        compressed: Any = (
             gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
             if Path(path).suffix == ".gz"
             else raw
         )
-        with io.TextIOWrapper(packed, encoding=encoding, newline="\n") as stream:
+        with io.TextIOWrapper(compressed, encoding=encoding, newline="\n") as stream:
             yield stream
             stream.flush()
         if not raw.closed:
@@ -55,14 +55,14 @@ def atomic_writer(path: str | os.PathLike[str], *, encoding: str = "ascii") -> I
 
 @contextlib.contextmanager
 def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """A temporary folder that gets its name when the block ends without error, and else is removed.
+    """Yield a temporary folder, which is renamed to ``path`` if the block ends without error, else removed.
 
     Args:
-        path: the folder to make.
-        replace: put it in the place of a folder that exists.
+        path: the folder to create.
+        replace: replace an existing folder.
 
     Raises:
-        DataError: this process is making the same folder already.
+        DataError: this process is already writing the same folder.
         OSError: the folder exists and is not empty, without ``replace``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

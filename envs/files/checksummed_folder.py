@@ -1,11 +1,11 @@
-"""Folders of memory-mapped files that are verified when they are opened: stores of products, indexes of passages.
+"""Folders of memory-mapped files with checksums: product stores, passage indexes.
 
-``header.json`` carries a checksum of itself and, for every other file, its length and checksum. Header and lengths are
-verified on every opening, contents of files up to ``CHECKED`` bytes too, those of larger ones on demand. There is no
-pickle: arrays are raw little-endian numbers, texts are UTF-8 or JSON.
+``header.json`` contains a checksum of itself and, for every other file, its length and checksum. Header and lengths are
+verified on every opening, as are contents of files up to ``MAX_CHECKED`` bytes; larger ones are verified on demand. There is
+no pickle: arrays are raw little-endian numbers, texts are UTF-8 or JSON.
 
-Checksums find damage, not malice: whoever can write a folder can seal it again. Our own readers therefore check what they
-read, and refuse what does not fit together; libraries that open their own files in such a folder (tantivy, Lucene) do not.
+Checksums detect damage, not tampering: whoever can write a folder can write new checksums. Our own readers therefore
+validate what they read; libraries that open their own files in such a folder (tantivy, Lucene) do not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "HEADER",
     "Blob",
     "ChecksummedFolder",
-    "checksummed_entry",
+    "belongs_to_checksummed_folder",
     "is_checksummed",
     "write_blob",
     "write_checksums",
@@ -35,17 +35,17 @@ __all__ = [
 
 F = TypeVar("F")
 HEADER: Final = "header.json"
-CHECKED: Final = 1 << 26  # bytes: larger files are checksummed on demand only
+MAX_CHECKED: Final = 1 << 26  # bytes; contents of larger files are verified on demand only
 _CHUNK: Final = 1 << 22
 
 
 def is_checksummed(path: str | Path) -> bool:
-    """Whether the path looks like a sealed folder."""
+    """Return whether the path has the header of a checksummed folder."""
     return (Path(path) / HEADER).is_file()
 
 
-def checksummed_entry(path: Path) -> bool:
-    """Whether a file belongs to the sealed folder it lies in: it is the header, or the header names it."""
+def belongs_to_checksummed_folder(path: Path) -> bool:
+    """Return whether a file belongs to the checksummed folder around it: it is the header, or the header names it."""
     try:
         header = json.loads((path.parent / HEADER).read_text(encoding="ascii"))
     except (OSError, ValueError, RecursionError):
@@ -55,12 +55,12 @@ def checksummed_entry(path: Path) -> bool:
 
 
 def write_checksums(folder: Path, kind: str, facts: dict[str, Any]) -> int:
-    """Write the header over all files of a folder; returns their bytes.
+    """Write the header of a folder, with checksums of all its files; return their total bytes.
 
     Args:
-        folder: holds the files and nothing else.
+        folder: contains the files and nothing else.
         kind: name and version of the format.
-        facts: what else the header says.
+        facts: other entries of the header.
     """
     sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     files = {name: {"bytes": size, "blake2b": _checksum(folder / name)} for name, size in sizes.items()}
@@ -71,7 +71,7 @@ def write_checksums(folder: Path, kind: str, facts: dict[str, Any]) -> int:
 
 
 def write_blob(folder: Path, name: str, items: Sequence[bytes]) -> None:
-    """Byte strings as ``<name>.bin`` and ``<name>.offsets``."""
+    """Write byte strings as ``<name>.bin`` and ``<name>.offsets``."""
     offsets = np.zeros(len(items) + 1, "<i8")
     np.cumsum([len(item) for item in items], out=offsets[1:])
     (folder / f"{name}.bin").write_bytes(b"".join(items))
@@ -83,11 +83,11 @@ class ChecksummedFolder:
 
     Args:
         path: the folder.
-        kind: name and version of the format it must have.
-        how_to_fix: what to do about a damaged one; ends the message.
+        kind: required name and version of the format.
+        how_to_fix: what to do about a damaged folder; ends every error message.
 
     Raises:
-        DataError: no sealed folder, of another format, or damaged; says which file.
+        DataError: not a checksummed folder, of another format, or damaged; names the file.
     """
 
     def __init__(self, path: str | Path, kind: str, how_to_fix: str) -> None:
@@ -105,18 +105,18 @@ class ChecksummedFolder:
             raise DataError(f"{self.path}: expected a folder of format {kind!r}; {self.how_to_fix}")
         if header.pop("checksum", None) != _header_checksum(header):
             raise DataError(f"{self.path}: {HEADER} was changed or damaged; {self.how_to_fix}")
-        if not _names_files(header.get("files")):  # whoever writes a header can write its checksum too
+        if not _names_files(header.get("files")):  # a forged header has a valid checksum too
             raise DataError(f"{self.path}: {HEADER} must name files with their bytes and blake2b; {self.how_to_fix}")
         return header
 
     def _check(self, name: str, entry: dict[str, Any]) -> None:
         path = self.path / name
         if Path(name).name != name or "\0" in name or path.is_symlink() or not path.is_file():
-            raise DataError(f"{self.path}: the file {name!r} is missing, or no plain file; {self.how_to_fix}")
+            raise DataError(f"{self.path}: the file {name!r} is missing, or not a regular file; {self.how_to_fix}")
         size = path.stat().st_size
         if size != entry["bytes"]:
             raise DataError(f"{path}: has {size} bytes, expected {entry['bytes']}; {self.how_to_fix}")
-        if size <= CHECKED:
+        if size <= MAX_CHECKED:
             self._check_content(name)
 
     def _check_content(self, name: str) -> None:
@@ -124,19 +124,19 @@ class ChecksummedFolder:
             raise DataError(f"{self.path / name}: its content is damaged (checksum differs); {self.how_to_fix}")
 
     def verify(self) -> None:
-        """Compare every byte with its checksum, whatever the size.
+        """Verify the contents of all files, of any size.
 
         Raises:
-            DataError: what is damaged.
+            DataError: a damaged file.
         """
         for name in self.header["files"]:
             self._check_content(name)
 
     def fact(self, name: str, kind: type[F]) -> F:
-        """What the header says under a name.
+        """Return an entry of the header.
 
         Raises:
-            DataError: nothing, or something of another kind.
+            DataError: a missing entry, or one of another type.
         """
         value = self.header.get(name)
         if type(value) is not kind:
@@ -147,33 +147,33 @@ class ChecksummedFolder:
         return name in self.header["files"]
 
     def array(self, name: str, dtype: str) -> NDArray[Any]:
-        """A file of raw numbers, memory-mapped and read-only.
+        """Return a file of raw numbers, memory-mapped and read-only.
 
         Raises:
-            DataError: the header names no such file, or it does not hold such numbers.
+            DataError: the header names no such file, or its size does not fit the type.
         """
         path = self.file(name)
         size = path.stat().st_size
         if size % np.dtype(dtype).itemsize:
-            raise DataError(f"{path}: {size} bytes hold no whole number of {dtype}; {self.how_to_fix}")
+            raise DataError(f"{path}: {size} bytes are not a multiple of the size of {dtype}; {self.how_to_fix}")
         return np.memmap(path, dtype=dtype, mode="r") if size else np.empty(0, dtype)
 
-    def starts(self, name: str, total: int) -> NDArray[np.int64]:
-        """A file of int64 places that begin with 0, never fall, and end with ``total``.
+    def offsets(self, name: str, total: int) -> NDArray[np.int64]:
+        """Return a file of int64 offsets that begin with 0, never decrease, and end with ``total``.
 
         Raises:
-            DataError: as ``array``; or they do not.
+            DataError: as ``array``; or other values.
         """
-        places = self.array(name, "<i8")
-        if not len(places) or places[0] or int(places[-1]) != total or (places[1:] < places[:-1]).any():
-            raise DataError(f"{self.path / name}: expected places from 0 up to {total}; {self.how_to_fix}")
-        return places
+        offsets = self.array(name, "<i8")
+        if not len(offsets) or offsets[0] or int(offsets[-1]) != total or (offsets[1:] < offsets[:-1]).any():
+            raise DataError(f"{self.path / name}: expected offsets from 0 up to {total}; {self.how_to_fix}")
+        return offsets
 
     def rows(self, name: str, below: int) -> NDArray[np.int32]:
-        """A file of int32 row numbers.
+        """Return a file of int32 row numbers.
 
         Raises:
-            DataError: as ``array``; or one is negative, or not below ``below``.
+            DataError: as ``array``; or a number outside [0, ``below``).
         """
         found = self.array(name, "<i4")
         if len(found) and not 0 <= int(found.min()) <= int(found.max()) < below:
@@ -181,19 +181,19 @@ class ChecksummedFolder:
         return found
 
     def blob(self, name: str, suffix: str = ".bin") -> Blob:
-        """A file of byte strings, with its offsets beside it.
+        """Return a file of byte strings, which has its offsets next to it.
 
         Raises:
-            DataError: the header names no such files, or they do not fit together.
+            DataError: the header names no such files, or the offsets do not fit.
         """
         path = self.file(name + suffix)
-        return Blob(path, self.starts(f"{name}.offsets", path.stat().st_size))
+        return Blob(path, self.offsets(f"{name}.offsets", path.stat().st_size))
 
     def file(self, name: str) -> Path:
-        """The path of a file that the header names.
+        """Return the path of a file that the header names.
 
         Raises:
-            DataError: it names no such file.
+            DataError: the header names no such file.
         """
         if name not in self:
             raise DataError(f"{self.path}: {HEADER} names no file {name!r}; {self.how_to_fix}")
@@ -205,7 +205,7 @@ class Blob:
 
     Args:
         path: the file.
-        offsets: int64 (n + 1,): where each begins.
+        offsets: int64 (n + 1,): offset of each string, and the end.
     """
 
     def __init__(self, path: Path, offsets: NDArray[np.int64]) -> None:
@@ -225,11 +225,11 @@ class Blob:
 
 
 def _checksum(path: Path) -> str:
-    """blake2b-128 of a file, read piece by piece."""
+    """Return the blake2b-128 of a file, read in chunks."""
     digest = blake2b(digest_size=16)
     with path.open("rb") as file:
-        while piece := file.read(_CHUNK):
-            digest.update(piece)
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -239,7 +239,7 @@ def _header_checksum(header: dict[str, Any]) -> str:
 
 
 def _names_files(files: Any) -> bool:
-    """Whether it is a table of files as ``write_checksums`` writes it."""
+    """Return whether ``files`` is a table of files as ``write_checksums`` writes it."""
     return isinstance(files, dict) and all(
         isinstance(entry, dict) and type(entry.get("bytes")) is int and isinstance(entry.get("blake2b"), str)
         for entry in files.values()

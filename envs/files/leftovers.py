@@ -1,8 +1,7 @@
-"""Temporary files and folders: how they are called, that somebody writes them, and removing those that nobody writes.
+"""Temporary files and folders: their names, their locks, and removal of those that killed processes left.
 
-What is written to NAME is first called NAME.PID.tmp. A process that was killed leaves it behind; the next one that writes
-NAME removes it. It is left alone while its process lives, or while anybody, perhaps on another machine that shares the
-disk, holds its lock.
+A write to NAME goes to NAME.PID.tmp first. A killed process leaves it behind, and the next one that writes NAME removes
+it, unless its process is alive or another process, perhaps on another machine with the same disk, holds its lock.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.locks import release, take
+from creditflow.envs.files.locks import acquire, release
 
 __all__ = ["is_leftover", "remove_leftovers", "remove_leftovers_below", "temporary_of", "writing"]
 
@@ -24,24 +23,24 @@ _NAME: Final = re.compile(r"(?P<name>.+?)(?:\.old)?\.(?P<pid>\d{1,10})\.tmp", re
 
 
 def temporary_of(path: Path, *, old: bool = False) -> Path:
-    """Where this process writes what will be called ``path``; ``old``: where it puts what was called so before."""
+    """Return this process's temporary name for ``path``; ``old``: the name for the version that is being replaced."""
     return path.with_name(f"{path.name}{'.old' if old else ''}.{os.getpid()}.tmp")
 
 
 @contextlib.contextmanager
 def writing(temporary: Path) -> Iterator[None]:
-    """Say that this process is at a temporary file or folder, which exists.
+    """Hold the lock of an existing temporary file or folder while it is written.
 
     Raises:
-        DataError: somebody else is.
+        DataError: another writer holds it.
     """
     try:
-        descriptor = take(temporary)
-    except OSError:  # no locks here: the process id in the name has to do
+        descriptor = acquire(temporary)
+    except OSError:  # a file system without locks: only the process id in the name protects it
         yield
         return
     if descriptor is None:
-        raise DataError(f"{temporary}: is being written already; wait for it, or name another output")
+        raise DataError(f"{temporary}: is already being written; wait for it, or name another output")
     try:
         yield
     finally:
@@ -49,7 +48,7 @@ def writing(temporary: Path) -> Iterator[None]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what ended processes left of writing ``path``."""
+    """Remove temporary files that ended processes left when they wrote ``path``."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path.parent) as entries:
         for entry in entries:
             match = _NAME.fullmatch(entry.name)
@@ -58,7 +57,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def remove_leftovers_below(folder: Path) -> None:
-    """Remove what ended processes left anywhere in a folder that is a command's own."""
+    """Remove temporary files that ended processes left anywhere in a folder that belongs to one command."""
     for root, folders, files in os.walk(folder):
         for name in [*folders, *files]:
             if _NAME.fullmatch(name):
@@ -66,7 +65,7 @@ def remove_leftovers_below(folder: Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether it is a temporary file or folder that nobody writes any more."""
+    """Return whether the path is a temporary file or folder without a live writer."""
     descriptor = _abandoned(path)
     return descriptor is not None and release(descriptor)
 
@@ -85,18 +84,18 @@ def _remove_if_abandoned(path: Path) -> None:
 
 
 def _abandoned(path: Path) -> int | None:
-    """The lock of a temporary whose process has ended and that nobody else holds; else None."""
+    """Acquire the lock of a temporary file whose process has ended; None if it is alive or the lock is held."""
     match = _NAME.fullmatch(path.name)
-    if match is None or path.is_symlink() or _lives(int(match["pid"])):
+    if match is None or path.is_symlink() or _is_alive(int(match["pid"])):
         return None
     try:
-        return take(path)
+        return acquire(path)
     except OSError:
         return None
 
 
-def _lives(pid: int) -> bool:
-    """Whether another process has this id; our own id on what we do not lock is that of an earlier process."""
+def _is_alive(pid: int) -> bool:
+    """Return whether another process has this id (our own id on an unlocked file is that of an earlier process)."""
     if pid == os.getpid():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Paths that users give as arguments, checked before anything is opened."""
+"""Validation of paths that users give as arguments."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["checked_path"]
 
 
 def checked_path(name: str, value: Any) -> Path:
-    """The path in an argument.
+    """Return the path in an argument.
 
     Args:
-        name: of the argument, for the message.
-        value: a text or a ``PathLike``.
+        name: name of the argument, for the message.
+        value: a string or a ``PathLike``.
 
     Raises:
-        ConfigError: something else, or a text that no file can be called.
+        ConfigError: another type, or a string that cannot be a file name.
     """
     try:
         path = Path(value)

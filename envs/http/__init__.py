@@ -1,9 +1,10 @@
-"""What our HTTP servers share: bounded requests, batches in one thread, clear refusals, connections that hold nobody up.
+"""Shared parts of our HTTP servers: bounded requests, batching, clear error responses, connections with deadlines.
 
-``application`` makes an ASGI application of endpoints, ``listen`` serves it. Needs the extra ``[serve]``.
+``application`` makes an ASGI application from endpoints, ``listen`` serves it; both need the extra ``[serve]``. ``client`` is
+the HTTP client.
 """
 
-from creditflow.envs.http.application import application, json_answer
+from creditflow.envs.http.application import application, json_response
 from creditflow.envs.http.batcher import Batcher, BatchLimits, OverloadedError
 from creditflow.envs.http.bodies import BadRequestError, read_body, read_json
 from creditflow.envs.http.limits import ConnectionLimits
@@ -17,7 +18,7 @@ __all__ = [
     "OverloadedError",
     "application",
     "bound",
-    "json_answer",
+    "json_response",
     "listen",
     "make_server",
     "read_body",

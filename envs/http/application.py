@@ -1,4 +1,4 @@
-"""Endpoints as an ASGI application: every failure is JSON with a "detail", every request has a deadline."""
+"""ASGI applications of endpoints: every error response is JSON with a "detail", every request has a deadline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.http.batcher import Batcher, OverloadedError
-from creditflow.envs.http.bodies import BadRequestError, BodyRoom
+from creditflow.envs.http.bodies import BadRequestError, BodyMemory
 from creditflow.envs.http.callers import CallerCheck
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["application", "json_answer"]
+__all__ = ["application", "json_response"]
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
-def json_answer(content: Any) -> Response:
-    """Plain values as JSON in ASCII: texts may hold lone surrogates, which UTF-8 cannot.
+def json_response(content: Any) -> Response:
+    """Return plain data as a JSON response in ASCII, since strings may contain lone surrogates.
 
     Raises:
-        ValueError: a number that is none.
+        ValueError: a non-finite number.
     """
     from starlette.responses import Response
 
@@ -42,14 +42,14 @@ def application(
     hosts: Sequence[str] = (),
     pages: bool = False,
 ) -> Starlette:
-    """An ASGI application whose failures are JSON with a "detail".
+    """Make an ASGI application whose error responses are JSON with a "detail".
 
     Args:
-        endpoints: method, path and function of each.
-        batcher: started and stopped with it.
-        what: is served, in a word: "search".
-        hosts: names that it answers to besides this machine's own.
-        pages: it serves pages for a person; see ``CallerCheck``.
+        endpoints: (method, path, function) of each endpoint.
+        batcher: batcher that is started and stopped with the application.
+        what: name of the service in messages, such as "search".
+        hosts: host names that are accepted besides this machine's own.
+        pages: whether the application serves web pages; see ``CallerCheck``.
 
     Raises:
         MissingExtraError: starlette is not installed.
@@ -73,35 +73,35 @@ def application(
     async def bad_request(_: Request, error: BadRequestError) -> Response:
         return JSONResponse({"detail": [{"type": error.kind, "loc": list(error.loc), "msg": str(error)}]}, error.status)
 
-    async def not_served(_: Request, error: HTTPException) -> Response:
+    async def http_error(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
-    def failing(status: int, text: str = "", **headers: str) -> Callable[..., Awaitable[Response]]:
-        async def answer(_: Request, error: Exception) -> Response:
+    def error_handler(status: int, text: str = "", **headers: str) -> Callable[..., Awaitable[Response]]:
+        async def respond(_: Request, error: Exception) -> Response:
             return JSONResponse({"detail": text or str(error)[:200]}, status, headers)
 
-        return answer
+        return respond
 
     handlers: dict[Any, Any] = {
         BadRequestError: bad_request,
-        HTTPException: not_served,
-        OverloadedError: failing(503, f"too many wait for the {what} server; try again", **{"Retry-After": "1"}),
-        TimeoutError: failing(504, f"the {what} server took too long"),
-        ClientDisconnect: failing(400, "the client is gone"),
-        CreditflowError: failing(502),
-        Exception: failing(500, f"the {what} server met an error of its own"),
+        HTTPException: http_error,
+        OverloadedError: error_handler(503, f"the {what} server is overloaded; try again", **{"Retry-After": "1"}),
+        TimeoutError: error_handler(504, f"the {what} server took too long"),
+        ClientDisconnect: error_handler(400, "the client has disconnected"),
+        CreditflowError: error_handler(502),
+        Exception: error_handler(500, f"internal error of the {what} server"),
     }
 
-    def timed(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def with_deadline(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def within(request: Request) -> Response:
-            async with asyncio.timeout(batcher.limits.seconds):  # a body that drips in counts too
+            async with asyncio.timeout(batcher.limits.seconds):  # includes the time in which the body arrives
                 return await function(request)
 
         return within
 
-    routes = [Route(path, timed(function), methods=[method]) for method, path, function in endpoints]
+    routes = [Route(path, with_deadline(function), methods=[method]) for method, path, function in endpoints]
     callers = Middleware(CallerCheck, hosts=hosts, pages=pages)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers, middleware=[callers])
-    app.router.redirect_slashes = False  # a redirection would repeat what the client says of our name
-    app.state.body_room = BodyRoom()
+    app.router.redirect_slashes = False  # a redirect would repeat the host name that the client sent
+    app.state.body_memory = BodyMemory()
     return app

@@ -1,4 +1,4 @@
-"""Requests that wait together are answered together, in one thread beside the event loop, in a bounded queue."""
+"""Batching: requests in a bounded queue are processed together, in one thread next to the event loop."""
 
 from __future__ import annotations
 
@@ -15,93 +15,93 @@ ResponseT = TypeVar("ResponseT")
 
 
 class BatchLimits(Protocol):
-    """How much a ``Batcher`` takes."""
+    """Limits of a ``Batcher``."""
 
     @property
     def pending(self) -> int:
-        """Parts that wait or run, over all requests."""
+        """Most items that are queued or running, over all requests."""
         ...
 
     @property
     def batch(self) -> int:
-        """Parts answered in one go, at least one request."""
+        """Most items in one batch, which has at least one request."""
         ...
 
     @property
     def seconds(self) -> float:
-        """From arrival to answer."""
+        """Deadline of a request, from arrival to response."""
         ...
 
 
 class OverloadedError(Exception):
-    """Too many parts wait."""
+    """Too many items are queued."""
 
 
 class Batcher(Generic[RequestT, ResponseT]):
-    """Answers requests in batches in one thread, first come first served.
+    """Processes requests in batches in one thread, first come, first served.
 
     Args:
-        answer: one result for each request of a batch; an exception as a result fails that request alone.
-        limits: what it takes.
+        process: returns one result per request of a batch; an exception as a result fails only that request.
+        limits: limits of the queue.
 
     Attributes:
-        pending, served, refused: parts of requests.
+        pending, served, rejected: numbers of items.
     """
 
     def __init__(
-        self, answer: Callable[[Sequence[RequestT]], Sequence[ResponseT | Exception]], limits: BatchLimits
+        self, process: Callable[[Sequence[RequestT]], Sequence[ResponseT | Exception]], limits: BatchLimits
     ) -> None:
-        self._answer, self.limits = answer, limits
-        self.pending = self.served = self.refused = 0
+        self._process, self.limits = process, limits
+        self.pending = self.served = self.rejected = 0
         self._pool = ThreadPoolExecutor(1, "serve")
         self._queue: asyncio.Queue[tuple[RequestT, int, asyncio.Future[ResponseT]]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to answer; inside the event loop."""
+        """Start processing; called inside the event loop."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Answer nothing more."""
+        """Stop processing."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def ask(self, asked: RequestT, parts: int) -> ResponseT:
-        """The answer to one request that counts as ``parts`` parts.
+    async def submit(self, request: RequestT, items: int) -> ResponseT:
+        """Return the response to a request of ``items`` items.
 
         Raises:
-            OverloadedError: too many parts wait already.
-            TimeoutError: it took too long.
+            OverloadedError: too many items are queued.
+            TimeoutError: the deadline has passed.
         """
         future: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
-        with self._waiting(parts):
-            self._queue.put_nowait((asked, parts, future))
-            given = await asyncio.wait_for(future, self.limits.seconds)
-        self.served += parts
-        return given
+        with self._pending(items):
+            self._queue.put_nowait((request, items, future))
+            response = await asyncio.wait_for(future, self.limits.seconds)
+        self.served += items
+        return response
 
-    async def call(self, function: Callable[[], Any], parts: int) -> Any:
-        """Anything else that counts as ``parts`` parts, in the same thread.
+    async def call(self, function: Callable[[], Any], items: int) -> Any:
+        """Run any other function in the same thread; it counts as ``items`` items.
 
         Raises:
-            OverloadedError, TimeoutError: as ``ask``.
+            OverloadedError, TimeoutError: as ``submit``.
         """
-        with self._waiting(parts):
+        with self._pending(items):
             loop = asyncio.get_running_loop()
             return await asyncio.wait_for(loop.run_in_executor(self._pool, function), self.limits.seconds)
 
     @contextmanager
-    def _waiting(self, parts: int) -> Iterator[None]:
-        if self.pending + parts > self.limits.pending:
-            self.refused += parts
+    def _pending(self, items: int) -> Iterator[None]:
+        if self.pending + items > self.limits.pending:
+            self.rejected += items
             raise OverloadedError
-        self.pending += parts
+        self.pending += items
         try:
             yield
         finally:
-            self.pending -= parts
+            self.pending -= items
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -111,18 +111,18 @@ class Batcher(Generic[RequestT, ResponseT]):
             while size < self.limits.batch and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
                 size += batch[-1][1]
-            batch = [entry for entry in batch if not entry[2].done()]  # the caller has given up
+            batch = [entry for entry in batch if not entry[2].done()]  # the caller has disconnected
             if not batch:
                 continue
-            asked = [one for one, _, _ in batch]
-            [found] = await asyncio.gather(
-                loop.run_in_executor(self._pool, self._answer, asked), return_exceptions=True
+            requests = [request for request, _, _ in batch]
+            [result] = await asyncio.gather(
+                loop.run_in_executor(self._pool, self._process, requests), return_exceptions=True
             )
-            answers = [found] * len(batch) if isinstance(found, BaseException) else found
-            for (_, _, future), given in zip(batch, answers, strict=True):
+            results = [result] * len(batch) if isinstance(result, BaseException) else result
+            for (_, _, future), response in zip(batch, results, strict=True):
                 if future.done():
                     continue
-                if isinstance(given, BaseException):
-                    future.set_exception(given)
+                if isinstance(response, BaseException):
+                    future.set_exception(response)
                 else:
-                    future.set_result(given)
+                    future.set_result(response)

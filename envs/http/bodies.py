@@ -1,4 +1,4 @@
-"""Request bodies, read no further and no longer than their limits: bytes of one, seconds of one, bytes of all together."""
+"""Request bodies, read within limits: bytes and seconds of each, and bytes of all unfinished bodies together."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["BODY_SECONDS", "BadRequestError", "BodyRoom", "read_body", "read_json"]
+__all__ = ["BODY_SECONDS", "BadRequestError", "BodyMemory", "read_body", "read_json"]
 
 BODY_SECONDS: Final = 20.0  # from the end of a request's header to the end of its body
-ROOM: Final = 64 * 2**20  # bytes of bodies that are still coming, over all connections
-ROOMY: Final = 8  # and at least this many bodies of full size
+MAX_UNFINISHED: Final = 64 * 2**20  # bytes of unfinished bodies, over all connections
+MIN_BODIES: Final = 8  # bodies of full size that must fit at least
 
 
 class BadRequestError(Exception):
-    """A request that cannot be served.
+    """A malformed request.
 
     Args:
-        kind: machine-readable type, as pydantic names it where it has a name.
-        loc: path to what is wrong, beginning with "body".
-        message: for people.
-        status: of the answer.
+        kind: machine-readable type, with pydantic's name if it has one.
+        loc: path to the error, beginning with "body".
+        message: human-readable message.
+        status: status code of the response.
     """
 
     def __init__(self, kind: str, loc: tuple[str | int, ...], message: str, status: int = 422) -> None:
@@ -33,73 +33,73 @@ class BadRequestError(Exception):
         self.kind, self.loc, self.status = kind, loc, status
 
 
-class BodyRoom:
-    """The memory of bodies that are still coming. When it is full, the one that has been coming longest is given up.
+class BodyMemory:
+    """The memory of unfinished bodies. When it is full, the oldest one is dropped.
 
-    Clients that send most of a body and then stall would otherwise hold a body's size for every connection.
+    Otherwise clients that send most of a body and then stall would occupy the size of a body per connection.
 
     Attributes:
-        most, held: bytes.
+        limit, used: bytes.
     """
 
     def __init__(self) -> None:
-        self.most, self.held = ROOM, 0
-        self._coming: dict[asyncio.Timeout, int] = {}  # in order of arrival
+        self.limit, self.used = MAX_UNFINISHED, 0
+        self._unfinished: dict[asyncio.Timeout, int] = {}  # in order of arrival
 
     @contextmanager
-    def entry(self, clock: asyncio.Timeout) -> Iterator[None]:
-        """A body that comes under this clock, which is stopped when its room is needed."""
-        self._coming[clock] = 0
+    def entry(self, timeout: asyncio.Timeout) -> Iterator[None]:
+        """Register a body with its timeout, which is expired early if the memory is needed."""
+        self._unfinished[timeout] = 0
         try:
             yield
         finally:
-            self.held -= self._coming.pop(clock, 0)
+            self.used -= self._unfinished.pop(timeout, 0)
 
-    def grow(self, clock: asyncio.Timeout, size: int) -> None:
-        """So many bytes more have come under this clock."""
-        if clock not in self._coming:  # given up already
+    def grow(self, timeout: asyncio.Timeout, size: int) -> None:
+        """Count ``size`` more bytes of the body with this timeout."""
+        if timeout not in self._unfinished:  # already dropped
             return
-        self._coming[clock] += size
-        self.held += size
-        while self.held > self.most:
-            oldest = next(iter(self._coming))
-            self.held -= self._coming.pop(oldest)
+        self._unfinished[timeout] += size
+        self.used += size
+        while self.used > self.limit:
+            oldest = next(iter(self._unfinished))
+            self.used -= self._unfinished.pop(oldest)
             if not oldest.expired():
                 oldest.reschedule(asyncio.get_running_loop().time())
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body of at most so many bytes, read no further.
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body of a request, of at most ``limit`` bytes.
 
     Raises:
-        BadRequestError: it is larger, or does not come in time.
+        BadRequestError: a larger body, or one that does not arrive in time.
     """
-    room: BodyRoom = request.app.state.body_room
-    room.most = max(room.most, ROOMY * most)
+    memory: BodyMemory = request.app.state.body_memory
+    memory.limit = max(memory.limit, MIN_BODIES * limit)
     parts, size = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS) as clock:
-            with room.entry(clock):
+        async with asyncio.timeout(BODY_SECONDS) as timeout:
+            with memory.entry(timeout):
                 async for part in request.stream():
                     size += len(part)
-                    if size > most:
-                        raise BadRequestError("too_large", ("body",), f"a body has at most {most} bytes", 413)
-                    room.grow(clock, len(part))
+                    if size > limit:
+                        raise BadRequestError("too_large", ("body",), f"a body has at most {limit} bytes", 413)
+                    memory.grow(timeout, len(part))
                     parts.append(part)
     except TimeoutError as error:
-        if not clock.expired():
-            raise  # the clock of the whole request
-        raise BadRequestError("too_slow", ("body",), "the body did not come in time", 408) from error
+        if not timeout.expired():
+            raise  # the deadline of the whole request
+        raise BadRequestError("too_slow", ("body",), "the body did not arrive in time", 408) from error
     return b"".join(parts)
 
 
-async def read_json(request: Request, most: int) -> Any:
-    """The JSON body of at most so many bytes, read no further.
+async def read_json(request: Request, limit: int) -> Any:
+    """Return the parsed JSON body of a request, of at most ``limit`` bytes.
 
     Raises:
-        BadRequestError: it is larger, does not come in time, is no JSON, or names a key of an object twice.
+        BadRequestError: a larger body, one that does not arrive in time, invalid JSON, or a repeated key.
     """
-    body = await read_body(request, most)
+    body = await read_body(request, limit)
     try:
         return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (ValueError, RecursionError) as error:
@@ -109,12 +109,12 @@ async def read_json(request: Request, most: int) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("an object names a key twice")
+        raise ValueError("an object has the same key twice")
     return found
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_reject_constant)

@@ -1,7 +1,7 @@
-"""Who may ask: requests that name this server as their host, and no page of another site.
+"""Checks of ``Host`` and ``Origin``, so that web pages of other sites cannot use a local server.
 
-A web page of anybody, open in a browser on this machine, can send requests to a loopback address, and by a name of its
-own that it lets point there ("DNS rebinding") it can read the answers too. Both show: in ``Host`` and in ``Origin``.
+Any web page that is open in a browser on this machine can send requests to a loopback address, and through a host name of
+its own that resolves to that address ("DNS rebinding") it can also read the responses. ``Host`` and ``Origin`` reveal both.
 """
 
 from __future__ import annotations
@@ -14,77 +14,77 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["CallerCheck", "host_is_ours", "refusal"]
+__all__ = ["CallerCheck", "is_own_host", "rejection"]
 
 
 class CallerCheck:
-    """Lets a request through to the application, or answers it.
+    """Middleware that passes a request to the application, or rejects it.
 
     Args:
-        app: what is protected.
-        hosts: names that are answered besides this machine's own; "*": any.
-        pages: the application serves pages: a post must say that it comes from one of them. Otherwise no origin at all
-            is fine, which is what programs send.
+        app: the protected application.
+        hosts: host names that are accepted besides this machine's own; "*": any.
+        pages: whether the application serves pages: then a POST needs an ``Origin`` of this server. Otherwise requests
+            without ``Origin`` are accepted, as programs send them.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] = (), pages: bool = False) -> None:
         self._app, self._hosts, self._pages = app, frozenset(name.lower() for name in hosts), pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        found = refusal(scope, self._hosts, self._pages) if scope["type"] == "http" else None
-        if found is None:
+        """Handle one request."""
+        rejected = rejection(scope, self._hosts, self._pages) if scope["type"] == "http" else None
+        if rejected is None:
             await self._app(scope, receive, send)
             return
         from starlette.responses import JSONResponse
 
-        status, text = found
+        status, text = rejected
         await JSONResponse({"detail": text}, status, {"Connection": "close"})(scope, receive, send)
 
 
-def refusal(scope: Scope, hosts: frozenset[str] = frozenset(), pages: bool = False) -> tuple[int, str] | None:
-    """Status and reason with which a request is refused; None if it is not.
+def rejection(scope: Scope, hosts: frozenset[str] = frozenset(), pages: bool = False) -> tuple[int, str] | None:
+    """Return status and reason of a rejected request; None if it is accepted.
 
     Args:
-        scope: of the request, as ASGI has it.
-        hosts, pages: as ``CallerCheck`` takes them.
+        scope: ASGI scope of the request.
+        hosts, pages: as in ``CallerCheck``.
     """
-    told: dict[bytes, list[bytes]] = {}
+    headers: dict[bytes, list[bytes]] = {}
     for name, value in scope["headers"]:
-        told.setdefault(name, []).append(value)
-    if b"content-length" in told and b"transfer-encoding" in told:
-        return 400, "Content-Length together with Transfer-Encoding: which of them is meant is not guessed"
+        headers.setdefault(name, []).append(value)
+    if b"content-length" in headers and b"transfer-encoding" in headers:
+        return 400, "Content-Length and Transfer-Encoding must not occur together"
     if scope["http_version"] not in ("1.0", "1.1"):
-        return 400, "this server speaks HTTP/1.0 and 1.1"
+        return 400, "this server supports HTTP/1.0 and 1.1"
     if not scope.get("raw_path", b"/").startswith(b"/"):
         return 400, "a request's target must be a path"
-    named = told.get(b"host", [])
-    host = named[0].decode("latin-1").lower() if len(named) == 1 else ""
+    hosts_sent = headers.get(b"host", [])
+    host = hosts_sent[0].decode("latin-1").lower() if len(hosts_sent) == 1 else ""
     address, port = scope.get("server") or ("", 0)
-    if not host_is_ours(host, str(address), port, hosts):
-        return 421, "this server does not answer to that Host; --allow-host NAME adds a name"
-    if b"origin" in told:
-        foreign = told[b"origin"] != [f"http://{host}".encode("latin-1")]
+    if not is_own_host(host, str(address), port, hosts):
+        return 421, "this server does not accept this Host; --allow-host NAME adds one"
+    if b"origin" in headers:
+        foreign = headers[b"origin"] != [f"http://{host}".encode("latin-1")]
     elif pages:
         foreign = scope["method"] not in ("GET", "HEAD")
     else:
-        foreign = told.get(b"sec-fetch-site", [b"none"]) not in ([b"same-origin"], [b"none"])
+        foreign = headers.get(b"sec-fetch-site", [b"none"]) not in ([b"same-origin"], [b"none"])
     if foreign:
-        return 403, "requests from pages of other sites are refused"
+        return 403, "requests from pages of other sites are rejected"
     return None
 
 
 @lru_cache(maxsize=256)
-def host_is_ours(host: str, address: str, port: int | None, hosts: frozenset[str] = frozenset()) -> bool:
-    """Whether a ``Host`` header names this server.
+def is_own_host(host: str, address: str, port: int | None, hosts: frozenset[str] = frozenset()) -> bool:
+    """Return whether a ``Host`` header names this server.
 
-    On loopback it must be the address or localhost, with the port. Elsewhere any address will do, as no site can have
-    one for a name, while names must have been allowed.
+    On loopback it must be the address or localhost, with the port. Elsewhere any IP address is accepted, as no site can
+    have one as its name, but names must be allowed explicitly.
 
     Args:
         host: the header, in lower case.
-        address, port: of this end of the connection.
-        hosts: names that are allowed besides.
+        address, port: local end of the connection.
+        hosts: host names that are allowed besides.
     """
     name, _, number = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     if not name:
@@ -92,8 +92,8 @@ def host_is_ours(host: str, address: str, port: int | None, hosts: frozenset[str
     if hosts & {"*", host, name}:
         return True
     if _is_loopback(address):
-        mine = {"127.0.0.1", "localhost", "[::1]", f"[{address}]" if ":" in address else address}
-        return host in {f"{one}:{port}" for one in mine} | (mine if port == 80 else set())
+        own = {"127.0.0.1", "localhost", "[::1]", f"[{address}]" if ":" in address else address}
+        return host in {f"{name}:{port}" for name in own} | (own if port == 80 else set())
     return (name == "localhost" or _address(name) is not None) and (not number or number.isdecimal())
 
 

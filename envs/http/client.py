@@ -1,12 +1,12 @@
-"""JSON over HTTP with hard limits: a deadline for the whole exchange, a cap on the answer's size, retries, several URLs.
+"""A JSON client with a deadline per exchange, a limit on the response size, retries, and several URLs.
 
-The standard library's client has a timeout per read, so a server that sends a byte now and then would hold a caller
-for ever. Here a timer shuts the socket at the deadline.
+The standard library's HTTP client has a timeout per read only, so a server that sends a byte now and then could block a
+caller forever. Here a timer shuts the socket down at the deadline.
 
-It is used nevertheless. httpx and urllib3 have timeouts per read too, no cap on an answer's size, and would be the first
-HTTP packages in the core install (httpx brings five more); they follow redirections, read proxies and ``.netrc`` from the
-environment and log URLs, all of which would have to be switched off to know where a key goes. This client does none of
-it: a redirection is an error, so a key is sent to the given host and to nobody else.
+httpx and urllib3 have timeouts per read too, no limit on the response size, and would be the first HTTP packages in the
+core install (httpx brings five more); they follow redirects, read proxies and ``.netrc`` from the environment and log
+URLs, all of which would have to be disabled to control where a key is sent. This client does none of it: a redirect is
+an error, so a key is sent only to the given host.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["JsonClient"]
 
-_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_READ: Final = 4_096  # bytes of a failure's text that are looked at
-_SAID: Final = 160  # characters of it that are told
+_RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_MAX_ERROR_BYTES: Final = 4_096  # of the body of an error response that are read
+_MAX_ERROR_CHARACTERS: Final = 160  # of it that are reported
 
 
 class _ExchangeError(Exception):
-    """One exchange failed; ``final`` if trying again is useless."""
+    """One exchange failed; ``final`` if a retry is useless."""
 
     def __init__(self, reason: str, final: bool = False) -> None:
         super().__init__(reason)
@@ -40,19 +40,19 @@ class _ExchangeError(Exception):
 
 
 class JsonClient:
-    """Sends and reads JSON. Safe for threads; keeps no connection open.
+    """Sends and receives JSON. Thread-safe; keeps no connection open.
 
     Args:
         urls: base URLs ("http://host:port/path"), tried in turn.
         timeout: seconds for one exchange, from connecting to the last byte.
-        max_attempts: exchanges before giving up, over all URLs.
-        backoff: seconds before the second try; doubles each time, up to 10.
-        max_bytes: of one answer.
-        key: sent with every request; no error, answer or log repeats it.
-        sleep: waits; replaced in tests.
+        max_attempts: most attempts, over all URLs.
+        backoff: seconds before the second attempt; doubles each time, up to 10.
+        max_bytes: most bytes of a response.
+        key: API key sent with every request; no error, result or log contains it.
+        sleep: function that waits; replaced in tests.
 
     Raises:
-        ConfigError: a wrong URL or number.
+        ConfigError: an invalid URL or number.
     """
 
     def __init__(
@@ -77,22 +77,22 @@ class JsonClient:
         self._next = 0
 
     def post(self, path: str, body: Any) -> Any:
-        """The JSON answer to a JSON body.
+        """POST a JSON body and return the JSON response.
 
         Raises:
-            RetrievalError: no URL answered properly; says what each of the last max_attempts met.
+            RetrievalError: no valid response from any URL; states the errors of the last attempts.
         """
-        return self._ask(path, json.dumps(body).encode("ascii"))
+        return self._request(path, json.dumps(body).encode("ascii"))
 
     def get(self, path: str) -> Any:
-        """The JSON answer to a request without a body.
+        """GET a path and return the JSON response.
 
         Raises:
             RetrievalError: as ``post``.
         """
-        return self._ask(path, None)
+        return self._request(path, None)
 
-    def _ask(self, path: str, data: bytes | None) -> Any:
+    def _request(self, path: str, data: bytes | None) -> Any:
         reasons = []
         for attempt in range(self._max_attempts):
             url = self.urls[self._next % len(self.urls)] + path
@@ -100,35 +100,35 @@ class JsonClient:
                 return self._exchange(url, data)
             except _ExchangeError as failure:
                 reasons.append(f"{url}: {failure}")
-                self._next += 1  # the others may be alive
+                self._next += 1  # another URL may work
                 if failure.final:
                     break
             if attempt + 1 < self._max_attempts:
                 self._sleep(min(self._backoff * 2**attempt, 10.0))
-        raise RetrievalError("the server gave no usable answer; " + "; ".join(reasons[-3:]))
+        raise RetrievalError("no valid response from the server; " + "; ".join(reasons[-3:]))
 
     def _exchange(self, url: str, data: bytes | None) -> Any:
         parts = urlsplit(url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
         expired = threading.Event()
-        held: list[socket.socket] = []  # http.client forgets its socket once a response is to end the connection
+        sockets: list[socket.socket] = []  # http.client drops its reference once a response ends the connection
 
         def expire() -> None:
             expired.set()
-            for sock in held:
+            for sock in sockets:
                 try:
                     sock.shutdown(socket.SHUT_RDWR)
                 except OSError:
-                    return  # closed already
+                    return  # already closed
 
         timer = threading.Timer(self._timeout, expire)
         timer.daemon = True
         timer.start()
         try:
             connection.connect()
-            held.append(connection.sock)
-            if expired.is_set():  # while it connected, and there was nothing to shut yet
+            sockets.append(connection.sock)
+            if expired.is_set():  # the timer fired while connecting, before there was a socket to shut down
                 raise TimeoutError
             headers = {"Content-Type": "application/json", "Accept": "application/json"}
             headers |= self._key.headers() if self._key else {}
@@ -136,31 +136,33 @@ class JsonClient:
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)
         except (OSError, http.client.HTTPException) as error:
-            late = expired.is_set() or isinstance(error, TimeoutError)  # whichever clock strikes first
-            reason = f"no answer within {self._timeout:g} s" if late else f"{type(error).__name__}: {error}"
-            raise _ExchangeError(self._told(reason)) from None  # the cause may quote what the server repeated
+            late = expired.is_set() or isinstance(error, TimeoutError)  # whichever timeout fires first
+            reason = f"no response within {self._timeout:g} s" if late else f"{type(error).__name__}: {error}"
+            raise _ExchangeError(
+                self._without_key(reason)
+            ) from None  # the cause may quote a key that the server echoed
         finally:
             timer.cancel()
             connection.close()
         if expired.is_set():
-            raise _ExchangeError(f"no answer within {self._timeout:g} s")
+            raise _ExchangeError(f"no response within {self._timeout:g} s")
         if len(text) > self._max_bytes:
-            raise _ExchangeError(f"the answer is larger than {self._max_bytes} bytes", final=True)
+            raise _ExchangeError(f"the response is larger than {self._max_bytes} bytes", final=True)
         if 300 <= response.status < 400:
             raise _ExchangeError(
-                f"status {response.status}: it redirects, which is not followed: give the URL itself", final=True
+                f"status {response.status}: a redirect, which is not followed: give the target URL", final=True
             )
         if response.status != 200:
-            said = self._told(text[:_READ].decode("latin-1")).encode("latin-1")
-            raise _ExchangeError(f"status {response.status}: {said!r}", final=response.status not in _AGAIN)
+            body = self._without_key(text[:_MAX_ERROR_BYTES].decode("latin-1")).encode("latin-1")
+            raise _ExchangeError(f"status {response.status}: {body!r}", final=response.status not in _RETRIED)
         try:
-            answer = json.loads(text)
+            response_json = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _ExchangeError(f"the answer is no JSON: {self._told(str(error))}") from None
-        if self._key is not None and self._key.is_in(answer):
-            raise _ExchangeError("the answer repeats the key that it was sent, so it is not taken", final=True)
-        return answer
+            raise _ExchangeError(f"the response is not JSON: {self._without_key(str(error))}") from None
+        if self._key is not None and self._key.is_in(response_json):
+            raise _ExchangeError("the response contains the API key, so it is discarded", final=True)
+        return response_json
 
-    def _told(self, text: str) -> str:
-        """A failure's text for people, without the key."""
-        return (self._key.hidden_in(text[:_READ]) if self._key else text)[:_SAID]
+    def _without_key(self, text: str) -> str:
+        """Return the text of an error, shortened and without the key."""
+        return (self._key.hidden_in(text[:_MAX_ERROR_BYTES]) if self._key else text)[:_MAX_ERROR_CHARACTERS]

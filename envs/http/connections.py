@@ -1,16 +1,16 @@
-"""Connections that cannot hold a server: every phase of a request has a deadline, and room is made for who comes next.
+"""Connections with a deadline for every phase of a request, of which the longest-waiting ones are dropped when full.
 
-What was weighed for this:
+Alternatives:
 
-- uvicorn (h11, pure Python) parses strictly, answers in order and applies back pressure, but waits for ever for a header
-  that never ends, and counts half-open connections among the busy ones.
-- hypercorn's read timeout is per read, so a byte now and then keeps a connection. aiohttp's server has a timeout between
-  requests only. Granian has one for headers but none for bodies, and runs workers in processes of its own, while our
-  engines live in this one.
+- uvicorn (h11, pure Python) parses strictly, responds in order and applies back pressure, but waits forever for a header
+  that never ends, and counts half-open connections as busy.
+- hypercorn's timeout is per read, so a byte now and then keeps a connection alive. aiohttp's server has a timeout only
+  between requests. Granian has one for headers but none for bodies, and runs workers in its own processes, while our
+  engines run in this one.
 - A server of our own on h11 would repeat uvicorn's flow control, signals and life cycle.
 
-So uvicorn stays, and this class, the only place that knows its protocol, adds what it lacks. Starlette and uvicorn are the
-extra ``[serve]``; nothing of it is in the core install.
+So the server is uvicorn, and this class, the only place that depends on its protocol class, adds what it lacks. Starlette
+and uvicorn are the extra ``[serve]``, not part of the core install.
 """
 
 from __future__ import annotations
@@ -28,32 +28,34 @@ __all__ = ["GuardedConnection"]
 
 LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-DISCARDED: Final = 64 * 2**20  # bytes that a connection may send behind an answer that closes it
+MAX_DISCARDED: Final = 64 * 2**20  # bytes that a client may send after a response that closes the connection
 
 
 class GuardedConnection(H11Protocol):
     """One connection.
 
     Args:
-        limits: what it may take.
-        config, server_state, app_state, _loop: as uvicorn gives them.
+        limits: limits of connections.
+        config, server_state, app_state, _loop: arguments from uvicorn.
 
     Attributes:
-        phase: "header", "body", "answer", "idle", "closing", or "gone"; "" between two of them.
+        phase: "header", "body", "answer", "idle", "closing", or "gone"; "" in between.
     """
 
     def __init__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None, *, limits: ConnectionLimits):
         super().__init__(config, server_state, app_state, _loop)
         self.limits, self.phase, self._seconds = limits, "", limits.seconds
         self.conn = _Parser(h11.SERVER, limits.header_bytes, limits.chunks)
-        self._since = self._stalled = 0.0  # when the phase began; when the client ceased to read, 0.0 if it reads
+        self._since = self._stalled = (
+            0.0  # start of the phase; time since which the client has not read, 0.0 if it reads
+        )
         self._deadline = 0.0
-        self._tick = min(self._seconds.values())  # one timer looks that often: setting one for each phase costs more
+        self._tick = min(self._seconds.values())  # period of one timer, which is cheaper than a timer for each phase
         self._timer: asyncio.TimerHandle | None = None
         self._discarded = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base
-        """Room is made, or the connection refused."""
+        """Accept the connection if there is room, else respond 503."""
         full = len(self.connections) >= self.limits.connections and not self._make_room()
         self._link = transport
         super().connection_made(cast("asyncio.Transport", _Lingering(transport, lambda: self._enter("closing"))))
@@ -63,50 +65,50 @@ class GuardedConnection(H11Protocol):
             self._end(FULL)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of requests; behind the last one they are thrown away."""
+        """Receive bytes of requests; after the last request they are discarded."""
         if self.phase == "closing":
             self._discarded += len(data)
-            if self._discarded > DISCARDED:
+            if self._discarded > MAX_DISCARDED:
                 self._link.abort()
         elif self.phase != "gone" and self.conn.their_state is not h11.MUST_CLOSE:
             super().data_received(data)
-            self._look()
+            self._update_phase()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing stays behind, no timer either."""
+        """Clean up, the timer included."""
         self._enter("gone")
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def on_response_complete(self) -> None:
-        """The next request, unless this one's body was refused half-read."""
+        """Expect the next request, unless the body of this one was rejected before its end."""
         if self.conn.their_state is h11.SEND_BODY:
             self.transport.close()
         elif self.phase not in ("closing", "gone"):
-            self.phase = ""  # whatever comes next begins now
+            self.phase = ""  # the next phase starts now
         super().on_response_complete()
         if not self.transport.is_closing():
-            self._look()
+            self._update_phase()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP, if an answer can still be told from the one before."""
+        """Respond 400 to invalid HTTP, unless a response has already begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
             self._link.abort()
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Note that the client has stopped reading."""
         self._stalled = self.loop.time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Note that the client reads again."""
         self._stalled = 0.0
         super().resume_writing()
 
-    def _look(self) -> None:
-        """Enter the phase that the parser is in."""
+    def _update_phase(self) -> None:
+        """Enter the phase of the parser."""
         if self.phase in ("closing", "gone"):
             return
         state = self.conn.their_state
@@ -131,7 +133,7 @@ class GuardedConnection(H11Protocol):
             self._timer = self.loop.call_later(min(left, self._tick), self._watch)
             return
         self._expired()
-        if self.phase == "closing":  # given time to read the last answer
+        if self.phase == "closing":  # the client gets time to read the last response
             self._timer = self.loop.call_later(self._tick, self._watch)
 
     def _expired(self) -> None:
@@ -142,12 +144,12 @@ class GuardedConnection(H11Protocol):
         else:
             self._link.abort()
 
-    def _end(self, answer: bytes) -> None:
-        self.transport.write(answer)
+    def _end(self, response: bytes) -> None:
+        self.transport.write(response)
         self.transport.close()
 
     def _make_room(self) -> bool:
-        """Whether the connection that has kept us waiting longest could be dropped."""
+        """Drop the connection that has been waiting longest; return whether there was one."""
         waiting = [
             (other._stalled or other._since, id(other), other)
             for other in self.connections
@@ -163,19 +165,19 @@ class GuardedConnection(H11Protocol):
 
 
 class _Parser(h11.Connection):
-    """h11's connection with limits: h11 itself takes a header of any size that comes in one piece, and any chunks."""
+    """h11's parser with limits: h11 accepts a header of any size that arrives at once, and any number of chunks."""
 
     def __init__(self, role: Any, header_bytes: int, chunks: int) -> None:
         super().__init__(role, header_bytes)
-        self._header_bytes, self._most, self._chunks = header_bytes, chunks, 0
+        self._header_bytes, self._max_chunks, self._chunks = header_bytes, chunks, 0
 
     def next_event(self) -> Any:
-        """As h11's.
+        """Return the next event.
 
         Raises:
-            h11.RemoteProtocolError: what came is no HTTP, has too long a header, or comes in too many chunks.
+            h11.RemoteProtocolError: invalid HTTP, too long a header, or too many chunks.
         """
-        if self.their_state is h11.MUST_CLOSE:  # what comes behind the last request is none of it
+        if self.their_state is h11.MUST_CLOSE:  # bytes after the last request are not parsed
             return h11.NEED_DATA
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -185,8 +187,8 @@ class _Parser(h11.Connection):
             self._check(event.headers)
         elif isinstance(event, h11.Data) and event.chunk_start:
             self._chunks += 1
-            if self._chunks > self._most:
-                raise h11.RemoteProtocolError(f"a body comes in at most {self._most} chunks")
+            if self._chunks > self._max_chunks:
+                raise h11.RemoteProtocolError(f"a body has at most {self._max_chunks} chunks")
         return event
 
     def _check(self, headers: Iterable[tuple[bytes, bytes]], size: int = 0) -> None:
@@ -195,9 +197,9 @@ class _Parser(h11.Connection):
 
 
 class _Lingering:
-    """A transport whose ``close`` sends what is left and the end, then reads on until the client ends or time is up.
+    """A transport whose ``close`` flushes and half-closes, then reads on until the client closes or the time is up.
 
-    A socket that is closed while bytes come in resets the connection, and the answer that was sent is lost with it.
+    A socket that is closed while bytes arrive resets the connection, and the client loses the response.
     """
 
     def __init__(self, transport: asyncio.Transport, closing: Callable[[], None]) -> None:
@@ -208,25 +210,25 @@ class _Lingering:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send, unless it was closed."""
+        """Send, unless the transport was closed."""
         if data and not self._closed:
             self._write(data)
 
     def is_closing(self) -> bool:
-        """Whether nothing more is sent."""
+        """Return whether the transport no longer sends."""
         return self._closed or self._transport.is_closing()
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         if self._closed:
             return
         self._closed = True
         try:
-            if self._transport.get_write_buffer_size():  # an answer that is not read: nothing to wait for behind it
+            if self._transport.get_write_buffer_size():  # the client does not read, so there is nothing to wait for
                 self._transport.close()
             else:
                 self._transport.write_eof()
                 self._transport.resume_reading()
-        except OSError:  # the client is gone
+        except OSError:  # the client has disconnected
             self._transport.abort()
         self._closing()

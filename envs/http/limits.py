@@ -1,4 +1,4 @@
-"""What the connections of one server may take."""
+"""Limits of the connections of one server."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["ConnectionLimits"]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What the connections of one server may take.
+    """Limits of the connections of one server.
 
     Attributes:
-        connections: at a time. The one that has kept us waiting longest makes room for the next; when all are being
-            answered, the next is answered 503.
-        header_bytes: of one request.
+        connections: most at a time. The one that has been waiting longest is dropped for the next; if all are being
+            served, the next gets a 503.
+        header_bytes: most bytes of a header.
         header_seconds: from the connection, or the first byte of a later request, to the end of the header.
         body_seconds: from there to the end of the body.
-        answer_seconds: from there to the end of the answer.
-        idle_seconds: between two requests.
-        linger_seconds: for which a closed connection is still read, so that its client reads the answer: bytes that
-            arrive at a closed socket destroy it.
-        chunks: of one body; each costs time, however few bytes it has.
+        answer_seconds: from there to the end of the response.
+        idle_seconds: time between two requests.
+        linger_seconds: time for which a closed connection is still read, as bytes that arrive at a closed socket would
+            destroy the response.
+        chunks: most chunks of a body; each costs time, however few bytes it has.
     """
 
     connections: int = 1_000
@@ -41,7 +41,7 @@ class ConnectionLimits:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """How long each phase lasts at most."""
+        """Deadline of each phase."""
         return {
             "header": self.header_seconds,
             "body": self.body_seconds,

@@ -1,4 +1,4 @@
-"""An application behind an address: bound before anything slow begins, served until interrupted."""
+"""Serving an application: the address is bound before anything slow, then served until interrupted."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["bound", "listen", "make_server", "serve", "url_of"]
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-OTHER_FILES: Final = 128  # file descriptors for all but connections
-SENDING_SECONDS: Final = 60.0  # for an answer to be read by its client
-SHUTDOWN_SECONDS: Final = 5  # for requests that are being answered when the server is stopped
+OTHER_FILES: Final = 128  # file descriptors for other uses than connections
+SENDING_SECONDS: Final = 60.0  # for the client to read a response
+SHUTDOWN_SECONDS: Final = 5  # for running requests when the server stops
 
 
 def listen(make: Callable[[], Starlette], host: str, port: int, what: str, *, seconds: float) -> None:
-    """Serve until interrupted; what is wrong with the address is told before anything is made.
+    """Serve until interrupted; an invalid address is reported before the application is made.
 
     Args:
-        make: the application.
-        host, port: to listen on.
-        what: is served, in a word.
-        seconds: that the application takes for one request at most.
+        make: makes the application.
+        host, port: address to listen on.
+        what: name of the service in messages.
+        seconds: most seconds that the application needs for one request.
 
     Raises:
-        ConfigError: an impossible port, an address that is not ours, or one that is taken.
+        ConfigError: an invalid port, an address of another machine, or one that is in use.
         MissingExtraError: uvicorn is not installed.
     """
     if not 0 < port < 65536:
@@ -44,15 +44,17 @@ def listen(make: Callable[[], Starlette], host: str, port: int, what: str, *, se
     with bound(host, port) as sock:
         app = make()
         if host not in LOOPBACK:
-            print(f"warning: listening on {host}: anybody who reaches this machine can use it", file=sys.stderr)
+            print(
+                f"warning: listening on {host}: anyone who can reach this machine can use the server", file=sys.stderr
+            )
         serve(app, sock, what, seconds=seconds)
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket at an address, which is taken from now on; port 0: any that is free.
+    """Return a socket bound to an address; port 0: any free port.
 
     Raises:
-        ConfigError: no address of this machine, or taken.
+        ConfigError: not an address of this machine, or in use.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -69,22 +71,23 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def url_of(sock: socket.socket) -> str:
-    """Where a bound socket is asked."""
+    """Return the URL of a bound socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def serve(app: Starlette, sock: socket.socket, what: str, *, seconds: float) -> None:
-    """Serve an application at a bound socket until interrupted.
+    """Serve an application on a bound socket until interrupted.
 
     Args:
-        app, sock: which, and where.
-        what: is served, in a word.
-        seconds: that the application takes for one request at most.
+        app: the application.
+        sock: a bound socket.
+        what: name of the service in messages.
+        seconds: most seconds that the application needs for one request.
 
     Raises:
         MissingExtraError: uvicorn is not installed.
-        KeyboardInterrupt: it was interrupted.
+        KeyboardInterrupt: interrupted by the user.
     """
     _uvicorn(what)
     limits = ConnectionLimits(answer_seconds=seconds + SENDING_SECONDS)
@@ -92,11 +95,11 @@ def serve(app: Starlette, sock: socket.socket, what: str, *, seconds: float) -> 
 
 
 def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Server:
-    """A server whose connections are guarded; ``run(sockets=[…])`` serves.
+    """Make a server with ``GuardedConnection``; ``run(sockets=[…])`` serves.
 
     Args:
         app: an ASGI application.
-        limits: of its connections; fewer connections where the process may not open the files.
+        limits: limits of its connections; their number is reduced to what the process may open.
     """
     import uvicorn
 
@@ -104,21 +107,20 @@ def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
 
     limits = limits or ConnectionLimits()
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files != resource.RLIM_INFINITY:  # those that were accepted and not yet looked at count too
+    if files != resource.RLIM_INFINITY:  # accepted connections that are not yet handled count too
         limits = replace(limits, connections=min(limits.connections, max((files - OTHER_FILES) // 2, 1)))
     config = uvicorn.Config(
         app,
-        # uvicorn calls it as it would call the class
-        http=partial(GuardedConnection, limits=limits),  # type: ignore[arg-type]
+        http=partial(GuardedConnection, limits=limits),  # type: ignore[arg-type]  # uvicorn calls it like the class
         ws="none",
         loop="asyncio",
-        lifespan="on",  # a failing start is an error, not a server that hangs
-        log_level="error",  # a line for each malformed request would fill a disk
+        lifespan="on",  # a failing start is an error
+        log_level="error",  # a line per malformed request could fill the disk
         access_log=False,
-        proxy_headers=False,  # nobody may say for others who asks
+        proxy_headers=False,  # clients must not set the caller's address
         server_header=False,
         backlog=limits.connections,
-        timeout_keep_alive=int(limits.idle_seconds) + 1,  # ours comes first
+        timeout_keep_alive=int(limits.idle_seconds) + 1,  # our own deadline comes first
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     return uvicorn.Server(config)
@@ -126,6 +128,6 @@ def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
 
 def _uvicorn(what: str) -> None:
     try:
-        import uvicorn  # noqa: F401 - looked for before anything slow is done
+        import uvicorn  # noqa: F401 - a missing package is reported before anything slow
     except ImportError as error:
         raise MissingExtraError(f"uvicorn, which the {what} server runs on,", "serve") from error

@@ -1,5 +1,5 @@
-"""Reading what comes from outside: bounded, checked, and with every failure a ``DataError`` that names the place.
+"""Reading untrusted input within limits; every failure is a ``DataError`` that names the file and position.
 
-``limits`` holds every limit; ``streams`` reads files, packed or not; ``json_text`` and ``yaml_text`` turn text into
-plain data; ``archives`` walks tar archives; ``failures`` names what other libraries raise.
+``limits`` defines the limits; ``streams`` reads files, compressed or not; ``json_text`` and ``yaml_text`` parse text into
+plain data; ``archives`` iterates over tar archives; ``failures`` converts exceptions of other libraries.
 """

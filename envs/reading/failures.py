@@ -1,4 +1,4 @@
-"""What other libraries raise, under our own names."""
+"""Exceptions of other libraries, converted to our own."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ __all__ = ["loading", "naming"]
 
 @contextmanager
 def loading(what: str, kind: Callable[[str], CreditflowError] = DataError) -> Iterator[None]:
-    """Around a call that opens a file with another library: whatever it raises becomes one named error.
+    """Convert any exception of a library that opens a file into one of our errors.
 
-    Such libraries raise much more than they document (tokenizers a bare ``Exception``, safetensors an error of its own,
-    a model class whatever its code meets), and those written in Rust panic with an exception outside ``Exception``.
-    Our own errors pass, and so do interruptions.
+    Libraries raise more than they document (tokenizers a bare ``Exception``, safetensors an error of its own, a model
+    class anything), and those written in Rust panic with an exception outside ``Exception``. Our own errors and
+    interruptions pass unchanged.
 
     Args:
-        what: was to be opened and as what: "models/x: cannot be opened as a tokenizer".
-        kind: makes the error from its message.
+        what: beginning of the message: "models/x: cannot be opened as a tokenizer".
+        kind: error class, or a function from a message to an error.
 
     Raises:
-        CreditflowError: what ``kind`` makes.
+        CreditflowError: of ``kind``.
     """
     try:
         yield
     except CreditflowError:
         raise
     except Exception as error:
-        raise kind(f"{what}: {_said(error)}") from error
+        raise kind(f"{what}: {_summary(error)}") from error
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":  # KeyboardInterrupt, SystemExit
             raise
-        raise kind(f"{what}: {_said(error)}") from error
+        raise kind(f"{what}: {_summary(error)}") from error
 
 
 @contextmanager
 def naming(place: object) -> Iterator[None]:
-    """Around what checks values that were read elsewhere: its errors name the place, if they do not yet.
+    """Prepend a file, folder or line to the messages of errors that do not name it yet.
 
     Args:
-        place: file, folder or line; begins the message.
+        place: file, folder or line.
 
     Raises:
         ConfigError, DataError: as raised inside, of the same class.
@@ -61,7 +61,7 @@ def naming(place: object) -> Iterator[None]:
         raise type(error)(f"{place}: {error}") from error
 
 
-def _said(error: BaseException) -> str:
-    """A short form of a message that may quote half the file."""
+def _summary(error: BaseException) -> str:
+    """Return a short form of a message, which may quote much of the file."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

@@ -1,9 +1,9 @@
-"""JSON from outside: one function for documents, one for lines whose values the caller checks by itself.
+"""Untrusted JSON: ``parse_json`` for documents, ``decode_json`` for readers that check every value themselves.
 
-The standard library's decoder does the work. msgspec, orjson and pydantic are faster, but refuse the lone surrogates that
-models write, which logs must carry, and keep the last of two equal keys without a word; a schema (msgspec, pydantic)
-would replace checks that logs make in any case, for a hard dependency. The one thing added here on the hot path, a look
-at every object's keys, costs a tenth of the time it takes to read a log.
+The decoder is the standard library's. msgspec, orjson and pydantic are faster, but reject the lone surrogates that models
+write and logs must preserve, and silently keep the last of two equal keys; a schema (msgspec, pydantic) would replace
+checks that log readers make in any case, at the price of a hard dependency. The only addition on the hot path, a check
+of every object's keys, takes a tenth of the time to read a log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class RepeatedKeyError(ValueError):
-    """An object names a key twice."""
+    """An object has the same key twice."""
 
     def __init__(self, key: str, line: int = 0) -> None:
         super().__init__(
@@ -40,38 +40,38 @@ class RepeatedKeyError(ValueError):
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys differ (``object_pairs_hook`` of a decoder).
+    """Build an object with distinct keys (``object_pairs_hook`` of a decoder).
 
     Raises:
-        RepeatedKeyError: they do not.
+        RepeatedKeyError: a key occurs twice.
     """
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise RepeatedKeyError(next(key for place, key in enumerate(keys) if key in keys[:place]))
+        raise RepeatedKeyError(next(key for index, key in enumerate(keys) if key in keys[:index]))
     return found
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_reject_constant)
 
 
 def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
-    """The value of a JSON text from outside.
+    """Parse an untrusted JSON text.
 
     Args:
         data: text, or its UTF-8 bytes.
-        where: file, line or request; begins every message.
-        limits: of the text and of what it holds.
+        where: file, line or request, with which every message begins.
+        limits: limits of the text and of its values.
 
     Returns:
         Dicts without repeated keys, lists, strings, finite numbers, booleans and None, within the limits.
 
     Raises:
-        DataError: anything else; names the place, and line and key where a key is repeated.
+        DataError: any other text; names ``where``, and line and key of a repeated key.
     """
     if len(data) > limits.characters:
         raise DataError(f"{where}: longer than {limits.characters:,} characters")
@@ -86,10 +86,10 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
 
 
 def decode_json(text: str) -> Any:
-    """The value of a text of bounded length, for readers that check every value by themselves (``parse_json`` for all others).
+    """Decode a text of bounded length, for readers that check every value themselves (all others use ``parse_json``).
 
     Raises:
-        ValueError: not JSON, a repeated key, NaN or an infinity, too many levels; without a place.
+        ValueError: not JSON, a repeated key, NaN or an infinity, too many levels; names no file.
     """
     try:
         return _DECODER.decode(text)
@@ -103,7 +103,7 @@ _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 
 
 def _repeated_key(text: str) -> tuple[str, int]:
-    """The first key that occurs twice in one object, and its line. Slow: for texts that are known to hold one."""
+    """Return the first repeated key and its line. Slow: only for texts that are known to have one."""
     open_objects: list[set[str] | None] = []  # None for a list
     before = ""
     for match in _PART.finditer(text):
@@ -123,16 +123,16 @@ def _repeated_key(text: str) -> tuple[str, int]:
 
 
 def read_json(path: str | Path, limits: Limits = JSON) -> Any:
-    """The value of a JSON file, packed with gzip or not.
+    """Parse a JSON file, compressed with gzip or not.
 
     Raises:
-        DataError: it cannot be read, or see ``parse_json``; names the file.
+        DataError: an unreadable file, or see ``parse_json``; names the file.
     """
     return parse_json(read_text(path, limits.characters), where=str(path), limits=limits)
 
 
 def read_json_lines(path: str | Path, *, longest: int = MAX_LINE) -> Iterator[tuple[str, Any]]:
-    """The values of a JSON Lines file, packed with gzip or not, each with its place: "file: line 7". Blank lines are skipped.
+    """Yield the values of a JSON Lines file, gzip or not, each with its position: "file: line 7". Skips blank lines.
 
     Raises:
         DataError: as ``read_json``; names file and line.
@@ -144,7 +144,7 @@ def read_json_lines(path: str | Path, *, longest: int = MAX_LINE) -> Iterator[tu
 
 
 def read_json_rows(path: str | Path, *, longest: int = MAX_ROWS_FILE) -> list[tuple[str, Any]]:
-    """The rows of a JSON Lines file, or the elements of a file with one JSON list, each with its place.
+    """Return the rows of a JSON Lines file, or the elements of a file with one JSON list, each with its position.
 
     Raises:
         DataError: as ``read_json``.

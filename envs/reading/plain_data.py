@@ -1,4 +1,4 @@
-"""What any reader may hand on: nothing but dicts with string keys, lists, strings, finite numbers, booleans and None."""
+"""Plain data: dicts with string keys, lists, strings, finite numbers, booleans and None."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LEAVES: Final = frozenset({str, bool, type(None)})
 
 
 def check_plain(data: Any, limits: Limits, where: str) -> None:
-    """Accept plain data within limits.
+    """Check that data is plain and within limits.
 
-    Level by level, not by recursion: data may be nested deeper than Python's stack.
+    The check goes level by level without recursion, as data may be nested deeper than Python's stack.
 
     Raises:
-        DataError: another type, a number that is not finite or too long, too many levels.
+        DataError: another type, a non-finite or too long number, too many levels.
     """
-    level, most = [data], 10**limits.digits
+    level, bound = [data], 10**limits.digits
     for _ in range(limits.depth + 1):
         below: list[Any] = []
         for item in level:
@@ -29,19 +29,19 @@ def check_plain(data: Any, limits: Limits, where: str) -> None:
             if kind is dict:
                 if not all(type(key) is str for key in item):
                     key = next(key for key in item if type(key) is not str)
-                    raise DataError(f"{where}: expected texts as keys, got {short_repr(key)}")
+                    raise DataError(f"{where}: expected strings as keys, got {short_repr(key)}")
                 below.extend(item.values())
             elif kind is list:
                 below.extend(item)
             elif kind is float:
                 if not math.isfinite(item):
-                    raise DataError(f"{where}: holds a number that is not finite ({item})")
+                    raise DataError(f"{where}: contains a non-finite number ({item})")
             elif kind is int:
-                if not -most < item < most:
-                    raise DataError(f"{where}: holds an integer of more than {limits.digits} digits")
+                if not -bound < item < bound:
+                    raise DataError(f"{where}: contains an integer of more than {limits.digits} digits")
             elif kind not in _LEAVES:
                 raise DataError(
-                    f"{where}: expected lists, objects, texts, numbers, true, false or null, got {kind.__name__}"
+                    f"{where}: expected lists, objects, strings, numbers, true, false or null, got {kind.__name__}"
                 )
         if not below:
             return

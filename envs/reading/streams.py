@@ -1,7 +1,7 @@
-"""Files as bounded streams: plain or gzip, read piece by piece, whatever is wrong with them named.
+"""Files as bounded streams, plain or gzip, read in chunks.
 
-A file is unpacked if its name ends in ``.gz`` or it begins as gzip files do. What unpacks to ``MAX_RATIO`` times what was
-read is refused, so memory and time stay in proportion to the file.
+A file is decompressed if its name ends in ``.gz`` or it starts with gzip's magic bytes. Data that decompresses to more than
+``MAX_RATIO`` times its size is an error, so memory and time stay in proportion to the file.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.reading.limits import ALLOWANCE, MAX_BLANK_LINES, MAX_RATIO
 
 __all__ = [
-    "PackedError",
-    "Unpacked",
+    "CompressedDataError",
+    "Decompressed",
+    "decompress_bytes",
     "numbered_lines",
     "open_bytes",
     "open_text",
     "read_bytes",
     "read_lines",
     "read_text",
-    "unpack_bytes",
 ]
 
 _GZIP: Final = b"\x1f\x8b"
@@ -35,12 +35,12 @@ _BUFFER: Final = 2**20
 DAMAGE: Final = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
-class PackedError(DataError):
-    """Packed bytes are damaged or blow up; who knows the place puts it in front."""
+class CompressedDataError(DataError):
+    """Compressed data is damaged, or decompresses to too much; callers prepend the file or line."""
 
 
 class _Counted:
-    """What a decompressor reads from, with the number of bytes it took."""
+    """A stream that counts the bytes which a decompressor reads."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw, self.count = raw, 0
@@ -51,54 +51,55 @@ class _Counted:
         return data
 
 
-class Unpacked(io.RawIOBase):
-    """What a decompressor gives, refused where it blows up.
+class Decompressed(io.RawIOBase):
+    """A decompressed stream with a limit on the compression ratio.
 
     Args:
-        raw: packed bytes.
-        opener: of a file object, as ``gzip.open`` is.
-        kind: of the packing, for messages.
+        raw: compressed bytes.
+        opener: function with the signature of ``gzip.open``.
+        kind: name of the compression, for messages.
     """
 
     def __init__(self, raw: BinaryIO, opener: Any, kind: str) -> None:
-        self._packed, self._kind, self.count = _Counted(raw), kind, 0
-        self._file = opener(self._packed, "rb")
+        self._compressed, self._kind, self.count = _Counted(raw), kind, 0
+        self._file = opener(self._compressed, "rb")
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """The next bytes.
+        """Read the next bytes.
 
         Raises:
-            PackedError: damaged, cut short, or blown up.
+            CompressedDataError: damaged or truncated data, or a ratio beyond the limit.
         """
         try:
             data = self._file.read(len(buffer))
         except DAMAGE as error:
-            raise PackedError(f"damaged {self._kind} data, or cut short ({error}); get or write it again") from error
+            raise CompressedDataError(
+                f"damaged or truncated {self._kind} data ({error}); download or write it again"
+            ) from error
         self.count += len(data)
-        if self.count > ALLOWANCE and self.count > MAX_RATIO * self._packed.count:
-            raise PackedError(
-                f"unpacks to more than {MAX_RATIO} times its size, which no honest file does; unpack it by yourself if "
-                "you trust it"
+        if self.count > ALLOWANCE and self.count > MAX_RATIO * self._compressed.count:
+            raise CompressedDataError(
+                f"decompresses to more than {MAX_RATIO} times its size; if you trust the file, decompress it yourself"
             )
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """Let go of the decompressor."""
+        """Close the decompressor."""
         self._file.close()
         super().close()
 
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked.
+    """Open a file for reading decompressed bytes.
 
     Raises:
-        DataError: there is no such file, or it cannot be read; while reading, see ``Unpacked``.
+        DataError: a missing or unreadable file; while reading, see ``Decompressed``.
     """
     path = Path(path)
     try:
@@ -112,52 +113,52 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
         if path.suffix == ".gz" and not start:
-            raise DataError(f"{path}: an empty file, without a line, is no gzip archive: was it cut short?")
+            raise DataError(f"{path}: an empty file, without a line, is not a gzip archive: is it truncated?")
         if path.suffix != ".gz" and start != _GZIP:
             yield raw
             return
-        with io.BufferedReader(Unpacked(raw, gzip.open, "gzip"), _BUFFER) as stream:
+        with io.BufferedReader(Decompressed(raw, gzip.open, "gzip"), _BUFFER) as stream:
             try:
                 yield stream
-            except PackedError as error:
+            except CompressedDataError as error:
                 raise DataError(f"{path}: {error}") from error
 
 
 @contextmanager
 def open_text(path: str | Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
-    """The text of a file; only a newline ends a line.
+    """Open a file for reading decompressed text; only a newline ends a line.
 
     Raises:
-        DataError: see ``open_bytes``. Bytes that are no text raise ``UnicodeDecodeError`` while reading.
+        DataError: see ``open_bytes``. Invalid bytes raise ``UnicodeDecodeError`` while reading.
     """
     with open_bytes(path) as raw, io.TextIOWrapper(raw, encoding=encoding, errors="strict", newline="\n") as stream:
         yield stream
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
-    """The whole content of a file, unpacked.
+    """Return the decompressed content of a file.
 
     Raises:
-        DataError: it cannot be read, or holds more than ``limit`` bytes.
+        DataError: an unreadable file, or more than ``limit`` bytes.
     """
     with open_bytes(path) as stream:
-        pieces, size = [], 0
+        chunks, size = [], 0
         try:
-            while piece := stream.read(_BUFFER):  # a read of ``limit`` bytes would ask for so much memory at once
-                pieces.append(piece)
-                size += len(piece)
+            while chunk := stream.read(_BUFFER):  # a read of ``limit`` bytes would allocate that much memory at once
+                chunks.append(chunk)
+                size += len(chunk)
                 if size > limit:
-                    raise DataError(f"{path}: holds more than {limit:,} bytes")
+                    raise DataError(f"{path}: more than {limit:,} bytes")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
 def read_text(path: str | Path, limit: int, encoding: str = "utf-8") -> str:
-    """The whole text of a file, unpacked.
+    """Return the decompressed text of a file.
 
     Raises:
-        DataError: as ``read_bytes``; or bytes that are no text of this encoding.
+        DataError: as ``read_bytes``; or bytes that are invalid in this encoding.
     """
     try:
         return read_bytes(path, limit).decode(encoding)
@@ -166,7 +167,7 @@ def read_text(path: str | Path, limit: int, encoding: str = "utf-8") -> str:
 
 
 def read_lines(path: str | Path, longest: int, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """The lines of a file with their newlines, each with its place: "file: line 7".
+    """Yield the lines of a file with their newlines, each with its position: "file: line 7".
 
     Raises:
         DataError: as ``read_text``; or a line of more than ``longest`` characters.
@@ -176,7 +177,7 @@ def read_lines(path: str | Path, longest: int, encoding: str = "utf-8") -> Itera
 
 
 def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """``read_lines`` of an open stream that messages call ``name``."""
+    """Yield the lines of an open stream as ``read_lines`` does; ``name`` stands for it in messages."""
     number = blank = 0
     while True:
         number += 1
@@ -185,7 +186,7 @@ def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "ut
             line = stream.readline(longest + 1)
         except UnicodeDecodeError as error:
             raise DataError(f"{where} or after: not {encoding.upper()} text ({error.reason})") from error
-        except PackedError as error:
+        except CompressedDataError as error:
             raise DataError(f"{where} or after: {error}") from error
         except OSError as error:
             raise DataError(f"{where}: cannot be read: {error.strerror}") from error
@@ -196,23 +197,23 @@ def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "ut
         if line.isspace():
             blank += 1
             if blank > MAX_BLANK_LINES:
-                raise DataError(f"{where}: holds more than {MAX_BLANK_LINES:,} blank lines")
+                raise DataError(f"{where}: more than {MAX_BLANK_LINES:,} blank lines")
         yield where, line
 
 
-def unpack_bytes(data: bytes, limit: int, where: str) -> bytes:
-    """What ``zlib.compress`` packed.
+def decompress_bytes(data: bytes, limit: int, where: str) -> bytes:
+    """Decompress the output of ``zlib.compress``.
 
     Raises:
-        DataError: damaged, or more than ``limit`` bytes.
+        DataError: damaged data, or more than ``limit`` bytes.
     """
-    unpacker = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
-        found = unpacker.decompress(data, limit + 1)
+        content = decompressor.decompress(data, limit + 1)
     except zlib.error as error:
         raise DataError(f"{where}: damaged ({error})") from error
-    if len(found) > limit:
-        raise DataError(f"{where}: unpacks to more than {limit:,} bytes")
-    if not unpacker.eof:
-        raise DataError(f"{where}: cut short")
-    return found
+    if len(content) > limit:
+        raise DataError(f"{where}: decompresses to more than {limit:,} bytes")
+    if not decompressor.eof:
+        raise DataError(f"{where}: truncated")
+    return content

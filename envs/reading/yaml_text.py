@@ -1,9 +1,8 @@
-"""YAML from outside: what a file of settings needs of it, and nothing else.
+"""Untrusted YAML: the part of it that settings files need.
 
-PyYAML parses; what its safe loader still does with a stranger's file is left out here: aliases (a text of 400 bytes can
-stand for gigabytes), tags (dates, sets, binaries, which are not plain data) and repeated keys. A date is the text that
-stands there. StrictYAML reads no flow lists (``[1, 2]``) and needs a schema and two more packages; pydantic and msgspec
-hand YAML on to PyYAML.
+The parser is PyYAML's safe loader without aliases (a text of 400 bytes can expand to gigabytes), tags (dates, sets and
+binaries are not plain data) and repeated keys. A date remains a string. StrictYAML has no flow lists (``[1, 2]``) and
+needs a schema and two more packages; pydantic and msgspec delegate YAML to PyYAML.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from creditflow.envs.reading.plain_data import check_plain
 __all__ = ["parse_yaml"]
 
 _PLAIN: Final = tuple(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map"))
-_LEFT_OUT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
+_UNSUPPORTED: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 def parse_yaml(text: str, *, where: str, limits: Limits = SETTINGS) -> Any:
-    """The plain data of a YAML document.
+    """Parse a YAML document into plain data.
 
     Args:
-        text: of the document.
-        where: file or option; begins every message.
-        limits: of the text and of what it holds.
+        text: text of the document.
+        where: file or option, with which every message begins.
+        limits: limits of the text and of its values.
 
     Raises:
-        DataError: not YAML, not plain data, aliases, a repeated key, beyond a limit; names the line.
+        DataError: not YAML, not plain data, an alias, a repeated key, a limit exceeded; names the line.
         MissingExtraError: PyYAML is not installed.
     """
     if len(text) > limits.characters:
@@ -40,7 +39,7 @@ def parse_yaml(text: str, *, where: str, limits: Limits = SETTINGS) -> Any:
     except ImportError as error:
         raise MissingExtraError("pyyaml", "train") from error
     try:
-        value = yaml.load(text, Loader=_loader(limits.depth))  # noqa: S506 - a safe loader with less in it
+        value = yaml.load(text, Loader=_loader(limits.depth))  # noqa: S506 - a subclass of the safe loader with fewer features
     except yaml.YAMLError as error:
         raise DataError(f"{where}: not YAML: {error}") from error
     check_plain(value, limits, where)
@@ -49,7 +48,7 @@ def parse_yaml(text: str, *, where: str, limits: Limits = SETTINGS) -> Any:
 
 @cache
 def _loader(depth: int) -> type[Any]:
-    """A loader class for documents of so many levels."""
+    """Return a loader class for documents of at most ``depth`` levels."""
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types here
@@ -57,7 +56,7 @@ def _loader(depth: int) -> type[Any]:
 
         yaml_constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in _PLAIN} | {None: None}
         yaml_implicit_resolvers = {
-            first: [(tag, pattern) for tag, pattern in resolvers if tag not in _LEFT_OUT]
+            first: [(tag, pattern) for tag, pattern in resolvers if tag not in _UNSUPPORTED]
             for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
@@ -69,7 +68,10 @@ def _loader(depth: int) -> type[Any]:
             if self.check_event(yaml.AliasEvent):
                 event = self.peek_event()
                 raise yaml.composer.ComposerError(
-                    None, None, f"aliases (*{event.anchor:.40}) are not read: write the value out", event.start_mark
+                    None,
+                    None,
+                    f"aliases (*{event.anchor:.40}) are not supported: write the value out",
+                    event.start_mark,
                 )
             if self.level > depth:
                 raise yaml.composer.ComposerError(
@@ -87,13 +89,13 @@ def _loader(depth: int) -> type[Any]:
             first: dict[Any, int] = {}
             for key_node, _ in node.value:
                 if not isinstance(key_node, yaml.ScalarNode):
-                    raise yaml.constructor.ConstructorError(None, None, "expected a text as key", key_node.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, "expected a string as key", key_node.start_mark)
                 key, line = key_node.value, key_node.start_mark.line + 1
                 if key in first:
                     raise yaml.constructor.ConstructorError(
                         None,
                         None,
-                        f"the key {short_repr(key, 80)} stands in line {first[key]} already",
+                        f"the key {short_repr(key, 80)} already occurs in line {first[key]}",
                         key_node.start_mark,
                     )
                 first[key] = line
@@ -102,7 +104,11 @@ def _loader(depth: int) -> type[Any]:
         def construct_scalar_value(self, node: Any) -> Any:
             try:
                 return yaml.SafeLoader.yaml_constructors[node.tag](self, node)
-            except (ValueError, OverflowError, LookupError) as error:  # too many digits, or a tag before something else
+            except (
+                ValueError,
+                OverflowError,
+                LookupError,
+            ) as error:  # too many digits, or a tag on another kind of value
                 kind, text = node.tag.rpartition(":")[2], short_repr(node.value)
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{text} is not of the kind {kind}: {error}", node.start_mark
@@ -110,7 +116,7 @@ def _loader(depth: int) -> type[Any]:
 
         def construct_other(self, node: Any) -> Any:
             raise yaml.constructor.ConstructorError(
-                None, None, f"{short_repr(node.tag, 80)} is no plain value: expected texts, numbers, lists and mappings",
+                None, None, f"{short_repr(node.tag, 80)} is not supported: expected strings, numbers, lists and mappings",
                 node.start_mark,
             )  # fmt: skip
 

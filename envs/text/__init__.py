@@ -1,1 +1,1 @@
-"""Text shared by environments: entity mentions, search by BM25, and plain UTF-8."""
+"""Text functions that environments share: entity matching, BM25 search, valid UTF-8."""

@@ -1,8 +1,8 @@
-"""When a text mentions an entity: two rules, and one automaton that finds all mentions of all names in one pass.
+"""Entity matching: two rules for mentions, and one automaton that finds all mentions of all names in one pass.
 
 The normalised rule compares *token sequences*, so "Ann" is not in "annual". Han characters, kana and other scripts
 written without spaces are split into single characters, so that a name is found inside a sentence there too. Every
-part of the package that asks whether a text names something asks here.
+mention test of the package goes through this module.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ __all__ = [
     "Lexicon",
     "MatchRule",
     "exact_substring",
-    "normalised_phrase",
+    "normalized_phrase",
     "phrase_tokens",
 ]
 
-MatchRule = Literal["normalised", "exact_substring"]
-MATCH_RULES: Final[tuple[MatchRule, ...]] = ("normalised", "exact_substring")
+MatchRule = Literal["normalized", "exact_substring"]
+MATCH_RULES: Final[tuple[MatchRule, ...]] = ("normalized", "exact_substring")
 
-# scripts written without spaces: one token a character
+# scripts written without spaces: every character is a token
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
 _SPACE: Final = 0x20
-# UTF-8 in one table: ASCII letters to lower case, what is no letter or digit to a space, bytes beyond ASCII as they are
+# byte translation: ASCII letters to lower case, other ASCII characters but digits to a space, bytes beyond ASCII unchanged
 _TABLE: Final = bytes(i if i > 127 else ord(chr(i).lower()) if chr(i).isalnum() else _SPACE for i in range(256))
-_SHORT: Final = 256  # bytes up to which splitting is faster than arrays
-_MANY: Final = 64  # kinds of gaps beyond ASCII; more of them are left to the slow way
+_MAX_SPLIT: Final = 256  # bytes up to which splitting is faster than arrays
+_MAX_SEPARATORS: Final = 64  # distinct non-ASCII separators; texts with more take the slow path
 
 
 def phrase_tokens(text: str) -> tuple[str, ...]:
-    """NFKC, case folding, everything that is no letter or digit to a space; then words.
+    """Return the words of a text after NFKC and case folding; only letters and digits belong to words.
 
     >>> phrase_tokens("São-Paulo's  東京都")
     ('são', 'paulo', 's', '東', '京', '都')
@@ -53,10 +53,10 @@ def phrase_tokens(text: str) -> tuple[str, ...]:
 
 
 def _spaced(text: str) -> bytes:
-    """The tokens of a text in UTF-8, one space before, between and after them: ``b" são paulo "``.
+    """Return the tokens of a text in UTF-8, with one space before, between and after them: ``b" são paulo "``.
 
-    The same tokens as ``phrase_tokens``; a phrase occurs in a text if and only if its spaced form does. Passages of a
-    megabyte are common, so words are not made one by one: whole-array operations drop what parts them.
+    The tokens are those of ``phrase_tokens``; a phrase occurs in a text if and only if its spaced form does. Passages
+    of a megabyte are common, so array operations remove the separators of all words at once.
     """
     if text.isascii():
         data = text.encode("ascii")
@@ -65,35 +65,35 @@ def _spaced(text: str) -> bytes:
         data = text.encode("utf-8", "surrogatepass")
         units = np.frombuffer(data, np.uint8)
         wide = set(units[units > 127].tobytes().decode("utf-8", "surrogatepass"))
-        gaps = [character for character in wide if not character.isalnum()]
-        if len(gaps) > _MANY or _UNSPACED_RUN.search("".join(wide)):
+        separators = [character for character in wide if not character.isalnum()]
+        if len(separators) > _MAX_SEPARATORS or _UNSPACED_RUN.search("".join(wide)):
             return " ".join(["", *_TOKEN.findall(text), ""]).encode()
-        for gap in gaps:
-            data = data.replace(gap.encode("utf-8", "surrogatepass"), b" ")
-    if len(data) < _SHORT:
+        for separator in separators:
+            data = data.replace(separator.encode("utf-8", "surrogatepass"), b" ")
+    if len(data) < _MAX_SPLIT:
         words = data.translate(_TABLE).split()
         return b" ".join([b"", *words, b""]) if words else b" "
     units = np.frombuffer(data.translate(_TABLE), np.uint8)
     keep = units != _SPACE
-    keep[1:] |= keep[:-1].copy()  # one gap after each word
+    keep[1:] |= keep[:-1].copy()  # one space after each word
     kept: bytes = units[keep].tobytes()
     return b" " + kept if not kept or kept.endswith(b" ") else b" %b " % kept
 
 
 def _exact(text: str) -> bytes:
-    """The text in UTF-8, lone surrogates included: a substring of characters is one of bytes, and the other way."""
+    """Return the text in UTF-8 with lone surrogates, so that substrings of characters and of bytes correspond."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def exact_substring(entity: str, text: str) -> bool:
-    """E-GRPO's rule: the full phrase, character for character. The empty phrase never matches."""
+    """Return whether the text contains the phrase, character for character (E-GRPO's rule); the empty one never matches."""
     return bool(entity) and entity in text
 
 
-def normalised_phrase(entity: str, text: str) -> bool:
-    """Whether the entity's tokens occur in the text's, contiguously. An entity without tokens never matches.
+def normalized_phrase(entity: str, text: str) -> bool:
+    """Return whether the entity's tokens occur contiguously in the text's; an entity without tokens never matches.
 
-    >>> normalised_phrase("Ann", "annual report"), normalised_phrase("New York", "a New-York paper")
+    >>> normalized_phrase("Ann", "annual report"), normalized_phrase("New York", "a New-York paper")
     (False, True)
     """
     phrase = _spaced(entity)
@@ -101,32 +101,31 @@ def normalised_phrase(entity: str, text: str) -> bool:
 
 
 class EntityMatcher:
-    """Which of many entities a text mentions, in time linear in the text.
+    """Finds which of many entities a text mentions, in time linear in the text and the number of mentions.
 
     >>> matcher = EntityMatcher([("Ann",), ("London", "Londinium"), ("New York",), ("York",)])
     >>> matcher.found("The annual report of LONDINIUM, New-York")
     (1, 2, 3)
 
-    Mentions may overlap: "New York" mentions York too. A trajectory's texts are asked about one by one as they come,
-    a phrase never goes across two of them. Time and memory also grow with the number of mentions.
+    Mentions may overlap: "New York" mentions York too. The texts of a trajectory are matched one by one, so no mention
+    extends over two of them.
 
     Args:
-        entities: written forms of each; a form that is empty by the rule matches nothing, equal forms may belong to
-            several entities.
-        rule: "normalised" (tokens, see ``normalised_phrase``) or "exact_substring" (see there).
+        entities: written forms of each entity; a form that is empty under the rule matches nothing, and equal forms may
+            belong to several entities.
+        rule: "normalized" (tokens, see ``normalized_phrase``) or "exact_substring" (characters, see ``exact_substring``).
 
     Attributes:
-        unmatchable: numbers of the entities that no text can mention, for none of their forms can match; whoever counts
-            entities leaves them out.
+        unmatchable: numbers of the entities none of whose forms can match; counts of entities leave them out.
 
     Raises:
         ConfigError: unknown rule.
     """
 
-    def __init__(self, entities: Iterable[Sequence[str]], rule: MatchRule = "normalised") -> None:
+    def __init__(self, entities: Iterable[Sequence[str]], rule: MatchRule = "normalized") -> None:
         if rule not in MATCH_RULES:
             raise unknown_name_error("matching rule", str(rule), MATCH_RULES)
-        self._read = _spaced if rule == "normalised" else _exact
+        self._read = _spaced if rule == "normalized" else _exact
         owners: dict[bytes, list[int]] = {}
         nothing = self._read("")
         unmatchable = []
@@ -141,37 +140,37 @@ class EntityMatcher:
         self._automaton = BytesAhoCorasick(list(owners)) if owners else None
 
     def __len__(self) -> int:
-        """Distinct written forms that can match."""
+        """Number of distinct written forms that can match."""
         return len(self._owners)
 
     def found(self, text: str) -> tuple[int, ...]:
-        """Numbers of the entities that the text mentions, rising."""
+        """Return the numbers of the entities that the text mentions, ascending."""
         patterns = {pattern for pattern, _, _ in self._matches(text)}
         return tuple(sorted({number for pattern in patterns for number in self._owners[pattern]}))
 
     def in_order(self, text: str) -> tuple[int, ...]:
-        """Numbers in order of first mention, each once; from the left, the longest form wins and none overlap."""
+        """Return numbers in order of first mention, each once; leftmost longest mentions, without overlap."""
         found: dict[int, None] = {}
-        free = 0  # where the next mention may begin
+        free = 0  # start of the unmatched rest
         for pattern, start, end in sorted(self._matches(text), key=lambda match: (match[1], -match[2])):
             if start >= free:
                 found.update(dict.fromkeys(self._owners[pattern]))
-                free = end - 1 if self._read is _spaced else end  # neighbours share the space between them
+                free = end - 1 if self._read is _spaced else end  # adjacent mentions share the space between them
         return tuple(found)
 
     def _matches(self, text: str) -> list[tuple[int, int, int]]:
-        """All mentions: (form, first byte, end)."""
+        """Return all mentions: (form, first byte, end)."""
         if self._automaton is None:
             return []
         return self._automaton.find_matches_as_indexes(self._read(text), overlapping=True)
 
 
 class Lexicon:
-    """All mentions of many names, the longest first.
+    """Finds mentions of many names, the longest where they overlap.
 
     Args:
-        names: written form to what it names; forms without tokens are left out, and of two forms with the same tokens
-            the first one stays.
+        names: written form -> name; forms without tokens are dropped, and of two forms with the same tokens the first
+            one is kept.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -185,5 +184,5 @@ class Lexicon:
         return len(self._matcher)
 
     def mentions(self, text: str) -> tuple[str, ...]:
-        """Names mentioned in the text, in order of first mention, each once; mentions do not overlap."""
+        """Return the names mentioned in the text, in order of first mention, each once, without overlap."""
         return tuple(dict.fromkeys(self._names[number] for number in self._matcher.in_order(text)))

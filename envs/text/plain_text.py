@@ -1,4 +1,4 @@
-"""Texts for those who take UTF-8 alone: tokenizers, and engines in other languages."""
+"""Valid UTF-8 for tokenizers and for engines in other languages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["plain_text"]
 
 
 def plain_text(text: str) -> str:
-    r"""The text with question marks for lone surrogates, which JSON can carry and UTF-8 cannot.
+    r"""Replace lone surrogates, which JSON can represent and UTF-8 cannot, by question marks.
 
     >>> plain_text("a\ud800b")
     'a?b'

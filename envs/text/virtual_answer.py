@@ -1,4 +1,4 @@
-"""A node for an answer that is no entity of its evidence graph: yes, no, and what comparisons come to."""
+"""A virtual node for an answer that is not an entity of its evidence graph, as of yes-no and comparison questions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["virtual_answer"]
 def virtual_answer(
     names: Collection[str], edges: Iterable[tuple[str, str]], answers: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Name of the new node, and the nodes that it is linked from.
+    """Return the name of the new node, and the nodes that are linked to it.
 
-    These are the *leaves*, the objects that are no subject: the values that are compared. Without edges the node stands
-    alone.
+    These are the *leaves*, objects that are not subjects: the values that the question compares. Without edges the node
+    is isolated.
 
     Args:
-        names: of the graph's nodes.
+        names: names of the graph's nodes.
         edges: (subject, object) pairs.
         answers: golden answers; the first one names the node.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase
+from creditflow.envs.text.entity_matching import Lexicon, normalized_phrase
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.escaping import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question
@@ -37,7 +37,7 @@ def num_evidence(question: Question) -> int:
 def evidence_bits(question: Question, passage: Passage) -> int:
     """The pieces of evidence that a passage is, as bits. Golden passages are named by id, page or title."""
     if not question.supporting:
-        return int(any(normalised_phrase(answer, passage.text) for answer in question.answers))
+        return int(any(normalized_phrase(answer, passage.text) for answer in question.answers))
     names = (passage.id, passage.page, passage.title)
     return sum(1 << j for j, name in enumerate(question.supporting) if name in names)
 

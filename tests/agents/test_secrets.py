@@ -170,7 +170,7 @@ def test_no_command_prints_or_writes_the_key(
 def test_a_redirection_carries_the_key_nowhere(status: int) -> None:
     with saying(lambda _: http(b"{}")) as (elsewhere, sent):
         answer = http(b"", f"{status} There", f"Location: {elsewhere}")
-        with saying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirects"):
+        with saying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirect"):
             JsonClient([url], key=ApiKey(KEY)).post("/x", {})
     assert not sent
 

@@ -14,7 +14,7 @@ from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 SPREAD = {0: "population", 1: "sample"}
-RULE = {"normalised_phrase": "normalised", "exact_substring": "exact_substring"}
+RULE = {"normalised_phrase": "normalized", "exact_substring": "exact_substring"}
 ENDS: dict[str, StopReason] = {"ok": "failed", "format_error": "format", "overlength": "token_limit"}
 
 

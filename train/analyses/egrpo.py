@@ -100,7 +100,7 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
     Args:
         groups: of the log.
         match: when a text names an entity: "exact_substring" (paper: the full name, no other written form) or
-            "normalised" (words, other forms too).
+            "normalized" (words, other forms too).
 
     Raises:
         NotDefined: no question has entities, or no text names any.
@@ -109,7 +109,7 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
     correct, rates = [], {scope: list[NDArray[np.float64]]() for scope in SCOPES}
     thinks = False
     for group, graph in chosen:
-        reader = EntityReader(graph, rule=match, aliases=match == "normalised")
+        reader = EntityReader(graph, rule=match, aliases=match == "normalized")
         found = episodes(group)
         thinks = thinks or any(reader.thought(turn).strip() for turns, _, _ in found for turn in turns)
         for scope, values in _rates(reader, found).items():

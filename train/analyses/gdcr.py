@@ -39,7 +39,7 @@ class _Rollout(NamedTuple):
     correct: bool
 
 
-def read_group(group: Group, graph: EntityGraph, match: Any = "normalised") -> list[_Rollout]:
+def read_group(group: Group, graph: EntityGraph, match: Any = "normalized") -> list[_Rollout]:
     """The group's rollouts, step by step.
 
     Args:
@@ -120,12 +120,12 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def analyse(groups: Sequence[Group], *, match: Any = "normalised", **_: Any) -> Finding:
+def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> Finding:
     """Distances by step, and correlations.
 
     Args:
         groups: of the log.
-        match: when a text names an entity, "normalised" or "exact_substring".
+        match: when a text names an entity, "normalized" or "exact_substring".
 
     Raises:
         NotDefined: no question has an answer node, or no turn shows or names an entity.

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key", choices=["state", "text"], default="state", help="key by which two states are equal (default state)"
     )
     parser.add_argument(
-        "--match", choices=["paper", "normalised", "exact_substring"], default="paper",
+        "--match", choices=["paper", "normalized", "exact_substring"], default="paper",
         help="when a text mentions an entity; paper: egrpo by the exact phrase, gdcr by normalised words",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the results as JSON")

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.envs.files.checksummed_folder import checksummed_entry
+from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.options import positive
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importing.add_argument("name", help=f"data set, one of: {', '.join(IMPORTABLE)}")
     add_input(importing, "path", help="folder with the released files; searchr1: the released file")
     add_output(
-        importing, "--out", Output(kind="either", owned=checksummed_entry), required=True, metavar="STORE",
+        importing, "--out", Output(kind="either", owned=belongs_to_checksummed_folder), required=True, metavar="STORE",
         help="folder to create; searchr1: the log to write",
     )  # fmt: skip
     importing.add_argument("--seed", type=int, default=42, help="random seed for prices and price limits (default 42)")

@@ -19,7 +19,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.files.checksummed_folder import checksummed_entry
+from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
 from creditflow.envs.http import listen
 from creditflow.envs.reading.failures import naming
 from creditflow.envs.wikisearch.retrieval.corpus import read_passages
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="passage file (JSON lines, .gz or plain) or index folder; default: the fictional encyclopedia",
     )
     add_output(
-        parser, "--index", Output(kind="folder", owned=checksummed_entry, only_with="build_only"),
+        parser, "--index", Output(kind="folder", owned=belongs_to_checksummed_folder, only_with="build_only"),
         help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index",
     )  # fmt: skip
     parser.add_argument(

@@ -102,7 +102,7 @@ class EntityGraph:
         """Number of each name."""
         return {name: i for i, name in enumerate(self.names)}
 
-    def matcher(self, rule: MatchRule = "normalised", *, aliases: bool = True) -> EntityMatcher:
+    def matcher(self, rule: MatchRule = "normalized", *, aliases: bool = True) -> EntityMatcher:
         """Finds the entities in texts. A form that is just "yes" or "no" is never looked for.
 
         An entity without any other form is among the matcher's ``unmatchable``, as one without letters and digits is.

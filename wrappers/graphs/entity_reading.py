@@ -88,7 +88,7 @@ class EntityReader:
         self,
         graph: EntityGraph,
         *,
-        rule: MatchRule = "normalised",
+        rule: MatchRule = "normalized",
         aliases: bool = True,
         thoughts: Thoughts = "wide",
         observations: Observations = "text",

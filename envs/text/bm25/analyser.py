@@ -1,8 +1,8 @@
-"""Text to index terms, as Lucene's English analyser does it: words, possessives, stop words, stems.
+"""Index terms of a text, equal to those of Lucene's English analyser: words, possessives, stop words, stems.
 
 Word boundaries follow UAX #29. Every character is mapped to a one-letter class, and one regular expression over the
-class string finds the words; ASCII text, nearly all of it, takes a direct expression with the same result.
-Input is expected in lower case, as the texts and queries of an index are.
+class string finds the words; ASCII text takes a direct expression with the same result. Input must be lower-case, as are
+the texts and queries of an index.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ a an and are as at be but by for if in into is it no not of on or such that the 
 will with
 """
 STOP_WORDS = frozenset(_STOP.split())
-MAX_WORD = 255  # longer words are cut into pieces of this many characters
+MAX_WORD = 255  # longer words are split into parts of this many characters
 
 # Extended_Pictographic of Unicode's emoji data, as inclusive ranges: each such character is a word
 _PICTOGRAPHS = (
@@ -83,7 +83,7 @@ def _letter_class(char: str, code: int) -> str:
 
 
 class _ClassTable(dict[int, str]):
-    """Code point to class letter, filled as characters are met (for ``str.translate``)."""
+    """Code point -> class letter, filled on demand (for ``str.translate``)."""
 
     def __missing__(self, code: int) -> str:
         self[code] = letter = _character_class(chr(code))
@@ -100,12 +100,12 @@ _GENERAL = re.compile(
     rf"(?:{_X})*+{_RUN}(?:(?:{_X})++{_RUN})*+(?:{_X})*+|(?:S{_E})++|I{_E}|P(?:e|ZP)*+Z*+|R{_E}R{_E}|(?P<junk>(?:{_X})++)"
 )
 _ASCII_RUN = r"(?:[a-z]++(?:[':.][a-z]++)*+|[0-9]++(?:['.,;][0-9]++)*+)++"
-# a run of joiners without a word is matched too, and dropped: left alone, it would be tried anew from each of its places
+# a run of joiners without a word is matched too, and dropped; otherwise it would be retried from each of its positions
 _ASCII = re.compile(rf"_*+{_ASCII_RUN}(?:_++{_ASCII_RUN})*+_*+|_++", re.IGNORECASE | re.ASCII)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order.
+    """Return the words of a text, in order.
 
     >>> words("it's 3.5 oz., no_name u.s.a 1/2 (t-shirt)")
     ["it's", '3.5', 'oz', 'no_name', 'u.s.a', '1', '2', 't', 'shirt']
@@ -124,14 +124,14 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 18)
 def term_of(word: str) -> str:
-    """The index term of a word: without its possessive ending, stemmed; "" for a stop word."""
+    """Return the index term of a word: stemmed, without possessive ending; "" for a stop word."""
     if word[-1] == "s" and len(word) > 1 and word[-2] in "'\u2019\uff07":
         word = word[:-2]
     return "" if word in STOP_WORDS else stem(word)
 
 
 def analyse(text: str) -> list[str]:
-    """The index terms of a lower-case text, in order, repeats kept.
+    """Return the index terms of a lower-case text, in order, with repeats.
 
     >>> analyse("women's running shoes for the gym")
     ['women', 'run', 'shoe', 'gym']

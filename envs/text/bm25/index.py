@@ -1,4 +1,4 @@
-"""BM25 over an inverted index in NumPy, score for score what Lucene computes.
+"""BM25 over an inverted index in NumPy, with the scores that Lucene computes.
 
     score(q, d) = Σ_t  w_t − w_t / (1 + tf · inv(d)),     w_t = count of t in q · ln(1 + (N − df + ½) / (df + ½))
     inv(d) = 1 / (k₁ · (1 − b + b · |d| / avgdl)),         k₁ = 0.9, b = 0.4
@@ -27,10 +27,10 @@ K1, B = np.float32(0.9), np.float32(0.4)
 
 
 class Vocabulary(Protocol):
-    """Term to number, in memory or on disk."""
+    """Mapping from terms to numbers, in memory or on disk."""
 
     def get(self, term: str) -> int | None:
-        """The term's number, or None if no document has it."""
+        """Return the term's number, or None if no document has it."""
         ...
 
     def __len__(self) -> int: ...
@@ -40,7 +40,7 @@ class MemoryVocabulary:
     """A vocabulary in a dictionary.
 
     Args:
-        numbers: of the terms.
+        numbers: term -> number.
     """
 
     __slots__ = ("_numbers",)
@@ -49,7 +49,7 @@ class MemoryVocabulary:
         self._numbers = numbers
 
     def get(self, term: str) -> int | None:
-        """The term's number, or None if no document has it."""
+        """Return the term's number, or None if no document has it."""
         return self._numbers.get(term)
 
     def __len__(self) -> int:
@@ -61,11 +61,11 @@ class BM25:
     """An immutable index; arrays may be memory-mapped.
 
     Attributes:
-        vocabulary: term to term number.
+        vocabulary: term -> number.
         starts: int64 (terms + 1,): where each term's postings begin.
         rows: int32 (postings,): document numbers, ascending within a term.
         weights: float32 (postings,): tf · inv(d).
-        ranks: int32 (N,): place of the document's id among all ids sorted, which breaks ties.
+        ranks: int32 (N,): rank of the document's id among the sorted ids, which breaks ties.
     """
 
     vocabulary: Vocabulary
@@ -78,7 +78,7 @@ class BM25:
         return len(self.ranks)
 
     def search(self, query: str, k: int = 50) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The best ``k`` documents for a lower-case query.
+        """Return the ``k`` best documents for a lower-case query.
 
         Returns:
             document numbers (n,) and scores (n,), best first, n ≤ k.
@@ -92,12 +92,12 @@ class BM25:
             first, last = int(self.starts[number]), int(self.starts[number + 1])
             df = last - first
             weight = np.float32(count) * np.float32(math.log(1 + (n - df + 0.5) / (df + 0.5)))
-            rows = self.rows[first:last].astype(np.intp)  # once, not for reading and again for writing
+            rows = self.rows[first:last].astype(np.intp)  # converted once, for both reading and writing
             scores[rows] += weight - weight / (np.float32(1) + self.weights[first:last])
         return self._best(scores.astype(np.float32), max(k, 0))
 
     def _best(self, scores: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        found = np.flatnonzero(scores > 0)  # of booleans: several times as fast as of numbers
+        found = np.flatnonzero(scores > 0)  # several times faster on booleans than on numbers
         best = scores[found]
         if 0 < k < len(found):
             kept = best >= np.partition(best, len(best) - k)[len(best) - k]
@@ -107,7 +107,7 @@ class BM25:
 
 
 def coded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Lengths as Lucene's one-byte code remembers them: exact below 40, then four significant bits above 24.
+    """Return lengths as Lucene's one-byte code stores them: exact below 40, then four significant bits above 24.
 
     >>> coded_lengths(np.array([7, 39, 40, 41, 57, 1000])).tolist()
     [7, 39, 40, 40, 56, 984]
@@ -118,8 +118,8 @@ def coded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def length_weights(lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-    """inv(d), float32 (N,), of the document lengths (N,) in terms."""
-    if not lengths.any():  # no terms, no postings: never looked at
+    """Return inv(d), float32 (N,), for document lengths (N,) in terms."""
+    if not lengths.any():  # no postings, so the weights are never used
         return np.ones(len(lengths), np.float32)
     average = np.float32(lengths.sum() / len(lengths))
     coded = coded_lengths(lengths).astype(np.float32)
@@ -127,7 +127,7 @@ def length_weights(lengths: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def ranks_of(ids: Sequence[str]) -> NDArray[np.int32]:
-    """int32 (N,): the place of each id among all ids in sorted order."""
+    """Return int32 (N,): the rank of each id among the sorted ids."""
     ranks = np.empty(len(ids), np.int32)
     ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids), dtype=np.int32)
     return ranks

@@ -1,4 +1,4 @@
-"""Porter's stemmer, with the two later corrections of its author (``-bli`` and ``-logi``), as Lucene runs it.
+"""Porter's stemmer, with its author's two later corrections (``-bli`` and ``-logi``), as in Lucene.
 
 The steps are those of M. F. Porter, "An algorithm for suffix stripping" (1980). A word is a chain of consonant and
 vowel runs; its *measure* m counts the places where a vowel run is followed by a consonant run.
@@ -37,7 +37,7 @@ _SHAPES = str.maketrans({chr(code): "v" if chr(code) in "aeiou" else "c" for cod
 
 
 def _shape(word: str) -> str:
-    """One letter a character: "v" for vowels, "c" for consonants; "y" is a vowel after a consonant."""
+    """Return "v" for every vowel and "c" for every consonant; "y" is a vowel after a consonant."""
     if "y" not in word and word.isascii():
         return word.translate(_SHAPES)
     shape = ""
@@ -59,12 +59,12 @@ def _double_consonant(word: str) -> bool:
 
 
 def _short_end(word: str) -> bool:
-    """Whether the word ends consonant, vowel, consonant, the last one not w, x or y."""
+    """Return whether the word ends in consonant, vowel, consonant, the last one not w, x or y."""
     return _shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
 
 
 def _plural_and_past(word: str) -> str:
-    """Step 1: plurals, -ed, -ing, and a final y after a vowel."""
+    """Apply step 1: plurals, -ed, -ing, and a final y after a vowel."""
     if word.endswith("s"):
         if word.endswith(("sses", "ies")):
             word = word[:-2]
@@ -85,7 +85,7 @@ def _plural_and_past(word: str) -> str:
 
 
 def _tidy(word: str) -> str:
-    """What is left after -ed or -ing gets its e back, or loses a doubled letter."""
+    """Restore a final e, or remove a doubled letter, after -ed or -ing was removed."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if _double_consonant(word):
@@ -96,7 +96,7 @@ def _tidy(word: str) -> str:
 
 
 def _replace(word: str, table: dict[str, str]) -> str:
-    """Swap the longest suffix of the table that the word ends in, if a measure is left before it."""
+    """Replace the longest suffix in the table, if the measure of the rest is positive."""
     for length in range(min(7, len(word)), 1, -1):
         suffix = word[-length:]
         if suffix in table:
@@ -106,7 +106,7 @@ def _replace(word: str, table: dict[str, str]) -> str:
 
 
 def _strip(word: str) -> str:
-    """Step 4: drop one suffix where the measure before it exceeds one."""
+    """Apply step 4: remove one suffix if the measure of the rest exceeds one."""
     for suffix in sorted((s for s in _STEP4 if word.endswith(s)), key=len, reverse=True):
         root = word[: -len(suffix)]
         if suffix == "ion" and not root.endswith(("s", "t")):
@@ -116,7 +116,7 @@ def _strip(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case word; words of one or two letters stay as they are.
+    """Return the stem of a lower-case word; words of one or two letters are unchanged.
 
     >>> [stem(w) for w in ("relational", "possibly", "psychology", "hopping", "is")]
     ['relat', 'possibl', 'psycholog', 'hop', 'is']

@@ -1,6 +1,6 @@
-"""Postings: which term stands how often in which document, counted in blocks, then put in order of terms.
+"""Postings: counts of every term in every document, collected in blocks, then ordered by term.
 
-Blocks may be kept in memory or spilled to disk between the two; what is counted is the same.
+In between, blocks may be kept in memory or spilled to disk, with the same result.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ __all__ = ["POSTING", "Block", "PostingCounter", "place_postings", "starts_of"]
 
 POSTING: Final = np.dtype([("term", "<i4"), ("row", "<i4"), ("count", "<i4")])
 Block = np.ndarray[tuple[int], np.dtype[np.void]]  # of POSTING
-TERMS: Final = 1 << 21  # that a block counts at a time
+BLOCK_TERMS: Final = 1 << 21  # terms after which a block is emitted
 
 
 class PostingCounter:
-    """Counts the terms of documents as they come.
+    """Counts the terms of a stream of documents.
 
     Args:
-        emit: takes each finished block of postings, sorted by term, then row; rows ascend from block to block.
+        emit: called with each finished block of postings, sorted by term, then row; rows ascend from block to block.
 
     Attributes:
-        numbers: term to number, in order of first appearance.
+        numbers: term -> number, in order of first appearance.
     """
 
     def __init__(self, emit: Callable[[Block], object]) -> None:
@@ -36,14 +36,14 @@ class PostingCounter:
         self._emit = emit
         self._lengths = array("q")
         self._of_word: dict[str, int] = {}  # -1: a stop word
-        self._terms = array("q")  # of the documents not yet emitted, one after the other
+        self._terms = array("q")  # terms of the documents not yet emitted, concatenated
         self._emitted = 0
 
     def __len__(self) -> int:
         return len(self._lengths)
 
     def lengths(self) -> NDArray[np.int64]:
-        """int64 (documents,): terms in each, repeats counted."""
+        """Return int64 (documents,): number of terms in each, with repeats."""
         return np.array(self._lengths, np.int64)
 
     def add(self, document: str) -> None:
@@ -58,11 +58,11 @@ class PostingCounter:
             if number >= 0:
                 terms.append(number)
         self._lengths.append(len(terms) - before)
-        if len(terms) >= TERMS:
+        if len(terms) >= BLOCK_TERMS:
             self.flush()
 
     def flush(self) -> None:
-        """Emit what has been counted since the last block."""
+        """Emit the counts since the last block."""
         lengths = self.lengths()[self._emitted :]
         rows = np.repeat(np.arange(self._emitted, self._emitted + len(lengths), dtype=np.int64), lengths)
         keys, counts = np.unique((np.array(self._terms, np.int64) << 32) | rows, return_counts=True)
@@ -73,7 +73,7 @@ class PostingCounter:
 
 
 def starts_of(blocks: Iterable[Block], terms: int) -> NDArray[np.int64]:
-    """int64 (terms + 1,): where each term's postings begin when all are in order."""
+    """Return int64 (terms + 1,): start of each term's postings when ordered by term."""
     counts = np.zeros(terms, np.int64)
     for block in blocks:
         counts += np.bincount(block["term"], minlength=terms)
@@ -93,10 +93,10 @@ def place_postings(
 
     Args:
         blocks: each sorted by term.
-        starts: of ``starts_of``.
+        starts: result of ``starts_of``.
         inverse: inv(d) of each document.
-        rows: takes document numbers.
-        weights: takes tf · inv(d).
+        rows: output, document numbers.
+        weights: output, tf · inv(d).
     """
     cursor = starts[:-1].copy()
     for block in blocks:

@@ -46,7 +46,7 @@ class _Reader:
         return bool(chunk)
 
     def cut_short(self) -> DataError:
-        return DataError(f"{self._path}: ends in the middle; the download was cut short, fetch the file again")
+        return DataError(f"{self._path}: ends in the middle; the file is truncated, download it again")
 
     def peek(self) -> str:
         """The next character that is not white space; "" at the end of the file."""

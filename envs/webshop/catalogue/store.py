@@ -17,7 +17,7 @@ from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json, read_json
 from creditflow.envs.reading.limits import MAX_RECORD
-from creditflow.envs.reading.streams import unpack_bytes
+from creditflow.envs.reading.streams import decompress_bytes
 from creditflow.envs.webshop.catalogue.products import Product
 
 __all__ = ["FORMAT", "StoredProducts", "open_files", "pack_product", "verify_store"]
@@ -63,7 +63,7 @@ def unpack_product(data: bytes) -> tuple[Product, dict[str, Any]]:
         DataError: the bytes are damaged.
     """
     with loading("a product of the store is damaged (import the data again)"):
-        *values, extra = parse_json(unpack_bytes(data, MAX_RECORD, "its bytes"), where="its text")
+        *values, extra = parse_json(decompress_bytes(data, MAX_RECORD, "its bytes"), where="its text")
         record = dict(zip(PRODUCT_FIELDS, values, strict=True))
         for name, kind in (("bullets", str), ("prices", float), ("attributes", str)):
             record[name] = _several(record[name], kind)
@@ -157,7 +157,7 @@ class _Groups:
             raise DataError(f"{files.path}: {name}.json must be a list of texts; {files.how_to_fix}")
         self._numbers = {text: i for i, text in enumerate(names)}
         self._rows = files.rows(f"{name}_rows.i4", products)
-        self._starts = files.starts(f"{name}_starts.i8", len(self._rows))
+        self._starts = files.offsets(f"{name}_starts.i8", len(self._rows))
         if len(self._starts) != len(names) + 1:
             raise DataError(f"{files.path}: {name}.json and its rows do not fit together; {files.how_to_fix}")
 

@@ -48,7 +48,7 @@ class StoredGoals(Sequence[Goal]):
         count = files.fact("goals", dict).get(kind)
         if type(count) is not int or not 0 < count <= MAX_GOALS:
             raise DataError(f"{files.path}: its header names no number of {kind} goals; {files.how_to_fix}")
-        self._starts = files.starts(f"{kind}_starts.i8", count)
+        self._starts = files.offsets(f"{kind}_starts.i8", count)
         self._texts = files.blob("human_texts") if self._human else None
         sizes = {len(self._rows), len(self._caps), len(self._weights), len(self._starts) - 1}
         if len(sizes | ({len(self._texts)} if self._texts is not None else set())) > 1:

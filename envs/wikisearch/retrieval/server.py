@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.http import BadRequestError, Batcher, application, json_answer, read_json
+from creditflow.envs.http import BadRequestError, Batcher, application, json_response, read_json
 from creditflow.envs.wikisearch.retrieval.base import Hit, Retriever
 from creditflow.envs.wikisearch.retrieval.documents import write_document
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits, access_request, search_request
@@ -69,18 +69,18 @@ def create_app(
         if asked.topk > limits.topk:
             raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
         k = asked.topk or topk
-        found = await engine.ask((asked.queries, k), len(asked.queries)) if asked.queries else []
-        return json_answer({"result": [[_row(hit, asked.scores) for hit in hits] for hits in found]})
+        found = await engine.submit((asked.queries, k), len(asked.queries)) if asked.queries else []
+        return json_response({"result": [[_row(hit, asked.scores) for hit in hits] for hits in found]})
 
     async def access(request: Request) -> Response:
         urls = access_request(await read_json(request, limits.body))
         limits.check(urls, "urls")
         pages = await engine.call(lambda: [_page(retriever, url) for url in urls], len(urls))
-        return json_answer({"result": pages})
+        return json_response({"result": pages})
 
     async def health(_: Request) -> Response:
-        state = {"pending": engine.pending, "served": engine.served, "refused": engine.refused}
-        return json_answer({"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **state})
+        state = {"pending": engine.pending, "served": engine.served, "refused": engine.rejected}
+        return json_response({"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **state})
 
     endpoints = [("POST", "/retrieve", retrieve), ("POST", "/access", access), ("GET", "/health", health)]
     return application(endpoints, engine, "search", hosts=hosts)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.text.entity_matching import normalised_phrase
+from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.world.ask import InvalidRecipeError, build_question
 from creditflow.envs.wikisearch.world.counter_rng import random_int, stream_key
@@ -113,7 +113,7 @@ def _build(encyclopedia: Encyclopedia, recipe: dict[str, Any] | None) -> Questio
 
 def _needs_whole_chain(encyclopedia: Encyclopedia, question: Question) -> bool:
     """Whether the question is long enough, answerable, and without shortcuts."""
-    if any(normalised_phrase(answer, question.text) for answer in question.answers):
+    if any(normalized_phrase(answer, question.text) for answer in question.answers):
         return False
     corpus = encyclopedia.retriever.corpus
     last = question.steps[-1].passage_id

@@ -112,7 +112,7 @@ def test_names_that_only_look_alike_are_left_alone(tmp_path: Path) -> None:
 def test_one_file_is_not_written_twice_at_once(tmp_path: Path) -> None:
     with atomic_path(tmp_path / "file") as first:
         first.write_text("first")
-        with pytest.raises(DataError, match="is being written already"), atomic_path(tmp_path / "file"):
+        with pytest.raises(DataError, match="is already being written"), atomic_path(tmp_path / "file"):
             pass
     assert (tmp_path / "file").read_text() == "first"
 

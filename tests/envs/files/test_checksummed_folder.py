@@ -69,14 +69,14 @@ def test_a_header_too_deep_to_read_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["../sealed/rows.i4", "a\0b", "", "."])
 def test_names_that_leave_the_folder_or_name_no_file_are_refused(folder: Path, name: str) -> None:
     rewrite(folder, lambda header: header["files"].update({name: header["files"]["rows.i4"]}))
-    with pytest.raises(DataError, match="missing, or no plain file"):
+    with pytest.raises(DataError, match="missing, or not a regular file"):
         opened(folder)
 
 
 def test_a_link_is_no_file_of_the_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "rows.i4").rename(tmp_path / "elsewhere")
     (folder / "rows.i4").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DataError, match="no plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         opened(folder)
 
 
@@ -94,7 +94,7 @@ def test_a_blob_gives_its_byte_strings(folder: Path) -> None:
 
 @pytest.mark.parametrize("offsets", [[], [1, 3, 3, 8], [0, 3, 2, 8], [0, 3, 3, 9], [0, -1, 3, 8]])
 def test_offsets_that_do_not_lead_through_the_file_are_refused(folder: Path, offsets: list[int]) -> None:
-    with pytest.raises(DataError, match="places from 0 up to 8"):
+    with pytest.raises(DataError, match="offsets from 0 up to 8"):
         resealed(folder, "texts.offsets", offsets, "<i8").blob("texts")
 
 

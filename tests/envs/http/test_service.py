@@ -35,7 +35,7 @@ def test_a_request_whose_answer_is_an_error_fails_alone() -> None:
         batcher: Batcher[str, str] = Batcher(answer, Limits())
         batcher.start()
         try:
-            return await asyncio.gather(*(batcher.ask(one, 1) for one in ("a", "bad", "b")), return_exceptions=True)
+            return await asyncio.gather(*(batcher.submit(one, 1) for one in ("a", "bad", "b")), return_exceptions=True)
         finally:
             await batcher.stop()
 
@@ -55,11 +55,11 @@ def test_what_is_prepared_waits_as_what_is_asked_does() -> None:
         going.set()
         found = await asyncio.gather(*calls, return_exceptions=True)
         await batcher.stop()
-        return found, batcher.refused
+        return found, batcher.rejected
 
-    found, refused = asyncio.run(flood())
+    found, rejected = asyncio.run(flood())
     assert [isinstance(one, OverloadedError) for one in found] == [False, False, True, True, True]
-    assert refused == 12
+    assert rejected == 12
 
 
 def app(limits: Limits) -> Any:
@@ -81,7 +81,7 @@ def test_an_error_that_nobody_expected_is_json_too() -> None:
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(urllib.request.Request(f"{url}/echo", b'"boom"'), timeout=10)  # noqa: S310 - our own
         assert caught.value.code == 500
-        assert json.loads(caught.value.read()) == {"detail": "the toy server met an error of its own"}
+        assert json.loads(caught.value.read()) == {"detail": "internal error of the toy server"}
 
 
 def test_a_body_that_drips_in_is_given_up() -> None:

@@ -305,8 +305,8 @@ def test_clients_that_do_not_read_are_dropped_when_room_is_needed() -> None:
 
 
 def test_bodies_that_stall_leave_memory_for_those_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "ROOMY", 1)  # room for one body
-    monkeypatch.setattr(bodies, "ROOM", 1)
+    monkeypatch.setattr(bodies, "MIN_BODIES", 1)  # room for one body
+    monkeypatch.setattr(bodies, "MAX_UNFINISHED", 1)
     with attacked("search") as target:
         start = target.head("Content-Length: 999000") + b"\r\n" + b" " * 600_000
         with holding(target.url, 4, start) as held:

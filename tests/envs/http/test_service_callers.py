@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.http.callers import host_is_ours
+from creditflow.envs.http.callers import is_own_host
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ from creditflow.envs.http.callers import host_is_ours
     ],
 )
 def test_which_hosts_are_ours(host: str, address: str, allowed: tuple[str, ...], ours: bool) -> None:
-    assert host_is_ours(host, address, 80, frozenset(allowed)) is ours
+    assert is_own_host(host, address, 80, frozenset(allowed)) is ours
 
 
 @given(st.text(max_size=20), st.sampled_from(["127.0.0.1", "10.0.0.5", "::1", "", "t"]))
 def test_any_host_is_told_apart(host: str, address: str) -> None:
-    assert host_is_ours(host, address, 80) in (True, False)
+    assert is_own_host(host, address, 80) in (True, False)

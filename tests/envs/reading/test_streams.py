@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading import archives, streams
 from creditflow.envs.reading.archives import iter_members
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.reading.streams import read_bytes, read_lines, read_text, unpack_bytes
+from creditflow.envs.reading.streams import decompress_bytes, read_bytes, read_lines, read_text
 
 PACKS: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress]
 
@@ -52,7 +52,7 @@ def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path, monke
     (tmp_path / "file").write_bytes(gzip.compress(b"0" * 5_000_000))
     with pytest.raises(DataError, match="more than 200 times its size"):
         read_text(tmp_path / "file", 10_000_000)
-    with pytest.raises(DataError, match="line 1 or after: unpacks to more than 200 times"):
+    with pytest.raises(DataError, match="line 1 or after: decompresses to more than 200 times"):
         list(read_lines(tmp_path / "file", 10_000_000))
 
 
@@ -75,14 +75,14 @@ def test_what_is_no_file_is_named(tmp_path: Path, name: str) -> None:
 
 
 def test_packed_bytes_are_bounded() -> None:
-    assert unpack_bytes(zlib.compress(b"x" * 100), 100, "here") == b"x" * 100
+    assert decompress_bytes(zlib.compress(b"x" * 100), 100, "here") == b"x" * 100
     for data, message in [
         (zlib.compress(b"x" * 101), "more than 100 bytes"),
-        (zlib.compress(b"x" * 50)[:-1], "cut short"),
+        (zlib.compress(b"x" * 50)[:-1], "truncated"),
         (b"junk", "damaged"),
     ]:
         with pytest.raises(DataError, match=f"here: .*{message}"):
-            unpack_bytes(data, 100, "here")
+            decompress_bytes(data, 100, "here")
 
 
 # -- archives -----------------------------------------------------------------------------------------------------------

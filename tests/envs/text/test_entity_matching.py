@@ -14,7 +14,7 @@ from creditflow.envs.text.entity_matching import (
     Lexicon,
     MatchRule,
     exact_substring,
-    normalised_phrase,
+    normalized_phrase,
     phrase_tokens,
 )
 
@@ -57,8 +57,8 @@ def tokens_contain(entity: str, text: str) -> bool:
 @pytest.mark.parametrize("case", cases())
 def test_entities_match_by_the_stated_rules(case: Any) -> None:
     entity, text = case["input"]["entity"], case["input"]["text"]
-    one = {"exact_substring": exact_substring, "normalised_phrase": normalised_phrase}[case["kind"]]
-    rule: MatchRule = "exact_substring" if case["kind"] == "exact_substring" else "normalised"
+    one = {"exact_substring": exact_substring, "normalised_phrase": normalized_phrase}[case["kind"]]
+    rule: MatchRule = "exact_substring" if case["kind"] == "exact_substring" else "normalized"
     assert one(entity, text) is case["expected"]
     assert EntityMatcher([(entity,)], rule).found(text) == ((0,) if case["expected"] else ())
 
@@ -69,12 +69,12 @@ def test_entities_match_by_the_stated_rules(case: Any) -> None:
 @example("😀", "😀")
 @example("York new", "New York NEW-york")
 def test_a_phrase_matches_where_its_tokens_stand_together(entity: str, text: str) -> None:
-    assert normalised_phrase(entity, text) == tokens_contain(entity, text)
+    assert normalized_phrase(entity, text) == tokens_contain(entity, text)
 
 
 @given(st.lists(st.lists(texts, max_size=2), max_size=5), texts)
 def test_one_pass_finds_what_asking_one_by_one_finds(entities: list[list[str]], text: str) -> None:
-    for rule, one in (("normalised", tokens_contain), ("exact_substring", exact_substring)):
+    for rule, one in (("normalized", tokens_contain), ("exact_substring", exact_substring)):
         matcher = EntityMatcher(entities, rule)  # type: ignore[arg-type]  # literals, joined by the loop
         expected = tuple(i for i, forms in enumerate(entities) if any(one(form, text) for form in forms))
         assert matcher.found(text) == expected
@@ -119,5 +119,5 @@ def test_no_phrase_goes_across_two_texts() -> None:
 
 
 def test_an_unknown_rule_is_an_error_with_the_near_name() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'normalised'"):
-        EntityMatcher([], "normalized")  # type: ignore[arg-type]  # the mistake under test
+    with pytest.raises(ConfigError, match="did you mean 'normalized'"):
+        EntityMatcher([], "normalised")  # type: ignore[arg-type]  # the mistake under test

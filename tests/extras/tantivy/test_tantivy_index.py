@@ -152,7 +152,7 @@ def test_an_environment_searches_with_it(tmp_path: Path) -> None:
 def test_every_byte_is_compared_before_the_library_sees_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creditflow.envs.files.checksummed_folder.CHECKED", 0)  # as if all files were large
+    monkeypatch.setattr("creditflow.envs.files.checksummed_folder.MAX_CHECKED", 0)  # as if all files were large
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     for file in sorted(copy.iterdir()):

@@ -34,7 +34,7 @@ def test_rates_are_normalised_by_the_groups_best():
 def test_the_exact_phrase_is_the_papers_rule_and_the_normalised_one_an_option():
     lower = rollout("lower", [("nolan", "London")], True)
     assert analyse([question(lower)]).numbers["thoughts"]["correct"]["rate"] == 0.0
-    assert analyse([question(lower)], match="normalised").numbers["thoughts"]["correct"]["rate"] == 0.25
+    assert analyse([question(lower)], match="normalized").numbers["thoughts"]["correct"]["rate"] == 0.25
 
 
 def test_only_questions_with_both_outcomes_are_compared():

@@ -100,7 +100,7 @@ def test_an_unreachable_server_is_reported_and_the_log_can_be_resumed(
     command = ["annotate", "--with", "judge:http://127.0.0.1:9#m", "--set", "max_attempts=1", "--set", "timeout=2.0"]
     files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
     assert main([*command, *files]) != 0
-    assert "no usable answer" in capsys.readouterr().err
+    assert "no valid response" in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
     with pytest.raises(RetrievalError):
         annotate(

@@ -126,7 +126,7 @@ def test_every_turn_is_scored_by_a_served_model(
         ([{"index": 0}], "not a chat completion"),
         (400, "status 400"),
         (503, "status 503"),
-        (1.5, "no answer within"),
+        (1.5, "no response within"),
     ],
 )
 def test_a_reply_that_is_not_a_score_stops_the_command_and_leaves_no_log(

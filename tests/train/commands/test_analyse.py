@@ -37,7 +37,7 @@ def test_all_four_analyses_print_on_wikisearch_rollouts(search_log, capsys):
 
 
 def test_the_numbers_come_as_json_too(search_log, capsys):
-    assert main(["analyse", "--json", "--key", "text", "--match", "normalised", str(search_log)]) == 0
+    assert main(["analyse", "--json", "--key", "text", "--match", "normalized", str(search_log)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["analyses"]) == set(ANALYSES)
     assert found["not_defined"] == {}

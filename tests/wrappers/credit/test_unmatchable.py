@@ -18,7 +18,7 @@ from creditflow.train.cli import main
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.trajectory import Group, write_jsonl
 
-NEVER = {"normalised": ["yes", "No.", "—", "…!", " ", ""], "exact_substring": ["yes", "NO", "no!", ""]}
+NEVER = {"normalized": ["yes", "No.", "—", "…!", " ", ""], "exact_substring": ["yes", "NO", "no!", ""]}
 SCHEMES = [
     ("gdcr", {}),
     ("sapo", {"unreachable": "far+1"}),
@@ -47,7 +47,7 @@ def test_another_written_form_that_is_looked_for_makes_an_entity_matchable():
     task = {**FILM, "entities": [*FILM["entities"], {"name": "Yes", "aliases": ["Yes the band"]}]}
     group = searches(search(("Yes the band", ""), name="a"), search(("", ""), name="b"), task=task)
     shares = {
-        aliases: credit.make("egrpo", rule="normalised", aliases=aliases).assign(group).diagnostics["gamma"].tolist()
+        aliases: credit.make("egrpo", rule="normalized", aliases=aliases).assign(group).diagnostics["gamma"].tolist()
         for aliases in (True, False)
     }
     assert shares == {True: [1 / 5, 0.0], False: [0.0, 0.0]}
@@ -70,7 +70,7 @@ def test_an_environment_that_recorded_an_unmatchable_entity_does_not_make_it_cou
 
 @given(st.lists(st.lists(st.sampled_from(["Ann", "", "—", "Bob"]), max_size=3), max_size=5))
 def test_the_matcher_says_which_entities_it_can_never_find(forms):
-    nothing_by_rule: dict[MatchRule, set[str]] = {"normalised": {"", "—"}, "exact_substring": {""}}
+    nothing_by_rule: dict[MatchRule, set[str]] = {"normalized": {"", "—"}, "exact_substring": {""}}
     for rule, nothing in nothing_by_rule.items():
         matcher = EntityMatcher(forms, rule)
         assert matcher.unmatchable == tuple(i for i, own in enumerate(forms) if set(own) <= nothing)

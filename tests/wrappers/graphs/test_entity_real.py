@@ -45,7 +45,7 @@ def test_distances_are_those_published_with_the_graphs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["2wiki", "musique"])
-@pytest.mark.parametrize("rule", ["normalised", "exact_substring"])
+@pytest.mark.parametrize("rule", ["normalized", "exact_substring"])
 def test_nearly_all_entities_are_found_in_the_golden_passages_and_few_in_the_others(name: str, rule: Any) -> None:
     entities = golden = others = 0
     for row in rows(name):

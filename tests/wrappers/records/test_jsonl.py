@@ -227,10 +227,13 @@ HOSTILE = {
     "a later format": (changed(format_version=2), "format_version is 2, this reader knows 1"),
     "a format that is no integer": (changed(format_version=True), "format_version is True"),
     "a long format": (changed(format_version="9" * 10**6), "format_version is '9999"),
-    "NaN": (raw(turned(reward=0.5), "0.5", "NaN"), "NaN is not a number of JSON"),
-    "Infinity": (raw(turned(reward=0.5), "0.5", "-Infinity"), "-Infinity is not a number"),
+    "NaN": (raw(turned(reward=0.5), "0.5", "NaN"), "NaN is not a JSON number"),
+    "Infinity": (raw(turned(reward=0.5), "0.5", "-Infinity"), "-Infinity is not a JSON number"),
     "1e999": (raw(turned(reward=0.5), "0.5", "1e999"), "turn 0: reward must be a finite number, got inf"),
-    "1e999 in a payload": (raw(changed(task={"x": [{"y": 0.5}]}), "0.5", "1e999"), "task: holds a number that is not"),
+    "1e999 in a payload": (
+        raw(changed(task={"x": [{"y": 0.5}]}), "0.5", "1e999"),
+        "task: contains a non-finite number",
+    ),
     "a huge integer": (turned(reward=10**400), "reward must be a finite number"),
     "an endless integer": (raw(turned(reward=0.5), "0.5", "1" * 5000), "not JSON"),
     "a huge seed": (changed(seed=2**63), "seed must be a 64-bit integer"),
@@ -301,9 +304,9 @@ def test_lines_before_the_hostile_one_are_yielded(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress((changed() + "\n").encode() * 50)[:-30], "damaged gzip"),
-        (b"", "was it cut short"),
-        (b"not gzip at all", "damaged gzip"),
+        (gzip.compress((changed() + "\n").encode() * 50)[:-30], "damaged or truncated gzip"),
+        (b"", "truncated"),
+        (b"not gzip at all", "damaged or truncated gzip"),
         (gzip.compress(b"\xff\xfe\n"), "not UTF-8"),
     ],
     ids=["cut", "empty", "foreign", "bytes"],
@@ -323,7 +326,7 @@ def test_gzip_bombs_are_refused_before_they_fill_the_memory(tmp_path, filler):
     with gzip.open(path, "wb", compresslevel=9) as file:
         for _ in range(100):
             file.write(filler)
-    with pytest.raises(TrajectoryError, match="unpacks to more than 200 times its size"):
+    with pytest.raises(TrajectoryError, match="decompresses to more than 200 times its size"):
         list(read_jsonl(path))
 
 

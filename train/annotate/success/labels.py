@@ -17,7 +17,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json_lines
-from creditflow.envs.text.entity_matching import normalised_phrase
+from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.grading.grade import Judge
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.wrappers.records.stop_reasons import ANSWERED
@@ -176,7 +176,7 @@ def _filled(question: Question, step: SubQuestion) -> str:
 
 
 def _found(step: SubQuestion, turn: Turn, shown: str) -> bool:
-    return step.passage_id in turn.doc_ids if step.passage_id else normalised_phrase(step.answer, shown)
+    return step.passage_id in turn.doc_ids if step.passage_id else normalized_phrase(step.answer, shown)
 
 
 def _asks(query: str, question: Question, step: SubQuestion) -> bool:
@@ -185,9 +185,9 @@ def _asks(query: str, question: Question, step: SubQuestion) -> bool:
     named = [
         (entity.name, *entity.aliases)
         for entity in question.entities
-        if any(normalised_phrase(form, asked) for form in (entity.name, *entity.aliases))
+        if any(normalized_phrase(form, asked) for form in (entity.name, *entity.aliases))
     ]
-    return not named or any(normalised_phrase(form, query) for forms in named for form in forms)
+    return not named or any(normalized_phrase(form, query) for forms in named for form in forms)
 
 
 def write_labels(path: str | Path, labels: Sequence[Labels]) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.http import BadRequestError, Batcher, application, json_answer, read_json
+from creditflow.envs.http import BadRequestError, Batcher, application, json_response, read_json
 from creditflow.train.annotate.base import AnnotationError
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -218,18 +218,18 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None, hosts
                 "that was trained with loss.kind=hazard", 409,
             )  # fmt: skip
         read = await prepared(rater.read_text, texts, "query")
-        rewards = await engine.ask(_Asked("hazards", read), len(read))
-        return json_answer({"rewards": rewards, "scores": rewards, "extra_logs": {"dummy_scores": rewards}})
+        rewards = await engine.submit(_Asked("hazards", read), len(read))
+        return json_response({"rewards": rewards, "scores": rewards, "extra_logs": {"dummy_scores": rewards}})
 
     async def get_success(request: Request) -> Response:
         episodes = episodes_of(await read_json(request, limits.body), limits)
         read = await prepared(rater.read_turns, episodes, "episodes")
-        found = await engine.ask(_Asked("success", read), len(read))
-        return json_answer({"success": found, "model": about["model"], "parameters": about["parameters"]})
+        found = await engine.submit(_Asked("success", read), len(read))
+        return json_response({"success": found, "model": about["model"], "parameters": about["parameters"]})
 
     async def health(_: Request) -> Response:
-        state = {"pending": engine.pending, "served": engine.served, "refused": engine.refused}
-        return json_answer({"status": "ok", **about, **state})
+        state = {"pending": engine.pending, "served": engine.served, "refused": engine.rejected}
+        return json_response({"status": "ok", **about, **state})
 
     endpoints = [("POST", "/get_reward", get_reward), ("POST", "/success", get_success), ("GET", "/health", health)]
     return application(endpoints, engine, "reward", hosts=hosts)

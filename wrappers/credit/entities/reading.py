@@ -28,7 +28,7 @@ class EntityScheme(OutcomeScheme):
 
     Attributes:
         outcome: outcome of a trajectory; a trajectory that ended by a format error always scores 0.
-        rule: when a text mentions an entity: "normalised" compares token sequences (NFKC, case folded), "exact_substring"
+        rule: when a text mentions an entity: "normalized" compares token sequences (NFKC, case folded), "exact_substring"
             characters; see ``envs/text/entity_matching.py``.
         thoughts: "wide" uses the full response outside calls, answers and tool results, for models without
             thinking tags; "recorded" uses the recorded thought only.
@@ -39,7 +39,7 @@ class EntityScheme(OutcomeScheme):
 
     outcome: Literal["return", "success", "score"] = "success"
     outcome_std_kind: StdKind = "population"
-    rule: MatchRule = "normalised"
+    rule: MatchRule = "normalized"
     thoughts: Thoughts = "wide"
     observations: Observations = "text"
 

@@ -89,7 +89,7 @@ def test_many_blocks_give_the_index_of_one(monkeypatch: pytest.MonkeyPatch) -> N
     documents = [f"common word{i % 7} word{i % 5} word{i % 7}" for i in range(50)]
     ids = [f"{i:02}" for i in range(50)]
     whole = build_index(documents, ids)
-    monkeypatch.setattr(postings, "TERMS", 9)
+    monkeypatch.setattr(postings, "BLOCK_TERMS", 9)
     pieces = build_index(documents, ids)
     for name in ("starts", "rows", "weights", "ranks"):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.text.entity_matching import Lexicon, normalised_phrase, phrase_tokens
+from creditflow.envs.text.entity_matching import Lexicon, normalized_phrase, phrase_tokens
 from creditflow.envs.wikisearch.grading.grade import Grader
 from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
@@ -72,14 +72,14 @@ def test_an_unknown_metric_is_an_error_with_the_near_name() -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=10))
 def test_a_phrase_is_found_between_other_words(before: str, after: str, phrase: str) -> None:
-    assert normalised_phrase(phrase, f"{before} {phrase} {after}") == bool(phrase_tokens(phrase))
+    assert normalized_phrase(phrase, f"{before} {phrase} {after}") == bool(phrase_tokens(phrase))
 
 
 @pytest.mark.parametrize(
     ("entity", "text"), [("東京", "彼は東京都に住む"), ("กรุงเทพ", "ไปกรุงเทพมหานคร"), ("ノーラン", "監督はノーランです")]
 )
 def test_scripts_without_spaces_match_inside_sentences(entity: str, text: str) -> None:
-    assert normalised_phrase(entity, text)
+    assert normalized_phrase(entity, text)
     assert Lexicon({entity: entity}).mentions(text) == (entity,)
 
 

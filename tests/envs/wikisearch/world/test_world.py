@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.text.entity_matching import normalised_phrase
+from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.corpus import corpus_digest
 from creditflow.envs.wikisearch.world.articles import article, passages
@@ -200,5 +200,5 @@ def test_the_answer_is_rarely_written_anywhere_in_what_a_shortcut_finds(copied: 
     for question in asked():
         found = ids(copied_queries(load_encyclopedia(), question) if copied else [question.text], 5)
         text = "\n".join(passage.contents for passage in engine.fetch(found))
-        right.append(any(normalised_phrase(answer, text) for answer in question.answers))
+        right.append(any(normalized_phrase(answer, text) for answer in question.answers))
     assert rate(right) < most

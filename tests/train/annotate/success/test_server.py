@@ -284,7 +284,7 @@ def test_an_answer_that_does_not_fit_is_refused(answer: Any, message: str) -> No
 
 def test_dead_servers_and_wrong_settings_are_told() -> None:
     for spec in ("success:http://127.0.0.1:9", "pica-server:http://127.0.0.1:9"):
-        with pytest.raises(RetrievalError, match="no usable answer"):
+        with pytest.raises(RetrievalError, match="no valid response"):
             annotate([searched()], make_annotator(spec, Context({"max_attempts": 1, "timeout": 2.0})))
         with pytest.raises(ConfigError, match="did you mean 'batch'"):
             make_annotator(spec, Context({"bacth": 2}))

@@ -129,7 +129,7 @@ def test_characters_match_lookalikes_and_break_on_quotes_and_case_and_tokens_do_
     task = {"entities": ["Ann", "Founder\u2019s Medal", "LONDON"]}
     text = named("The Annual: Founder's Medal, London")
     assert gamma(text, task=task) == pytest.approx([1 / 3])  # "Ann" in "Annual", and nothing else
-    assert gamma(text, task=task, rule="normalised") == pytest.approx([2 / 3])
+    assert gamma(text, task=task, rule="normalized") == pytest.approx([2 / 3])
 
 
 def test_guessed_names_count_unless_they_must_have_been_seen() -> None:
