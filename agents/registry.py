@@ -1,4 +1,4 @@
-"""Agents by the name that the command line writes: ``random``, ``noisy:0.2``, ``react:hf:PATH`` and so on."""
+"""Agents by their names on the command line: ``random``, ``noisy:0.2``, ``react:hf:PATH`` and so on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = ["AGENTS", "PROMPTED", "check_agent", "make_agent"]
 
-# language models: what opens the argument behind the name; imported only then
+# language models: module and function that open the name's argument; imported only then
 MODELS: dict[str, tuple[str, str]] = {
     "hf": ("creditflow.agents.language_model.pretrained", "make_hf_agent"),
     "vllm": ("creditflow.agents.language_model.vllm_agent", "make_vllm_agent"),
@@ -31,14 +31,14 @@ def _model(name: str, argument: str, device: str = "auto") -> Agent:
 
 
 AGENTS: dict[str, Callable[[str], Agent]] = {
-    "random": lambda text: _plain(RandomAgent, "random", text),
-    "expert": lambda text: _plain(ExpertAgent, "expert", text),
+    "random": lambda text: _without_argument(RandomAgent, "random", text),
+    "expert": lambda text: _without_argument(ExpertAgent, "expert", text),
     "noisy": lambda text: NoisyExpert(_number("noisy", text)) if text else NoisyExpert(),
     **{name: partial(_model, name) for name in MODELS},
     "tabular": lambda text: TabularAgent(optimal_prob=_number("tabular", text)) if text else TabularAgent(),
 }
 
-# ways to prompt a language model, which is named behind the colon
+# ways to prompt the language model that is named after the colon
 PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
     "react": ReactAgent,
     "reflexion": ReflexionAgent,
@@ -48,10 +48,10 @@ PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
 
 
 def check_agent(spec: str) -> None:
-    """Check the names in a spec, and a URL; nothing is made.
+    """Check the names and the URL in a spec, without opening anything.
 
     Raises:
-        ConfigError: an unknown name, a way to prompt what is no language model, or a malformed URL.
+        ConfigError: an unknown name, a way to prompt without a language model, or a malformed URL.
     """
     name, _, argument = spec.partition(":")
     if name not in AGENTS and name not in PROMPTED:
@@ -64,15 +64,15 @@ def check_agent(spec: str) -> None:
     elif name == "openai":
         import_module("creditflow.agents.language_model.openai_agent").parse_served(
             argument
-        )  # before a key in it is written anywhere
+        )  # so that a key in it is never written anywhere
 
 
 def make_agent(spec: str, *, device: str = "auto") -> Agent:
-    """An agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "hf:PATH", "vllm:PATH", "openai:URL#MODEL", "react:hf:PATH").
+    """Make an agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "hf:PATH", "vllm:PATH", "openai:URL#MODEL", "react:hf:PATH").
 
     Args:
-        spec: its name.
-        device: of a model in this process.
+        spec: name of the agent.
+        device: device of a model in this process.
 
     Raises:
         ConfigError: an unknown name (never a download) or a malformed argument.
@@ -91,7 +91,7 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
     return AGENTS[name](argument)
 
 
-def _plain(kind: Callable[[], Agent], name: str, argument: str) -> Agent:
+def _without_argument(kind: Callable[[], Agent], name: str, argument: str) -> Agent:
     if argument:
         raise ConfigError(f"agent {name!r} takes no argument, got {short_repr(argument)}")
     return kind()

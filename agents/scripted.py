@@ -1,4 +1,4 @@
-"""Agents that need no learning: random, expert, and an expert that errs."""
+"""Agents that need no learning: random, expert and noisy expert."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["ExpertAgent", "NoisyExpert", "RandomAgent"]
 
 
 class RandomAgent:
-    """A uniformly drawn admissible action."""
+    """Plays uniformly random admissible actions."""
 
     name = "random"
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
-        return [_drawn(view, view.info["admissible_actions"]) for view in views]
+        return [_random_choice(view, view.info["admissible_actions"]) for view in views]
 
 
 class ExpertAgent:
-    """The first optimal action by the environment's oracle; a random one where success is out of reach."""
+    """Plays the first optimal action of the environment's oracle; a random one in dead states."""
 
     name = "expert"
 
@@ -30,15 +30,15 @@ class ExpertAgent:
         decisions = []
         for view in views:
             best = view.oracle.optimal_actions(view.snapshot)
-            decisions.append(_taken(view, best[0]) if best else _drawn(view, view.info["admissible_actions"]))
+            decisions.append(_decide(view, best[0]) if best else _random_choice(view, view.info["admissible_actions"]))
         return decisions
 
 
 class NoisyExpert:
-    """With probability ``noise`` a random admissible action, else a uniformly drawn optimal one.
+    """Plays a random admissible action with probability ``noise``, else a uniformly random optimal one.
 
     Args:
-        noise: in [0, 1].
+        noise: probability of a random action, in [0, 1].
     """
 
     name = "noisy"
@@ -53,13 +53,13 @@ class NoisyExpert:
         decisions = []
         for view in views:
             best = () if view.rng.random() < self.noise else view.oracle.optimal_actions(view.snapshot)
-            decisions.append(_drawn(view, best or view.info["admissible_actions"]))
+            decisions.append(_random_choice(view, best or view.info["admissible_actions"]))
         return decisions
 
 
-def _drawn(view: View, actions: Sequence[str]) -> Decision:
-    return _taken(view, actions[int(view.rng.integers(len(actions)))])
+def _random_choice(view: View, actions: Sequence[str]) -> Decision:
+    return _decide(view, actions[int(view.rng.integers(len(actions)))])
 
 
-def _taken(view: View, text: str) -> Decision:
+def _decide(view: View, text: str) -> Decision:
     return Decision(view.env.action_from_text(text))

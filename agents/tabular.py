@@ -24,16 +24,16 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["TabularAgent"]
 
 BISECTIONS = 30
-LARGEST_STEP = 1e6  # a step beyond it means that the gradient is too small to matter
+MAX_STEP = 1e6  # larger steps mean that the gradient is negligible
 
 
 class TabularAgent:
-    """π(a | s) ∝ exp θ(s, a), one row per state key, made when the state is first met.
+    """π(a | s) ∝ exp θ(s, a), one row per state key, added when the state is first visited.
 
     Args:
-        optimal_prob: probability in [0, 1) that a fresh row gives to the oracle's optimal actions together; 0 (default)
-            starts uniform and never asks the oracle.
-        step: "kl" or "rms": what ``step_size`` means.
+        optimal_prob: probability in [0, 1) that a new row gives to the oracle's optimal actions together; 0 (default)
+            starts uniform and does not need the oracle.
+        step: "kl" or "rms": the meaning of ``step_size``.
         step_size: KL per update (nats, averaged over visited turns), or learning rate after dividing the advantages
             by their root mean square.
     """
@@ -67,30 +67,30 @@ class TabularAgent:
         return decisions
 
     def probabilities(self, state_key: str) -> dict[str, float]:
-        """π(· | s) of a state met before.
+        """π(· | s) of a visited state.
 
         Raises:
-            ConfigError: the state was never met.
+            ConfigError: the state was never visited.
         """
         if state_key not in self._logits:
-            raise ConfigError(f"state {state_key!r} was never met")
-        chances = _softmax(self._logits[state_key][None])[0]
-        return dict(zip(self._actions[state_key], chances.tolist(), strict=True))
+            raise ConfigError(f"state {state_key!r} was never visited")
+        probs = _softmax(self._logits[state_key][None])[0]
+        return dict(zip(self._actions[state_key], probs.tolist(), strict=True))
 
-    def update(self, groups: Sequence[Group], scored: Sequence[Credit]) -> float:
-        """One policy-gradient step on the groups together; returns its KL divergence (0.0 if there is no gradient).
+    def update(self, groups: Sequence[Group], credits_: Sequence[Credit]) -> float:
+        """Take one policy-gradient step on all groups; returns its KL divergence (0.0 if there is no gradient).
 
-        Turns whose action is not in the state's row (refused actions) have no gradient.
+        Turns whose action is not in the state's row (invalid actions) have no gradient.
         """
         rows: dict[str, int] = {}
-        where: list[tuple[int, int]] = []
+        indices: list[tuple[int, int]] = []
         weights: list[float] = []
-        for group, credit in zip(groups, scored, strict=True):
+        for group, credit in zip(groups, credits_, strict=True):
             masked = np.where(credit.flat_loss_mask, credit.flat_advantages, 0.0) / len(group)
             for turn, weight in zip(group.turns, masked.tolist(), strict=True):
                 if turn.action in self._actions.get(turn.state_key, ()):
                     row = rows.setdefault(turn.state_key, len(rows))
-                    where.append((row, self._actions[turn.state_key].index(turn.action)))
+                    indices.append((row, self._actions[turn.state_key].index(turn.action)))
                     weights.append(weight)
         if not rows or not any(weights):
             return 0.0
@@ -99,27 +99,29 @@ class TabularAgent:
         logits = np.full((len(keys), width), -np.inf)
         for key, row in rows.items():
             logits[row, : len(self._logits[key])] = self._logits[key]
-        chances = _softmax(logits)
-        state, action = np.array(where).T
+        probs = _softmax(logits)
+        state, action = np.array(indices).T
         weight = np.array(weights)
         if self.step == "rms":
             weight = weight / np.sqrt(np.mean(weight**2))
-        gradient = np.zeros_like(chances)
+        gradient = np.zeros_like(probs)
         np.add.at(gradient, (state, action), weight)
-        gradient -= np.bincount(state, weight, minlength=len(keys))[:, None] * chances
+        gradient -= np.bincount(state, weight, minlength=len(keys))[:, None] * probs
         visits = np.bincount(state, minlength=len(keys)) / len(state)
-        size = self.step_size if self.step == "rms" else _step_of_kl(logits, chances, gradient, visits, self.step_size)
+        size = (
+            self.step_size if self.step == "rms" else _step_size_for_kl(logits, probs, gradient, visits, self.step_size)
+        )
         if size == 0.0:
             return 0.0
         new = logits + size * gradient
         for key, row in rows.items():
-            fresh = new[row, : len(self._logits[key])]
-            self._logits[key] = fresh - fresh.max()
+            updated = new[row, : len(self._logits[key])]
+            self._logits[key] = updated - updated.max()
             self._cumulative[key] = list(accumulate(_softmax(self._logits[key][None])[0].tolist()))
-        return _divergence(chances, _softmax(new), visits)
+        return _divergence(probs, _softmax(new), visits)
 
     def _row(self, view: View, key: str) -> list[float]:
-        """Make the row of a state met for the first time; returns its cumulative probabilities."""
+        """Add the row of a new state; returns its cumulative probabilities."""
         actions = self._actions[key] = view.info["admissible_actions"]
         logits = np.zeros(len(actions))
         if self.optimal_prob:
@@ -132,10 +134,10 @@ class TabularAgent:
 
 
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row-wise; −∞ marks actions a state does not have."""
+    """Row-wise softmax; −∞ marks actions that a state does not have."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    chances: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
-    return chances
+    probs: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
+    return probs
 
 
 def _divergence(old: NDArray[np.float64], new: NDArray[np.float64], visits: NDArray[np.float64]) -> float:
@@ -145,23 +147,23 @@ def _divergence(old: NDArray[np.float64], new: NDArray[np.float64], visits: NDAr
     return float(visits @ terms.sum(axis=1))
 
 
-def _step_of_kl(
+def _step_size_for_kl(
     logits: NDArray[np.float64],
-    chances: NDArray[np.float64],
+    probs: NDArray[np.float64],
     gradient: NDArray[np.float64],
     visits: NDArray[np.float64],
     target: float,
 ) -> float:
-    """The step size whose KL is ``target``, by doubling and bisection; 0.0 if the gradient vanishes."""
+    """The step size whose KL divergence is ``target``, by doubling and bisection; 0.0 if the gradient vanishes."""
     scale = float(np.abs(gradient).max())
     if scale < 1e-12:
         return 0.0
     low, high = 0.0, 1.0 / scale
 
     def kl(size: float) -> float:
-        return _divergence(chances, _softmax(logits + size * gradient), visits)
+        return _divergence(probs, _softmax(logits + size * gradient), visits)
 
-    while kl(high) < target and high * scale < LARGEST_STEP:
+    while kl(high) < target and high * scale < MAX_STEP:
         low, high = high, 2.0 * high
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)

@@ -1,10 +1,10 @@
-"""The ``transformers`` backend: our own batched loop over turns with a key-value cache that lives as long as episodes.
+"""The ``transformers`` backend: our own batched loop over turns, with a key-value cache kept across turns.
 
-Episodes of one batch run in lockstep, so their caches do too: each call feeds only what is new since the last one
+Episodes of one batch run in lockstep, so their caches do too: each call feeds only the tokens that are new since the last one
 (the last sampled token and the next message), left-padded to one width, with explicit positions and a mask over cache
 slots. Rows whose episode has ended are dropped. A row is only continued by ids that begin with those it holds; if one
 request of a call does not (a windowed prompt, a new episode), all are computed from their whole ids, so the cache never
-decides a result.
+affects a result.
 
 On a GPU ``cache="static"`` keeps shapes fixed (rows and slots in powers of two) so that the one-token step can be
 compiled into one graph.
@@ -33,12 +33,12 @@ class _Cohort:
     """Rows that share one cache.
 
     Attributes:
-        keys: of the rows, in order; rows beyond them only fill up a static shape.
-        seen: int64 (R,), tokens of each conversation that are in the cache.
+        keys: keys of the rows, in order; rows beyond them only pad a static shape.
+        seen: int64 (R,), number of tokens of each conversation in the cache.
         held: for each key, ids that begin with those ``seen`` tokens.
         mask: bool (R, S), which cache slots hold a token of the row; S grows with a dynamic cache.
-        used: slots in use, ≤ S.
-        cache: the model's.
+        used: number of slots in use, ≤ S.
+        cache: the model's key-value cache.
     """
 
     keys: list[Hashable]
@@ -49,7 +49,7 @@ class _Cohort:
     cache: Any
 
     def continued_by(self, requests: Sequence[GenerationRequest]) -> list[int] | None:
-        """Each request's row, if every request goes on with what a row of its own holds."""
+        """The row of each request, if every request continues a row of its own; else None."""
         rows = {key: row for row, key in enumerate(self.keys)}
         places = [rows.get(request.key, -1) for request in requests]
         if -1 in places or len(set(places)) < len(places):
@@ -61,7 +61,7 @@ class _Cohort:
         return places
 
     def keep(self, places: Sequence[int], rows: Any) -> None:
-        """Drop all rows but these; ``rows`` are the same on the device."""
+        """Drop all rows but ``places``; ``rows`` are the same indices on the device."""
         self.cache.batch_select_indices(rows)
         self.mask = self.mask[rows]
         self.seen = self.seen[list(places)]
@@ -72,15 +72,15 @@ class TransformersBackend:
     """Samples from a causal language model of ``transformers``.
 
     Args:
-        model: an instance; it is used as it is, and must be on its device.
-        dtype: of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself. A copy has to be
+        model: the model, on its device.
+        dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself. A copy must be
             refreshed with ``sync()`` after every update.
         cache: "dynamic", or "static" for fixed shapes.
         compile: compile the one-token step (static cache only).
         version: names the weights in logs.
 
     Attributes:
-        context: longest sequence that the model can take.
+        context: maximum sequence length of the model.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TransformersBackend:
         *,
         dtype: Any = None,
         cache: Literal["dynamic", "static"] = "dynamic",
-        compile: bool = False,  # noqa: A002 - the word that torch uses
+        compile: bool = False,  # noqa: A002 - torch's name
         version: str = "0",
     ) -> None:
         if cache not in ("dynamic", "static"):
@@ -112,25 +112,25 @@ class TransformersBackend:
         self._step = torch.compile(self._forward, mode="reduce-overhead") if compile else self._forward
 
     def sync(self, version: str = "") -> None:
-        """Take over the source model's weights and forget what was computed with the old ones."""
+        """Copy the source model's weights and drop the cache of the old ones."""
         if self._copied:
             with torch.no_grad():
-                for mine, theirs in zip(self.model.parameters(), self._source.parameters(), strict=True):
-                    mine.copy_(theirs)
+                for copied, source in zip(self.model.parameters(), self._source.parameters(), strict=True):
+                    copied.copy_(source)
         self.version = version or self.version
         self._cohort = None
 
     def sleep(self) -> None:
-        """Give the key-value cache back; the next call computes what it needs again."""
+        """Free the key-value cache; the next call computes what it needs again."""
         self._cohort = None
 
     def generate(
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
     ) -> list[Completion]:
-        """One answer per request."""
+        """Generate one completion per request."""
         if not requests:
             return []
-        trained = self.model.training
+        training = self.model.training
         self.model.eval()
         try:
             with torch.inference_mode():
@@ -139,56 +139,60 @@ class TransformersBackend:
             self._cohort = None
             raise
         finally:
-            self.model.train(trained)
+            self.model.train(training)
 
     # -- one call -----------------------------------------------------------------------------------------------------
     def _generate(
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
     ) -> list[Completion]:
-        cohort, places = self._seat(requests, sampling.max_new_tokens)
+        cohort, places = self._place(requests, sampling.max_new_tokens)
         rows = len(cohort.seen)
         block, real, positions = self._block(cohort, requests, places)
         logits = self._feed(cohort, block, real, positions, self._forward)
         self._check_length(cohort)
-        draws = np.zeros((rows, sampling.max_new_tokens))
-        draws[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
-        uniform = torch.from_numpy(draws).to(self.device)
+        uniforms = np.zeros((rows, sampling.max_new_tokens))
+        uniforms[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
+        uniform = torch.from_numpy(uniforms).to(self.device)
         ends = torch.tensor(sorted(end_ids), device=self.device)
-        going = torch.zeros(rows, dtype=torch.bool, device=self.device)
-        going[torch.from_numpy(places).to(self.device)] = True
+        running = torch.zeros(rows, dtype=torch.bool, device=self.device)
+        running[torch.from_numpy(places).to(self.device)] = True
         lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
         for place, request in zip(places.tolist(), requests, strict=True):
             cohort.seen[place] = len(request.ids)
         position = torch.from_numpy(cohort.seen).to(self.device)
-        tokens, scores, unsure = [], [], []
+        tokens, logprobs, entropies = [], [], []
         for step in range(sampling.max_new_tokens):
             if step < sampling.entropies:
-                unsure.append(entropy_of(logits, sampling))
-            token, score = sample_tokens(logits, uniform[:, step], sampling)
+                entropies.append(entropy_of(logits, sampling))
+            token, logprob = sample_tokens(logits, uniform[:, step], sampling)
             tokens.append(token)
-            scores.append(score)
-            lengths += going
-            going = going & ~torch.isin(token, ends)
-            if step + 1 == sampling.max_new_tokens or not bool(going.any()):
+            logprobs.append(logprob)
+            lengths += running
+            running = running & ~torch.isin(token, ends)
+            if step + 1 == sampling.max_new_tokens or not bool(running.any()):
                 break
-            logits = self._feed(cohort, token[:, None], going[:, None], position[:, None], self._step)
-            position = position + going
+            logits = self._feed(cohort, token[:, None], running[:, None], position[:, None], self._step)
+            position = position + running
         cohort.seen = position.cpu().numpy()
         ids = torch.stack(tokens, 1).to(torch.int32).cpu().numpy()
-        logprobs = torch.stack(scores, 1).float().cpu().numpy()
+        token_logprobs = torch.stack(logprobs, 1).float().cpu().numpy()
         counts = lengths.cpu().numpy()
-        entropies = torch.stack(unsure, 1).cpu().numpy() if unsure else np.zeros((rows, 0), np.float32)
+        token_entropies = torch.stack(entropies, 1).cpu().numpy() if entropies else np.zeros((rows, 0), np.float32)
         for p, request in zip(places.tolist(), requests, strict=True):
             cohort.held[p] = np.concatenate([request.ids, ids[p, : counts[p]]])
         return [
-            Completion(ids[p, : counts[p]].copy(), logprobs[p, : counts[p]].copy(), entropies[p, : counts[p]].copy())
+            Completion(
+                ids[p, : counts[p]].copy(),
+                token_logprobs[p, : counts[p]].copy(),
+                token_entropies[p, : counts[p]].copy(),
+            )
             for p in places.tolist()
         ]
 
-    def _seat(
-        self, requests: Sequence[GenerationRequest], room: int
+    def _place(
+        self, requests: Sequence[GenerationRequest], max_new_tokens: int
     ) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
-        """The cohort that serves these requests, and each request's row in it."""
+        """The cohort of these requests, and the row of each request in it."""
         cohort = self._cohort
         places = cohort.continued_by(requests) if cohort is not None else None
         if cohort is not None and places is not None:
@@ -199,15 +203,15 @@ class TransformersBackend:
             width = max(
                 len(request.ids) - int(cohort.seen[place]) for place, request in zip(places, requests, strict=True)
             )
-            if cohort.used + width + room <= cohort.mask.shape[1] and 2 * len(requests) > len(cohort.seen):
+            if cohort.used + width + max_new_tokens <= cohort.mask.shape[1] and 2 * len(requests) > len(cohort.seen):
                 return cohort, np.array(places, np.int64)
-        return self._fresh(requests, room), np.arange(len(requests))
+        return self._new_cohort(requests, max_new_tokens), np.arange(len(requests))
 
-    def _fresh(self, requests: Sequence[GenerationRequest], room: int) -> _Cohort:
+    def _new_cohort(self, requests: Sequence[GenerationRequest], max_new_tokens: int) -> _Cohort:
         width = max(len(request.ids) for request in requests)
         rows, slots = len(requests), 0
         if self._static:
-            rows, slots = _power_of_two(rows), _power_of_two(2 * width + room)
+            rows, slots = _power_of_two(rows), _power_of_two(2 * width + max_new_tokens)
             cache: Any = StaticCache(config=self.model.config, max_cache_len=slots)
         else:
             cache = DynamicCache(config=self.model.config)
@@ -222,13 +226,13 @@ class TransformersBackend:
         return self._cohort
 
     def _block(self, cohort: _Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any, Any]:
-        """What is new, left-padded: ids, which are real, and positions, each (R, W)."""
-        news = [request.ids[int(cohort.seen[place]) :] for place, request in zip(places, requests, strict=True)]
-        width = max(map(len, news))
+        """The new tokens, left-padded: ids, whether they are real, and positions, each (R, W)."""
+        new_ids = [request.ids[int(cohort.seen[place]) :] for place, request in zip(places, requests, strict=True)]
+        width = max(map(len, new_ids))
         ids = np.zeros((len(cohort.seen), width), np.int64)
         real = np.zeros(ids.shape, np.bool_)
         positions = np.zeros(ids.shape, np.int64)
-        for place, new in zip(places.tolist(), news, strict=True):
+        for place, new in zip(places.tolist(), new_ids, strict=True):
             ids[place, width - len(new) :] = new
             real[place, width - len(new) :] = True
             positions[place, width - len(new) :] = np.arange(cohort.seen[place], cohort.seen[place] + len(new))
@@ -244,7 +248,7 @@ class TransformersBackend:
         slots = torch.arange(cohort.mask.shape[1], device=self.device)
         queries = torch.arange(cohort.used, cohort.used + width, device=self.device)
         past = slots[None, :] <= queries[:, None]
-        itself = slots[None, :] == queries[:, None]  # padding looks at itself: a row of nothing has no softmax
+        itself = slots[None, :] == queries[:, None]  # padding attends to itself: a softmax over nothing is undefined
         visible = (cohort.mask[:, None, :] & past) | itself
         cohort.used += width
         return forward(ids, visible[:, None], positions, cohort.cache)
@@ -253,8 +257,8 @@ class TransformersBackend:
         """Before 5.4, transformers counts a static cache's slots whose key is not zero: padding may have zero keys."""
         if self._static and (length := int(cohort.cache.get_seq_length())) != cohort.used:
             raise ConfigError(
-                f"the static cache of this transformers release counts {length} tokens where it was given {cohort.used}, so it "
-                "would write over them; install transformers 5.4 or newer, or use cache='dynamic'"
+                f"the static cache of this transformers release counts {length} tokens instead of {cohort.used}, so it "
+                "would overwrite them; install transformers 5.4 or newer, or use cache='dynamic'"
             )
 
     def _forward(self, ids: Any, visible: Any, positions: Any, cache: Any) -> Any:

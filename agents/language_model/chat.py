@@ -1,8 +1,8 @@
-"""Turning messages into token ids, so that a growing conversation is never encoded twice.
+"""Turn messages into token ids, so that a growing conversation is never encoded twice.
 
-A chat template is rendered twice with placeholders: once for how a conversation begins, once for what stands between
-the end of an answer and the next one. After that every turn only *appends* ids: what the model sampled stays as it was
-sampled. A template that cuts thoughts out of earlier answers therefore cannot change the past.
+A chat template is rendered with placeholders once, to learn what it writes between two completions. After that every
+turn only *appends* ids: completions stay as they were sampled. A template that cuts thoughts out of earlier completions
+therefore cannot change the past.
 """
 
 from __future__ import annotations
@@ -20,72 +20,77 @@ from creditflow.envs.text.plain_text import plain_text
 __all__ = ["Chat", "PlainChat", "TemplateChat", "make_chat"]
 
 Ids = NDArray[np.int32]
-_USER: Final = "CREDITFLOWUSERTEXT"
-_ANSWER: Final = "CREDITFLOWANSWERTEXT"
-_REMEMBERED: Final = 65_536  # encoded texts; boards and pages recur
+_USER_TEXT: Final = "CREDITFLOWUSERTEXT"
+_COMPLETION_TEXT: Final = "CREDITFLOWANSWERTEXT"
+_MAX_CACHED: Final = 65_536  # encoded texts; boards and pages recur
 
 
 class Chat(Protocol):
-    """How one model family writes conversations."""
+    """How the messages of a conversation become token ids.
+
+    Attributes:
+        end_ids: ids that end a completion.
+        completion_prefix: what the chat template itself writes at the start of every completion.
+    """
 
     end_ids: frozenset[int]
     completion_prefix: str
 
     def first_prompt_ids(self, system: str, user: str) -> Ids:
-        """The ids up to the first answer."""
+        """Encode the messages before the first completion."""
         ...
 
     def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
-        """The ids between an answer and the next; ``ended``: the answer closed itself with an end token."""
+        """Encode what stands between two completions; ``ended``: the first ended with an end token."""
         ...
 
     def encode_completion(self, text: str) -> Ids:
-        """A whole answer as ids, its end token included: what a teacher writes."""
+        """Encode a completion's text, and append an end token."""
         ...
 
     def decode_completion(self, ids: Sequence[int]) -> str:
-        """The text of an answer, without its end token."""
+        """Decode a completion, without its end token."""
         ...
 
 
 class _Encoder:
-    """Encodes texts without adding special tokens, remembering the results."""
+    """Encodes texts without adding special tokens, and caches the results."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        self._known: dict[str, Ids] = {}
+        self._cache: dict[str, Ids] = {}
 
     def __call__(self, text: str) -> Ids:
-        ids = self._known.get(text)
+        ids = self._cache.get(text)
         if ids is None:
             ids = np.asarray(self.tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
             ids.flags.writeable = False
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[text] = ids
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            self._cache[text] = ids
         return ids
 
 
 class TemplateChat:
-    """Conversations by the tokenizer's own chat template.
+    """Conversations in the tokenizer's own chat template.
 
     Args:
         tokenizer: a Hugging Face tokenizer with a chat template.
-        options: for the template ("enable_thinking", "date_string", …).
-        end_ids: more ids that end an answer (a model's generation config).
+        options: options of the template ("enable_thinking", "date_string", …).
+        end_ids: further ids that end a completion (from a model's generation config).
 
     Attributes:
-        end_ids: ids that end an answer.
-        opened: what the template itself writes at the start of every answer ("<think>" for some reasoning models).
+        end_ids: ids that end a completion.
+        completion_prefix: what the template itself writes at the start of every completion ("<think>" for some reasoning models).
 
     Raises:
-        ConfigError: there is no template, or it does not show an answer as it was given.
+        ConfigError: there is no template, or it changes the messages.
     """
 
     def __init__(self, tokenizer: Any, options: Mapping[str, Any] | None = None, end_ids: Sequence[int] = ()) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise ConfigError(
-                "this tokenizer has no chat template: use prompting.chat: plain (a base model's running text), or give the "
+                "this tokenizer has no chat template: use prompting.chat: plain (running text, for base models), or give the "
                 "tokenizer a template (tokenizer.chat_template = …; tokenizer.save_pretrained(…))"
             )
         self._tokenizer = tokenizer
@@ -94,37 +99,36 @@ class TemplateChat:
             raise ConfigError(f"the options of a chat template are a mapping, got {short_repr(options)}")
         self._options = {"date_string": "01 Jan 2025"} | dict(options or {})
         self._encode = _Encoder(tokenizer)
-        users = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _ANSWER}]
-        whole = self._render([*users, {"role": "user", "content": _USER}])
-        if whole.count(_ANSWER) != 1 or whole.count(_USER) != 1:
+        users = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _COMPLETION_TEXT}]
+        rendered = self._render([*users, {"role": "user", "content": _USER_TEXT}])
+        if rendered.count(_COMPLETION_TEXT) != 1 or rendered.count(_USER_TEXT) != 1:
             raise ConfigError(
-                "the chat template does not show messages as they were given; only prompting.history: window can be used "
-                "with it if it leaves single messages alone, otherwise use prompting.chat: plain"
+                "the chat template changes the messages; use prompting.history: window if it leaves single messages "
+                "unchanged, otherwise prompting.chat: plain"
             )
-        between = whole.partition(_ANSWER)[2]
-        self._between, _, self._after = between.partition(_USER)
+        between = rendered.partition(_COMPLETION_TEXT)[2]
+        self._between, _, self._after = between.partition(_USER_TEXT)
         self.completion_prefix = "<think>" if self._after.rstrip().endswith("<think>") else ""
         self._end, self._end_text = self._turn_end()
         self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
 
     def first_prompt_ids(self, system: str, user: str) -> Ids:
-        """The ids up to the first answer."""
+        """Encode the messages before the first completion."""
         messages = [{"role": "system", "content": system}] if system else []
         return self._encode(self._render([*messages, {"role": "user", "content": user.strip()}]))
 
     def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
-        """The ids between an answer and the next."""
+        """Encode what stands between two completions."""
         between = self._between[len(self._end_text) :] if ended else self._between
         return self._encode(between + user.strip() + self._after)
 
     def encode_completion(self, text: str) -> Ids:
-        """A whole answer as ids, its end token included."""
+        """Encode a completion's text, and append an end token."""
         return np.append(self._encode(text), np.int32(self._end))
 
     def decode_completion(self, ids: Sequence[int]) -> str:
-        """The text of an answer, without its end token."""
-        kept = ids[:-1] if len(ids) and int(ids[-1]) in self.end_ids else ids
-        return self.completion_prefix + str(self._tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
+        """Decode a completion, without its end token."""
+        return self.completion_prefix + _decode(self._tokenizer, ids, self.end_ids)
 
     def _render(self, messages: list[dict[str, str]]) -> str:
         with loading("the chat template cannot be rendered", ConfigError):
@@ -135,24 +139,27 @@ class TemplateChat:
             )
 
     def _turn_end(self) -> tuple[int, str]:
-        """The token that the template puts after an answer."""
+        """The token that the template puts after a completion, and its text."""
         first = int(self._encode(self._between)[0]) if len(self._encode(self._between)) else -1
         text = self._tokenizer.decode([first]) if first >= 0 else ""
         special = set(self._tokenizer.all_special_ids) | set(getattr(self._tokenizer, "added_tokens_decoder", {}))
         if first not in special or not self._between.startswith(text):
             raise ConfigError(
-                f"the chat template ends an answer with {self._between[:20]!r}, which is not one special token: there "
-                "is nothing a model could end its turn with; use prompting.chat: plain"
+                f"the chat template ends a completion with {self._between[:20]!r}, which is not one special token, so "
+                "the model cannot end its turn; use prompting.chat: plain"
             )
         return first, text
 
 
 class PlainChat:
-    """Running text, for base models: every message is a paragraph, an answer is one line.
+    """Running text, for base models: every message is a paragraph, a completion is one line.
 
     Args:
         tokenizer: a Hugging Face tokenizer.
-        end_ids: more ids that end an answer.
+        end_ids: further ids that end a completion.
+
+    Raises:
+        ConfigError: the tokenizer has no token for a line break.
     """
 
     completion_prefix = ""
@@ -169,30 +176,35 @@ class PlainChat:
         self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
 
     def first_prompt_ids(self, system: str, user: str) -> Ids:
-        """The ids up to the first answer."""
+        """Encode the messages before the first completion."""
         first = getattr(self._tokenizer, "bos_token_id", None)
         ids = self._encode("\n\n".join(filter(None, (system, user.strip()))) + "\n>")
         return ids if first is None else np.concatenate([np.array([first], np.int32), ids])
 
     def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
-        """The ids between an answer and the next."""
+        """Encode what stands between two completions."""
         return self._encode(("" if ended else "\n") + user.strip() + "\n>")
 
     def encode_completion(self, text: str) -> Ids:
-        """A whole answer as ids, its end token included."""
+        """Encode a completion's text, and append an end token."""
         return np.append(self._encode(text.replace("\n", " ")), np.int32(self._end))
 
     def decode_completion(self, ids: Sequence[int]) -> str:
-        """The text of an answer, without its end token."""
-        kept = ids[:-1] if len(ids) and int(ids[-1]) in self.end_ids else ids
-        return str(self._tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
+        """Decode a completion, without its end token."""
+        return _decode(self._tokenizer, ids, self.end_ids)
+
+
+def _decode(tokenizer: Any, ids: Sequence[int], end_ids: frozenset[int]) -> str:
+    """The text of a completion without its end token."""
+    kept = ids[:-1] if len(ids) and int(ids[-1]) in end_ids else ids
+    return str(tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
 
 
 def make_chat(kind: str, tokenizer: Any, options: Mapping[str, Any] | None = None, end_ids: Sequence[int] = ()) -> Chat:
-    """``template`` or ``plain``.
+    """Make a chat by its kind, ``template`` or ``plain``.
 
     Raises:
-        ConfigError: another kind, or a tokenizer that does not suit it.
+        ConfigError: another kind, or the tokenizer does not support it.
     """
     if kind == "template":
         return TemplateChat(tokenizer, options, end_ids)

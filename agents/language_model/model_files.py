@@ -1,4 +1,4 @@
-"""A folder with a Hugging Face model: what is looked at before libraries that trust it open it."""
+"""Checks on a Hugging Face model folder, before libraries that trust it open it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LAYERS: Final = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "dec
 
 
 def model_settings(path: Path) -> dict[str, Any]:
-    """A JSON file of a model folder; other projects write infinities and repeated keys into theirs.
+    """Read a JSON file of a model folder; files of other projects may have infinities and repeated keys.
 
     Raises:
-        DataError: no JSON object, or too long.
+        DataError: it is not a JSON object, or too long.
     """
     text = read_text(path, MAX_DOCUMENT)
     with loading(f"{path}: not a model's JSON file"):
@@ -31,10 +31,10 @@ def model_settings(path: Path) -> dict[str, Any]:
 
 
 def check_model_files(folder: str | Path) -> None:
-    """Accept a folder whose files are not too long and whose model is not too deep; a name that is no folder passes.
+    """Check that the files of a folder are not too long and the model is not too deep; a name that is no folder passes.
 
     Raises:
-        DataError: there is no ``config.json``, or one of these.
+        DataError: a file or the model is too large, or there is no ``config.json``.
     """
     folder = Path(folder)
     if not folder.exists():

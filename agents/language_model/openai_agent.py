@@ -1,8 +1,8 @@
 """A served model as an agent: ``openai:URL#MODEL``, or ``openai:URL#MODEL@FOLDER``.
 
-The server samples; prompts are encoded here, so the model's tokenizer must be at hand: in FOLDER, in MODEL itself if it
-is a folder (as ``vllm serve DIR`` names it), or in the folder that the server says it serves from. A key is read from
-the environment variable CREDITFLOW_API_KEY and from nowhere else.
+The server samples; prompts are encoded here, so the model's tokenizer must be available: in FOLDER, in MODEL itself if it
+is a folder (as with ``vllm serve DIR``), or in the folder that the server reports. An API key is read from the
+environment variable CREDITFLOW_API_KEY only.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 __all__ = ["KEY_VARIABLE", "make_openai_agent", "parse_served"]
 
 KEY_VARIABLE: Final = "CREDITFLOW_API_KEY"
-TIMEOUT: Final = 300.0  # seconds of one request: a long answer on a busy server
-LARGEST: Final = 16 * 2**20  # bytes of one reply
+TIMEOUT: Final = 300.0  # seconds for one request: a long completion on a busy server
+MAX_RESPONSE: Final = 16 * 2**20  # bytes
 
 
 class Client(JsonPoster, Protocol):
-    """What is needed of a client; see ``JsonClient``."""
+    """The part of ``JsonClient`` that is needed here."""
 
     def get(self, path: str) -> Any:
-        """The JSON answer to a request without a body."""
+        """Get a path; returns the JSON response."""
         ...
 
 
 def parse_served(argument: str) -> tuple[str, str, str]:
-    """URL, model and folder ("" if none) of what stands behind ``openai:``.
+    """Split the argument of ``openai:`` into URL, model and folder ("" if none).
 
     >>> parse_served("http://127.0.0.1:8000/v1#qwen@models/qwen")
     ('http://127.0.0.1:8000/v1', 'qwen', 'models/qwen')
 
     Raises:
-        ConfigError: written otherwise, or with anything in the URL that could be a password or key.
+        ConfigError: it is malformed, or the URL contains anything that could be a password or key.
     """
     url, _, rest = argument.partition("#")
     model, sign, folder = rest.rpartition("@") if "@" in rest else (rest, "", "")
@@ -69,30 +69,32 @@ def make_openai_agent(
     """The agent ``openai:URL#MODEL``.
 
     Args:
-        argument: what stands behind ``openai:``.
-        sampling, prompting: as ``make_hf_agent`` takes them.
-        device: only "auto": the server has its own.
-        client: replaces the client, in tests.
+        argument: the text after ``openai:``.
+        sampling, prompting: see ``make_hf_agent``.
+        device: only "auto": the server chooses its own.
+        client: replaces the HTTP client, in tests.
 
     Raises:
-        ConfigError: a malformed argument, a device, a model that the server does not have, or no tokenizer at hand.
-        GenerationError: the server does not answer.
-        MissingExtraError: transformers, which tokenizers come with, is not installed.
+        ConfigError: a malformed argument, a device, a model that the server does not have, or no tokenizer.
+        GenerationError: the server does not respond.
+        MissingExtraError: transformers, which opens tokenizers, is not installed.
     """
     url, model, given = parse_served(argument)
     if device != "auto":
-        raise ConfigError(f"a served model runs where its server does: leave the device out, got {short_repr(device)}")
+        raise ConfigError(
+            f"the device of a served model is chosen by its server: do not set it, got {short_repr(device)}"
+        )
     if find_spec("transformers") is None:
         raise MissingExtraError("transformers", "train")
     if client is None:
         client = JsonClient(
-            [url], timeout=TIMEOUT, max_attempts=5, max_bytes=LARGEST, key=ApiKey.from_environment(KEY_VARIABLE)
+            [url], timeout=TIMEOUT, max_attempts=5, max_bytes=MAX_RESPONSE, key=ApiKey.from_environment(KEY_VARIABLE)
         )
     served = _served(client, url, model)
     folder = given or next((name for name in (model, str(served.get("root"))) if Path(name).is_dir()), "")
     if not folder:
         raise ConfigError(
-            f"the tokenizer of {model!r} is not at hand: write openai:{url}#{model}@FOLDER with a folder that holds it"
+            f"the tokenizer of {model!r} was not found: write openai:{url}#{model}@FOLDER with a folder that contains it"
         )
     try:
         tokenizer = open_tokenizer(folder)
@@ -111,18 +113,18 @@ def make_openai_agent(
 
 
 def _served(client: Client, url: str, model: str) -> dict[str, Any]:
-    """What the server says of the model."""
+    """The server's entry for the model."""
     try:
-        answer = client.get("/models")
+        response = client.get("/models")
     except RetrievalError as error:
         raise GenerationError(
             f"{url}: expected an OpenAI-compatible server (its base URL ends in /v1): {error}"
         ) from error
     try:
-        known = {str(one["id"]): dict(one) for one in answer["data"]}
+        known = {str(one["id"]): dict(one) for one in response["data"]}
     except (KeyError, TypeError, ValueError) as error:
         raise GenerationError(
-            f"{url}/models: expected a list of models under 'data', got {str(answer)[:120]}"
+            f"{url}/models: expected a list of models under 'data', got {short_repr(response, 120)}"
         ) from error
     if model not in known:
         raise unknown_name_error(f"model at {url}", model, known)

@@ -1,8 +1,8 @@
-"""From what a model wrote to an action: dialects that say how an answer is written, and read it back with a reason.
+"""Output formats of completions: dialects render an action as a completion, and parse a completion with a reason.
 
-A dialect is a pair: ``write`` makes the answer a teacher would give, ``parse`` reads any text. Our own are strict: an
-answer either follows the form or it does not, nothing is searched for inside it. ``VerlAgentDialect`` reads as the published
-agents' trainers do, so that their runs can be compared.
+A dialect has two functions: ``write`` renders the completion an expert would give, ``parse`` reads any text. Our own are
+strict: a completion either follows the format or it does not; nothing is searched for inside it. ``VerlAgentDialect``
+parses as the published agents' trainers do, so that their runs can be compared.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """An answer as read.
+    """A parsed completion.
 
     Attributes:
-        action: the text that goes to the environment; "" (which every environment refuses) if there is none.
-        valid: the answer follows the form.
-        reason: why not; "" if valid.
-        thought: the reasoning, if the form has any.
+        action: text of the action for the environment; "" (which every environment rejects) if there is none.
+        valid: whether the completion follows the format.
+        reason: why it does not; "" if valid.
+        thought: the reasoning, if the format has any.
     """
 
     action: str
@@ -45,25 +45,25 @@ class Parsed:
 
 
 class Dialect(Protocol):
-    """How answers are written and read."""
+    """An output format: renders and parses completions."""
 
     @property
     def name(self) -> str:
-        """Of the form."""
+        """Name of the format."""
         ...
 
     def write(self, action: str, thought: str = "") -> str:
-        """The answer that ``parse`` reads as this action."""
+        """Render the completion that ``parse`` reads as this action."""
         ...
 
     def parse(self, response: str) -> Parsed:
-        """The action in a response."""
+        """Parse the action from a completion."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BareDialect:
-    """The answer is the action and nothing else.
+    """The completion is the action and nothing else.
 
     >>> BareDialect().parse(" up ")
     Parsed(action='up', valid=True, reason='', thought='')
@@ -71,12 +71,12 @@ class BareDialect:
 
     name: str = "bare"
 
-    def write(self, action: str, thought: str = "") -> str:  # noqa: ARG002 - this form has no place for thoughts
-        """The action."""
+    def write(self, action: str, thought: str = "") -> str:  # noqa: ARG002 - this format has no thoughts
+        """Render the action."""
         return action
 
     def parse(self, response: str) -> Parsed:
-        """The stripped response."""
+        """Take the stripped completion."""
         action = response.strip()
         return Parsed(action, True) if action else Parsed("", False, "the answer is empty")
 
@@ -94,18 +94,18 @@ class TaggedDialect:
     'there is no <think>…</think>'
 
     Args:
-        think: whether the reasoning must be there.
+        think: whether the reasoning is required.
     """
 
     think: bool = True
     name: str = "tagged"
 
     def write(self, action: str, thought: str = "") -> str:
-        """The tags, filled in."""
+        """Render the tags."""
         return f"<think>{thought}</think><action>{action}</action>" if self.think else f"<action>{action}</action>"
 
     def parse(self, response: str) -> Parsed:
-        """The action between the tags, stripped."""
+        """Take the stripped text between the tags."""
         found = _TAGGED.fullmatch(response)
         if found is None or "<action>" in found[2] or "</think>" in (found[1] or "") or "<think>" in (found[1] or ""):
             return Parsed("", False, self._fault(response))
@@ -144,11 +144,11 @@ class ReactDialect:
     name: str = "react"
 
     def write(self, action: str, thought: str = "") -> str:
-        """Both lines."""
+        """Render both lines."""
         return f"Thought: {thought}\nAction: {action}"
 
     def parse(self, response: str) -> Parsed:
-        """What follows ``Action:``, stripped."""
+        """Take the stripped text after ``Action:``."""
         if not response.strip():
             return Parsed("", False, "the answer is empty")
         for label in ("Thought:", "Action:"):
@@ -172,9 +172,9 @@ _SOKOBAN: Final[Mapping[str, int]] = {"up": 1, "down": 2, "left": 3, "right": 4,
 
 @dataclass(frozen=True, slots=True)
 class VerlAgentDialect:
-    """Reads answers as verl-agent's released projections do, quirks included.
+    """Parses completions as verl-agent's released projections do, quirks included.
 
-    ALFWorld and WebShop send the last 30 or 20 characters when the tags are missing and never ask whether the action
+    ALFWorld and WebShop take the last 30 or 20 characters when the tags are missing and never check whether the action
     is admissible; Sokoban takes the first of up, down, left, right, still (in that order) that occurs anywhere inside
     the tags; Search takes the first search or answer block.
 
@@ -190,20 +190,20 @@ class VerlAgentDialect:
             raise unknown_name_error("verl_agent projection", self.env, _PROJECTIONS)
 
     def write(self, action: str, thought: str = "") -> str:
-        """The answer that these trainers ask for."""
+        """Render the completion that these trainers expect."""
         if self.env == "search":
             return f"<think>{thought}</think>{action}"
         return f"<think>{thought}</think><action>{action}</action>"
 
     def parse(self, response: str) -> Parsed:
-        """The projection, with Sokoban's numbers as words."""
+        """Apply the projection; Sokoban's numbers become words."""
         action, valid = verl_agent_projection(self.env, response)
         text = list(_SOKOBAN)[action - 1] if isinstance(action, int) else action  # 0, the last word: "still"
         return Parsed(text, valid, "" if valid else "not in the form <think>…</think><action>…</action>")
 
 
 def verl_agent_projection(env: str, response: str) -> tuple[str | int, bool]:
-    """The action as the released trainers send it (Sokoban: 0 still, 1 up, 2 down, 3 left, 4 right), and its validity.
+    """Parse the action as the released trainers do (Sokoban: 0 still, 1 up, 2 down, 3 left, 4 right), and its validity.
 
     Raises:
         ConfigError: there is no projection for this environment.
@@ -262,22 +262,22 @@ _PROJECTIONS: Final[Mapping[str, Callable[[str], tuple[str | int, bool]]]] = {
 }
 
 DIALECTS: Final[Mapping[str, Callable[[str], Dialect]]] = {
-    "bare": lambda argument: _without(argument, "bare", BareDialect()),
-    "action": lambda argument: _without(argument, "action", TaggedDialect(think=False)),
-    "think": lambda argument: _without(argument, "think", TaggedDialect(think=True)),
-    "react": lambda argument: _without(argument, "react", ReactDialect()),
+    "bare": lambda argument: _no_argument(argument, "bare", BareDialect()),
+    "action": lambda argument: _no_argument(argument, "action", TaggedDialect(think=False)),
+    "think": lambda argument: _no_argument(argument, "think", TaggedDialect(think=True)),
+    "react": lambda argument: _no_argument(argument, "react", ReactDialect()),
     "verl_agent": VerlAgentDialect,
 }
 
 
 def make_dialect(spec: str) -> Dialect:
-    """A dialect by name.
+    """Make a dialect by name.
 
     ``bare``, ``action`` (tags around the action), ``think`` (with reasoning), ``react`` (lines of thought and action),
     ``verl_agent:ENV``.
 
     Raises:
-        ConfigError: unknown; suggests the near one.
+        ConfigError: an unknown name; suggests the nearest one.
     """
     name, _, argument = spec.partition(":")
     if name not in DIALECTS:
@@ -285,7 +285,7 @@ def make_dialect(spec: str) -> Dialect:
     return DIALECTS[name](argument)
 
 
-def _without(argument: str, name: str, dialect: Dialect) -> Dialect:
+def _no_argument(argument: str, name: str, dialect: Dialect) -> Dialect:
     if argument:
         raise ConfigError(f"dialect {name!r} takes no argument, got {short_repr(argument)}")
     return dialect

