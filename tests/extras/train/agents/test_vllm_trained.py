@@ -247,7 +247,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> list[StandIn]:
 
         return make
 
-    monkeypatch.setattr(vllm_trained, "_opened", opened)
+    monkeypatch.setattr(vllm_trained, "_engine_maker", opened)
     return made
 
 
@@ -316,7 +316,7 @@ def test_the_sampler_computes_in_the_dtype_of_the_setting(
         asked.append(dtype)
         return StandIn
 
-    monkeypatch.setattr(vllm_trained, "_opened", opened)
+    monkeypatch.setattr(vllm_trained, "_engine_maker", opened)
     for setting in ("same", "bfloat16"):
         assemble.make_backend(model, settings_of(config, "generation.backend=vllm", f"rollout.dtype={setting}"))
     assert asked == ["float32", "bfloat16"]
