@@ -8,7 +8,7 @@ from dataclasses import replace
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.wikisearch.grading.rewards import Reward, Transcript
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.task_documents import texts_problem
+from creditflow.wrappers.records.task_documents import strings_problem
 
 __all__ = ["transcript_of", "with_reward", "with_reward_values"]
 
@@ -31,7 +31,7 @@ def transcript_of(group: Group, index: int) -> Transcript:
     """
     task, turns = group.task, group.episodes[index]
     golden = task.get("answers")
-    if not golden or texts_problem(task, "answers"):
+    if not golden or strings_problem(task, "answers"):
         raise DataError(
             f"trajectory {group.trajectories[index].trajectory_id!r}: rewards of answers need the golden ones, a list of "
             f"texts under 'answers' in the task's payload (a search log has them); got {short_repr(golden)}"

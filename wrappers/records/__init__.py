@@ -1,1 +1,1 @@
-"""Episodes as records: turns, trajectories, groups, their arrays and their log format."""
+"""Records of episodes: turns, trajectories and groups, their arrays and their log format."""

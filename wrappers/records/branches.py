@@ -1,4 +1,4 @@
-"""Branches: a trajectory forked from another stores only its own turns; here its whole history is put together."""
+"""Branches: a trajectory forked from another stores only its own turns; here its full episode is assembled."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["EpisodeIndex", "episode_index", "prefix"]
 
 @dataclass(frozen=True, eq=False)
 class EpisodeIndex:
-    """The whole episodes of a group whose N turns are stored once, however many branches went through them.
+    """Full episodes of a group whose N turns are stored once, even if several branches share them.
 
-    An array over the stored turns becomes one over the turns of whole episodes by ``x[stored]``, and what was found
-    there belongs to the stored turns again by ``y[own]``. Without branches both change nothing.
+    ``x[stored]`` expands an array over stored turns to one over the turns of full episodes, and ``y[own]`` selects the
+    stored turns from such an array. Without branches both are the identity.
 
     Attributes:
-        offsets: int64 (G+1,), episode i owns ``offsets[i]:offsets[i+1]`` of the M turns of all episodes.
-        stored: int64 (M,), for each of these the stored turn that it is.
-        own: int64 (N,), where each stored turn stands in the episode of the trajectory that stores it.
+        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]`` of the M turns of all episodes.
+        stored: int64 (M,), index of the stored turn of each of these.
+        own: int64 (N,), position of each stored turn in the episode of the trajectory that stores it.
     """
 
     offsets: NDArray[np.int64]
@@ -39,17 +39,17 @@ class EpisodeIndex:
 
     @cached_property
     def last(self) -> NDArray[np.bool_]:
-        """bool (M,): the last turn of its episode."""
+        """bool (M,): whether the turn is the last of its episode."""
         last = np.zeros(len(self.stored), np.bool_)
         last[self.offsets[1:][np.diff(self.offsets) > 0] - 1] = True
         return last
 
 
 def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
-    """Put the whole episodes of a group together.
+    """Assemble the full episodes of a group.
 
     Args:
-        members: of the group; branches fit their ancestors (see ``prefix``).
+        members: trajectories of the group, whose branches fit their ancestors (see ``prefix``).
     """
     lengths = np.array([len(member.turns) for member in members], np.int64)
     before = np.array([member.fork_turn if member.parent else 0 for member in members], np.int64)
@@ -59,29 +59,29 @@ def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
     stored = np.zeros(int(offsets[-1]), np.int64)
     stored[own] = np.arange(first[-1])
     numbers = {member.trajectory_id: i for i, member in enumerate(members)}
-    waiting = [i for i in range(len(members)) if before[i]]
+    pending = [i for i in range(len(members)) if before[i]]
     done = before == 0
-    while waiting:
-        i = waiting[-1]
+    while pending:
+        i = pending[-1]
         parent = numbers[members[i].parent]
         if done[i] or done[parent]:
-            waiting.pop()
+            pending.pop()
             begin, origin, fork = int(offsets[i]), int(offsets[parent]), int(before[i])
             stored[begin : begin + fork] = stored[origin : origin + fork]
             done[i] = True
         else:
-            waiting.append(parent)
+            pending.append(parent)
     return EpisodeIndex(offsets, stored, own)
 
 
 def prefix(branch: Trajectory, by_id: Mapping[str, Trajectory]) -> list[Turn]:
-    """The turns before a branch, which its ancestors store; [] for a trajectory that is no branch.
+    """Return the turns before a branch, which its ancestors store; [] for a trajectory that is not a branch.
 
-    Turns are numbered from the root's first. An ancestor that is a branch itself owns turns from its fork on; a fork
-    before that point lies in the turns of *its* ancestors.
+    Turns are numbered from the root's first one. An ancestor that is a branch itself stores turns from its fork on; a
+    fork before that point is in the turns of *its* ancestors.
 
     Raises:
-        TrajectoryError: the ancestors are not all there, form a cycle, end before the fork, or are elsewhere then.
+        TrajectoryError: an ancestor is missing, the ancestors form a cycle, end before the fork, or are in another state there.
     """
     pieces: list[tuple[Turn, ...]] = []
     seen, child, fork = {branch.trajectory_id}, branch, branch.fork_turn
@@ -102,10 +102,10 @@ def prefix(branch: Trajectory, by_id: Mapping[str, Trajectory]) -> list[Turn]:
         pieces.append(parent.turns[: max(fork - start, 0)])
         fork, child = min(fork, start), parent
     turns = [turn for piece in reversed(pieces) for turn in piece]
-    began = branch.turns[0].state_key if branch.turns else branch.final_state_key
-    if turns and turns[-1].next_state_key != began:
+    start_state = branch.turns[0].state_key if branch.turns else branch.final_state_key
+    if turns and turns[-1].next_state_key != start_state:
         raise TrajectoryError(
-            f"group {branch.group_id!r}: branch {branch.trajectory_id!r} begins in state {began!r}, but its prefix "
+            f"group {branch.group_id!r}: branch {branch.trajectory_id!r} begins in state {start_state!r}, but its prefix "
             f"ended in {turns[-1].next_state_key!r}"
         )
     return turns

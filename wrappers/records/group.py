@@ -1,4 +1,4 @@
-"""Groups: the rollouts of one task, the unit that credit schemes see."""
+"""Groups: the trajectories of one task, the unit on which credit schemes work."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Group", "collect_trajectories", "group_trajectories"]
 
 @dataclass(frozen=True)
 class Group:
-    """Trajectories of one task: the unit that schemes see.
+    """Trajectories of one task: the unit on which schemes work.
 
     Attributes:
         trajectories: at least one, all of one group, task and trial.
-        task: the task's payload (question, answers, evidence graph, …), if a scheme needs it.
+        task: payload of the task (question, answers, entity graph, …), for schemes that need it.
 
     Raises:
         TrajectoryError: members of different groups, tasks or trials; repeated ids; a branch without its parent.
@@ -41,7 +41,7 @@ class Group:
         for other in self.trajectories:
             if (other.group_id, other.task_id) != (first.group_id, first.task_id):
                 raise TrajectoryError(
-                    f"a group holds rollouts of one task: {first.trajectory_id!r} has group {first.group_id!r}, task "
+                    f"a group consists of rollouts of one task: {first.trajectory_id!r} has group {first.group_id!r}, task "
                     f"{first.task_id!r}; {other.trajectory_id!r} has {other.group_id!r}, {other.task_id!r}"
                 )
             if other.trial != first.trial:
@@ -77,7 +77,7 @@ class Group:
 
     @cached_property
     def arrays(self) -> GroupArrays:
-        """The group as arrays, computed once."""
+        """The group as arrays; cached."""
         turns = self.turns
         lengths = [len(trajectory.turns) for trajectory in self.trajectories]
         offsets = np.zeros(len(lengths) + 1, np.int64)
@@ -110,17 +110,17 @@ class Group:
 
     @cached_property
     def first_turns(self) -> NDArray[np.int64]:
-        """int64 (G,): turns taken before each trajectory's own first one (a branch begins at its ``fork_turn``)."""
+        """int64 (G,): number of turns before each trajectory's first own turn (``fork_turn`` for a branch, else 0)."""
         return np.array([m.fork_turn if m.parent else 0 for m in self.trajectories], np.int64)
 
     @cached_property
     def episode_index(self) -> EpisodeIndex:
-        """The turns of whole episodes, as numbers of stored turns: a branch's begin with those its ancestors store."""
+        """The turns of full episodes as indices of stored turns: a branch begins with the turns that its ancestors store."""
         return episode_index(self.trajectories)
 
     @cached_property
     def episodes(self) -> tuple[tuple[Turn, ...], ...]:
-        """G tuples, the turns of whole episodes: a branch's begin with those its ancestors store."""
+        """G tuples: the turns of full episodes; a branch begins with the turns that its ancestors store."""
         index, turns = self.episode_index, self.turns
         spans = zip(index.offsets[:-1].tolist(), index.offsets[1:].tolist(), strict=True)
         return tuple(
@@ -129,14 +129,14 @@ class Group:
         )
 
     def annotation(self, name: str) -> NDArray[np.float64]:
-        """float64 (N,): a number that an annotator wrote into every turn; nan where it did not.
+        """float64 (N,): an annotation of every turn; nan where it is missing.
 
         Raises:
-            TrajectoryError: it wrote something else.
+            TrajectoryError: an annotation is not a number.
         """
         numbers = [turn.values.get(name, np.nan) for turn in self.turns]
         try:
-            if not any(isinstance(number, str) for number in numbers):  # NumPy reads numbers in texts
+            if not any(isinstance(number, str) for number in numbers):  # NumPy would parse strings
                 return np.array(numbers, np.float64)
         except (TypeError, ValueError, OverflowError):
             pass
@@ -147,7 +147,7 @@ class Group:
 
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:
-        """int64 (N,): how many tokens a model wrote in each turn; 1 for turns of agents without tokens."""
+        """int64 (N,): number of model tokens of each turn; 1 for turns of agents without tokens."""
         counts = [np.zeros(0, np.int64)]
         for trajectory in self.trajectories:
             tokens = trajectory.tokens
@@ -159,15 +159,15 @@ class Group:
         return frozen(np.concatenate(counts).astype(np.int64))
 
     def prefix(self, index: int) -> tuple[Turn, ...]:
-        """The turns before a branch's own first one, which its ancestors store; () for a trajectory that is no branch."""
+        """Return the turns before a branch's first own turn; () for a trajectory that is not a branch."""
         return self.episodes[index][: int(self.first_turns[index])]
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
-        """The states by their true key, or by what a text-only method would have seen.
+        """Return the states by state key or by text key.
 
         Raises:
             TrajectoryError: ``key="text"`` but the log has no text keys.
-            ConfigError: ``key`` is something else.
+            ConfigError: ``key`` has another value.
         """
         if key not in ("state", "text"):
             raise unknown_name_error("value of key", str(key), ["state", "text"])
@@ -180,11 +180,11 @@ class Group:
             keys = [turn.text_key for turn in trajectory.turns]
             if keys and not (keys[0] or (trajectory.parent and any(keys))):
                 raise TrajectoryError(
-                    f"trajectory {trajectory.trajectory_id!r} has turns without text_key: key='text' needs the text "
-                    "keys, record them with Recorder or use key='state'"
+                    f"trajectory {trajectory.trajectory_id!r} has turns without text_key: key='text' needs text keys: "
+                    "record them with Recorder or use key='state'"
                 )
-            # Later texts may be empty, and are then one state like any other: the released search environment shows
-            # nothing at the end of an episode, nor after an answer that it cannot read.
+            # later texts may be empty and are then a state like any other: the observation of the released search
+            # environment is empty at the end of an episode and after a malformed answer
             before += keys
             after += [*keys[1:], trajectory.final_text_key][: len(keys)]
         return number_keys(before, after)
@@ -206,24 +206,24 @@ def group_trajectories(
     """Collect trajectories into groups, in order of first appearance.
 
     Args:
-        trajectories: in any order.
-        by: "group" (their ``group_id``) or "task": all rollouts of a task form one group, whatever their group ids.
+        trajectories: trajectories in any order.
+        by: "group" (by ``group_id``) or "task": all rollouts of a task form one group.
         tasks: payloads by task id.
     """
     groups = []
     for members in collect_trajectories(trajectories, by):
-        unified = members if by == "group" else _regroup(members)
-        groups.append(Group(tuple(unified), (tasks or {}).get(members[0].task_id, {})))
+        regrouped = members if by == "group" else _regroup(members)
+        groups.append(Group(tuple(regrouped), (tasks or {}).get(members[0].task_id, {})))
     return groups
 
 
 def collect_trajectories(
     trajectories: Iterable[Trajectory], by: Literal["group", "task"] = "group"
 ) -> list[list[Trajectory]]:
-    """Trajectories that belong together, in order of first appearance; trials stay apart.
+    """Collect the trajectories of each group, in order of first appearance; trials stay separate.
 
     Raises:
-        ConfigError: ``by`` is something else.
+        ConfigError: ``by`` has another value.
     """
     if by not in ("group", "task"):
         raise unknown_name_error("value of by", str(by), ["group", "task"])
@@ -235,7 +235,7 @@ def collect_trajectories(
 
 
 def _regroup(members: list[Trajectory]) -> list[Trajectory]:
-    """Members of several groups of one task, under the task's id; ids stay unique."""
+    """Put trajectories of several groups of one task into one, named by the task; ids stay unique."""
     ids = {m.trajectory_id for m in members}
     if len(ids) == len(members):
         return [replace(m, group_id=m.task_id) for m in members]

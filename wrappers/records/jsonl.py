@@ -1,9 +1,9 @@
-"""Trajectory logs: JSON Lines, one trajectory a line, plain or gzip, safe to read from strangers.
+"""Trajectory logs: JSON Lines, one trajectory per line, plain or gzip, safe for untrusted input.
 
 Format 1. A line is an object with ``format_version`` and the fields of ``Trajectory``; ``turns`` is a list of objects
-with the fields of ``Turn``; fields at their default may be missing; the first line of a group may carry ``task``, the
-payload. Text is escaped to ASCII, so lone surrogates survive; NaN, infinities and repeated keys are refused. Nothing is
-executed, every value is type-checked, and length, depth and gzip ratio are capped (``envs/reading/limits.py``).
+with the fields of ``Turn``; fields at their default may be missing; the first line of a group may have ``task``, the
+payload. Text is escaped to ASCII, so lone surrogates survive; NaN, infinities and repeated keys are rejected. Nothing is
+executed, every value is type-checked, and length, depth and gzip ratio are limited (``envs/reading/limits.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["FORMAT_VERSION", "read_groups", "read_jsonl", "write_jsonl"]
 def _records(
     source: str | os.PathLike[str] | IO[str], skip: Collection[str]
 ) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None, str]]:
-    """Trajectories, the payloads beside them, and where they stand: "file: line n"."""
+    """Yield trajectories with their payloads and positions ("file: line n")."""
     try:
         with open_text(source) as (stream, name):
             for where, line in numbered_lines(stream, name, MAX_LINE):
@@ -36,9 +36,9 @@ def _records(
                     continue
                 try:
                     trajectory, task = decode_line(line, skip)
-                except TrajectoryError as error:  # the last line may lack its newline, but must be whole
-                    cut = "" if line.endswith("\n") else " (the file ends here: was it cut short?)"
-                    raise TrajectoryError(f"{where}: {error}{cut}") from None
+                except TrajectoryError as error:  # the last line may lack its newline, but must be complete
+                    hint = "" if line.endswith("\n") else " (the file ends here: is it truncated?)"
+                    raise TrajectoryError(f"{where}: {error}{hint}") from None
                 yield trajectory, task, where
     except TrajectoryError:
         raise
@@ -49,15 +49,15 @@ def _records(
 def read_jsonl(
     source: str | os.PathLike[str] | IO[str], *, fields: Collection[str] | None = None
 ) -> Iterator[Trajectory]:
-    """The trajectories of a log, one by one.
+    """Read the trajectories of a log, one by one.
 
     Args:
         source: a path (gzip if it ends in ``.gz``) or an open text stream.
-        fields: which long texts to keep, of "observation", "thought", "response"; None keeps all. Keys are interned,
+        fields: long texts to keep, out of "observation", "thought" and "response"; None keeps all. Keys are interned,
             so without texts a million turns take a few hundred megabytes.
 
     Raises:
-        TrajectoryError: naming the file and the line.
+        TrajectoryError: a malformed line; the message names the file and the line.
     """
     for trajectory, _, _ in _records(source, _skipped(fields)):
         yield trajectory
@@ -69,14 +69,14 @@ def read_groups(
     by: Literal["group", "task"] = "group",
     fields: Collection[str] | None = None,
 ) -> list[Group]:
-    """The groups of a log, in order of first appearance.
+    """Read the groups of a log, in order of first appearance.
 
     Args:
         source, fields: as for ``read_jsonl``.
-        by: "group" (``group_id``) or "task" (all rollouts of one task together).
+        by: "group" (``group_id``) or "task" (all rollouts of a task form one group).
 
     Raises:
-        TrajectoryError: naming the file and the line, or the group that does not fit together.
+        TrajectoryError: a malformed line or an inconsistent group; the message names the file and the line.
     """
     payloads = Payloads()
     trajectories = []
@@ -88,8 +88,8 @@ def read_groups(
         name = (trajectory.group_id, trajectory.trial, trajectory.trajectory_id)
         if name in places:
             raise TrajectoryError(
-                f"{place}: group {name[0]!r} has a trajectory {name[2]!r} already ({places[name]}); "
-                "was a log appended to itself?"
+                f"{place}: group {name[0]!r} already has a trajectory {name[2]!r} ({places[name]}); "
+                "was the log appended to itself?"
             )
         places[name] = place
     return _grouped(trajectories, by, payloads, places)
@@ -101,7 +101,7 @@ def _grouped(
     payloads: Payloads,
     places: Mapping[tuple[str, int, str], str],
 ) -> list[Group]:
-    """``group_trajectories``, whose errors also say where the trouble stands."""
+    """Call ``group_trajectories``; errors name the position in the log."""
     first: dict[str, str] = {}
     for (group_id, _, _), place in places.items():
         first.setdefault(group_id, place)
@@ -110,7 +110,7 @@ def _grouped(
         try:
             groups += group_trajectories(members, by, {members[0].task_id: payloads.of(members)})
         except TrajectoryError as error:
-            raise TrajectoryError(f"{first[members[0].group_id]} and after: {error}") from None
+            raise TrajectoryError(f"{first[members[0].group_id]} and later: {error}") from None
     return groups
 
 
@@ -124,12 +124,12 @@ def _skipped(keep: Collection[str] | None) -> frozenset[str]:
 
 
 def write_jsonl(target: str | os.PathLike[str] | IO[str], items: Iterable[Trajectory | Group]) -> int:
-    """Write trajectories or whole groups, one trajectory a line; returns how many.
+    """Write trajectories or groups, one trajectory per line; return the number of trajectories.
 
-    A path appears only once everything is written. Groups also write their task payload, on their first line.
+    A file appears only after everything has been written. The first line of a group contains its task payload.
 
     Raises:
-        TrajectoryError: a value that JSON cannot hold.
+        TrajectoryError: JSON cannot represent a value.
     """
     if not hasattr(target, "write"):
         with atomic_writer(target) as stream:

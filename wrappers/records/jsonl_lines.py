@@ -1,6 +1,6 @@
-"""One line of a log and one trajectory: format 1 in both directions.
+"""Encode a trajectory as one line of a log, and decode it: format 1.
 
-Nothing is executed; every value of a line is type-checked and depth is capped.
+Nothing is executed; every value of a line is type-checked and the depth is limited.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from creditflow.wrappers.records.trajectory import Trajectory, Turn
 __all__ = ["FORMAT_VERSION", "LONG_TEXTS", "decode_line", "encode_line"]
 
 FORMAT_VERSION = 1
-PAYLOAD = Limits(depth=32)  # of a task; records themselves are 4 deep
+PAYLOAD_LIMITS = Limits(depth=32)  # records themselves have depth 4
 
 KEY_FIELDS = frozenset({"state_key", "next_state_key", "action", "text_key", "action_key", "invalid_reason"})
 LONG_TEXTS = frozenset({"observation", "thought", "response"})
@@ -68,7 +68,7 @@ _TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}
 
 
 def _defaults(kind: type) -> dict[str, Any]:
-    """Default of each field; MISSING if it has none."""
+    """Return the default of each field; MISSING if it has none."""
     return {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(kind)}
 
 
@@ -79,51 +79,51 @@ _TRAJECTORY_REQUIRED = {name for name, default in _TRAJECTORY_DEFAULTS.items() i
 
 def _decode(
     data: Any,
-    what: str,
+    subject: str,
     decoders: Mapping[str, Callable[[Any], Any]],
     required: Set[str],
     skip: Collection[str],
 ) -> dict[str, Any]:
     if type(data) is not dict:
-        raise TrajectoryError(f"{what}: expected an object, got {type(data).__name__}")
+        raise TrajectoryError(f"{subject}: expected an object, got {type(data).__name__}")
     out: dict[str, Any] = {}
     for name, value in data.items():
         decode = decoders.get(name)
         if decode is None:
-            raise TrajectoryError(f"{what}: {unknown_name_error('field', name[:60], decoders)}")
+            raise TrajectoryError(f"{subject}: {unknown_name_error('field', name[:60], decoders)}")
         if skip and name in skip:
             continue
         try:
             out[name] = decode(value)
         except TypeError as error:
-            raise TrajectoryError(f"{what}: {name} must be {error}, got {short_repr(value)}") from None
+            raise TrajectoryError(f"{subject}: {name} must be {error}, got {short_repr(value)}") from None
     if not required <= out.keys():
-        raise TrajectoryError(f"{what}: missing {', '.join(sorted(required - out.keys()))}")
+        raise TrajectoryError(f"{subject}: missing {', '.join(sorted(required - out.keys()))}")
     return out
 
 
 def _check_payload(task: Any) -> Mapping[str, Any] | None:
-    """A task's payload as it came, if it is an object of finite numbers, not too deep."""
+    """Return a task's payload, checked: an object within ``PAYLOAD_LIMITS``."""
     if task is None:
         return None
     if type(task) is not dict:
         raise TrajectoryError(f"task must be an object, got {short_repr(task)}")
     try:
-        check_plain(task, PAYLOAD, "task")
+        check_plain(task, PAYLOAD_LIMITS, "task")
     except DataError as error:
         raise TrajectoryError(str(error)) from None
     return task
 
 
 def decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[str, Any] | None]:
-    """The trajectory of a line, and the task's payload if the line carries one.
+    """Decode a trajectory, and the task's payload if the line has one.
 
     Args:
         line: JSON text.
         skip: long texts of turns to leave out.
 
     Raises:
-        TrajectoryError: what is wrong with the line.
+        TrajectoryError: the line is malformed.
     """
     try:
         data = decode_json(line)
@@ -157,10 +157,10 @@ def _encode_turn(turn: Turn) -> dict[str, Any]:
 
 
 def encode_line(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
-    """The line of a trajectory, without newline; ``task`` is written into it if given.
+    """Encode a trajectory, with ``task`` if given, as a line without newline.
 
     Raises:
-        TrajectoryError: a value that JSON cannot hold.
+        TrajectoryError: JSON cannot represent a value, or the line is too long to be read.
     """
     data: dict[str, Any] = {"format_version": FORMAT_VERSION}
     for name, default in _TRAJECTORY_DEFAULTS.items():
@@ -188,7 +188,7 @@ def encode_line(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
         line = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError) as error:
         raise TrajectoryError(f"trajectory {trajectory.trajectory_id!r} cannot be written: {error}") from None
-    if len(line) >= MAX_LINE:  # nobody could read it
+    if len(line) >= MAX_LINE:  # no reader accepts it
         raise TrajectoryError(
             f"trajectory {trajectory.trajectory_id!r} cannot be written: a line of {len(line):,} characters, at most "
             f"{MAX_LINE:,} are read"

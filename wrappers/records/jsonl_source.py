@@ -1,4 +1,4 @@
-"""Where a log comes from: a plain or gzip file, or an open stream; an archive that blows up is refused."""
+"""Sources of logs: a plain or gzip file, or an open stream; decompression bombs are rejected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["open_text"]
 
 @contextlib.contextmanager
 def open_text(source: str | os.PathLike[str] | IO[str]) -> Iterator[tuple[IO[str], str]]:
-    """A text stream and the name that errors call it by; a path is closed at the end, a stream is the caller's.
+    """Open a text stream; also return its name for error messages. A stream that was passed in is not closed.
 
     Raises:
-        TrajectoryError: no such file, or a folder.
-        DataError: it cannot be read; while reading, a damaged archive or one that blows up.
+        TrajectoryError: the file does not exist or is a folder.
+        DataError: the file cannot be read; while reading: a damaged archive or a decompression bomb.
     """
     if hasattr(source, "read"):
         yield source, getattr(source, "name", "<stream>")  # type: ignore[misc]  # narrowed by hasattr

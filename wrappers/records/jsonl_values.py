@@ -1,6 +1,6 @@
-"""Values as JSON gave them, checked: each function takes anything and returns its kind, or says what was expected.
+"""Type checks of JSON values: each function takes any value and returns it as its type, or raises ``TypeError``.
 
-A ``TypeError`` carries the words for the message ("a string"); who called knows the field and the line.
+The message names the expected type ("a string"); the caller adds the field and the line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def string(value: Any) -> str:
 
 
 def key(value: Any) -> str:
-    """A string that recurs: kept once."""
+    """A string that recurs and is therefore interned."""
     if type(value) is not str:
         raise TypeError("a string")
     return sys.intern(value)
@@ -66,12 +66,12 @@ def number(value: Any) -> float:
     if type(value) not in (int, float):
         raise TypeError("a finite number")
     try:
-        found = float(value)
-    except OverflowError:  # JSON integers have no limit
+        converted = float(value)
+    except OverflowError:  # JSON integers are unbounded
         raise TypeError("a finite number") from None
-    if not math.isfinite(found):
+    if not math.isfinite(converted):
         raise TypeError("a finite number")
-    return found
+    return converted
 
 
 def strings(value: Any) -> tuple[str, ...]:
@@ -82,14 +82,14 @@ def strings(value: Any) -> tuple[str, ...]:
 
 
 def values(value: Any) -> Mapping[str, float]:
-    """An object of finite numbers; its names are kept once."""
+    """An object of finite numbers, with interned names."""
     if type(value) is not dict:
         raise TypeError("an object of numbers")
     return {sys.intern(name): number(item) for name, item in value.items()} or NO_VALUES
 
 
 def string_map(value: Any) -> Mapping[str, str]:
-    """An object of strings, all kept once."""
+    """An object of strings, all interned."""
     if type(value) is not dict or not all(type(item) is str for item in value.values()):
         raise TypeError("an object of strings")
     return {sys.intern(name): sys.intern(item) for name, item in value.items()} or NO_PROVENANCE
@@ -110,7 +110,7 @@ def bool_list(value: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def logprobs(value: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A list of numbers that float32 holds."""
+    """A list of float32 numbers."""
     numbers = np.array([number(item) for item in value] if type(value) is list else [np.inf], np.float64)
     if not (np.abs(numbers) <= np.finfo(np.float32).max).all():
         raise TypeError("a list of 32-bit numbers")
@@ -125,7 +125,7 @@ def prompts(value: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], ...]:
 
 
 def token_values(value: Any) -> Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]:
-    """An object of lists of numbers that float32 holds."""
+    """An object of lists of float32 numbers."""
     if type(value) is not dict:
         raise TypeError("an object of lists of 32-bit numbers")
     return {sys.intern(name): logprobs(numbers) for name, numbers in value.items()}

@@ -1,7 +1,7 @@
-"""Which payload belongs to which group of a log.
+"""Assignment of task payloads to the groups of a log.
 
-A task's id names the task, not all that a log says about it: two groups of one task can have met different documents.
-So every group keeps the payload that its own lines carry. One without takes its task's, where the log knows one only.
+Groups of one task may have different payloads, because they retrieved different documents. So every group keeps the
+payload of its own lines. A group without one takes that of its task if the log has exactly one.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Payloads"]
 
-DOCUMENTS: Final = "documents"  # what a group met; all else describes the task
+DOCUMENTS: Final = "documents"  # retrieved by a group; all other fields describe the task
 Payload = Mapping[str, Any]
 
 
 class Payloads:
-    """Collects payloads line by line, and says which is a group's."""
+    """Collects payloads line by line and assigns them to groups."""
 
     def __init__(self) -> None:
         self._by_group: dict[tuple[str, int], tuple[Payload, str]] = {}
         self._by_task: dict[str, list[tuple[Payload, str]]] = {}
 
     def add(self, trajectory: Trajectory, payload: Payload, place: str) -> None:
-        """Remember what a line carries.
+        """Add the payload of a line.
 
         Raises:
-            TrajectoryError: its group has another payload already.
+            TrajectoryError: the group already has another payload.
         """
         known = self._by_group.setdefault((trajectory.group_id, trajectory.trial), (payload, place))
         if known[0] != payload:
             raise TrajectoryError(
-                f"{place}: group {trajectory.group_id!r} has another task payload already ({known[1]}); one line of a "
-                "group carries its task"
+                f"{place}: group {trajectory.group_id!r} already has another task payload ({known[1]}); one line of a "
+                "group contains its task"
             )
         of_task = self._by_task.setdefault(trajectory.task_id, [])
-        if len(of_task) < 2 and all(payload != other for other, _ in of_task):  # two are enough to disagree
+        if len(of_task) < 2 and all(payload != other for other, _ in of_task):  # two are enough to detect a conflict
             of_task.append((payload, place))
 
     def of(self, members: Iterable[Trajectory]) -> Payload:
-        """The payload of trajectories that form one group; {} if none of their lines, nor of their task's, carries one.
+        """Return the payload of the trajectories of a group; {} if neither their lines nor those of their task have one.
 
         Raises:
-            TrajectoryError: there are several and they contradict each other.
+            TrajectoryError: payloads contradict each other.
         """
         found: dict[int, tuple[Payload, str]] = {}
         for member in members:
@@ -53,7 +53,7 @@ class Payloads:
             candidates = self._by_task.get(member.task_id, []) if own is None else [own]
             if len(candidates) > 1:
                 raise TrajectoryError(
-                    f"group {member.group_id!r} carries no task payload, and its task {member.task_id!r} has different "
+                    f"group {member.group_id!r} has no task payload, and its task {member.task_id!r} has different "
                     f"ones ({candidates[0][1]}; {candidates[1][1]}); write the payload into the group's first line"
                 )
             found.update((id(payload), (payload, place)) for payload, place in candidates)
@@ -61,7 +61,7 @@ class Payloads:
 
 
 def _joined(parts: list[tuple[Payload, str]]) -> Payload:
-    """One payload of several that agree, with the documents of all."""
+    """Merge payloads that agree into one with the documents of all."""
     if len(parts) < 2:
         return parts[0][0] if parts else {}
     (first, place), *rest = parts
@@ -80,5 +80,7 @@ def _joined(parts: list[tuple[Payload, str]]) -> Payload:
 def _documents(payload: Payload, place: str) -> Mapping[str, Any]:
     documents = payload.get(DOCUMENTS, {})
     if not isinstance(documents, Mapping):
-        raise TrajectoryError(f"{place}: {DOCUMENTS} must be an object, texts by id, got {type(documents).__name__}")
+        raise TrajectoryError(
+            f"{place}: {DOCUMENTS} must be an object that maps ids to documents, got {type(documents).__name__}"
+        )
     return documents

@@ -1,4 +1,4 @@
-"""Why an episode ended, and what kind of end that is for the state it ended in."""
+"""Stop reasons of episodes, and the type of terminal node that each makes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 __all__ = ["ANSWERED", "FAILED", "GOAL", "OPEN", "STOP_REASONS", "TRUNCATED", "StopReason"]
 
 StopReason = Literal["success", "failed", "env_limit", "token_limit", "tool_limit", "format", "env_error"]
-# the agent gave an answer, right or wrong; a reply without the right form is none, nor is an end by a limit
+# the agent answered, correctly or not; a format error and truncation are not answers
 ANSWERED: frozenset[StopReason] = frozenset({"success", "failed"})
 OPEN, GOAL, FAILED, TRUNCATED = 0, 1, 2, 3
-# what kind of end each stop reason is: a limit says nothing about the state it fell on, a failure does
+# type of each stop reason: truncation carries no information about the state, failure does
 STOP_REASONS: Mapping[str, int] = MappingProxyType(
     {
         "success": GOAL,

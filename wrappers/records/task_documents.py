@@ -1,4 +1,4 @@
-"""What a search task's payload holds, checked: logs come from anywhere, and schemes read what they hold."""
+"""Type checks of a search task's payload: logs may come from other programs."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 from creditflow.envs.errors import short_repr
 
-__all__ = ["documents_problem", "search_payload_problem", "texts_problem"]
+__all__ = ["documents_problem", "search_payload_problem", "strings_problem"]
 
 
 def search_payload_problem(task: Mapping[str, Any]) -> str:
-    """What is wrong with the golden parts of a search task: documents, names of golden ones, search keys, steps."""
+    """Describe what is malformed in the golden fields of a search task: documents, supporting, search_keys, steps."""
     keys = task.get("search_keys") or ()
-    steps = () if keys else task.get("steps") or ()  # search keys stand instead of them
-    if not isinstance(keys, list | tuple) or not all(_texts(ways) for ways in keys):
-        return f"'search_keys' must be a list of lists of texts, got {short_repr(keys)}"
+    steps = () if keys else task.get("steps") or ()  # search keys replace them
+    if not isinstance(keys, list | tuple) or not all(_strings(alternatives) for alternatives in keys):
+        return f"'search_keys' must be a list of lists of strings, got {short_repr(keys)}"
     if not isinstance(steps, list | tuple) or not all(
-        isinstance(step, Mapping) and _texts([step.get("question"), step.get("answer")]) for step in steps
+        isinstance(step, Mapping) and _strings([step.get("question"), step.get("answer")]) for step in steps
     ):
         return f"'steps' must be a list of {{'question': …, 'answer': …}}, got {short_repr(steps)}"
-    return documents_problem(task) or texts_problem(task, "supporting")
+    return documents_problem(task) or strings_problem(task, "supporting")
 
 
-def _texts(value: Any) -> bool:
+def _strings(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
 
 
 def documents_problem(task: Mapping[str, Any]) -> str:
-    """What is wrong with the payload's "documents"; "" if nothing.
+    """Describe what is malformed in the payload's "documents"; "" if nothing.
 
     >>> documents_problem({"documents": [{"title": "Nile", "text": "Long."}]})
     "'documents' must map ids to {'title': …, 'text': …}, got [{'title': 'Nile', 'text': 'Long.'}]"
@@ -43,9 +43,9 @@ def documents_problem(task: Mapping[str, Any]) -> str:
     return ""
 
 
-def texts_problem(task: Mapping[str, Any], key: str) -> str:
-    """What is wrong with a list of texts in the payload; "" if nothing."""
+def strings_problem(task: Mapping[str, Any], key: str) -> str:
+    """Describe what is malformed in a list of strings of the payload; "" if nothing."""
     texts = task.get(key)
-    if not _texts(texts):
-        return f"{key!r} must be a list of texts, got {short_repr(texts)}"
+    if not _strings(texts):
+        return f"{key!r} must be a list of strings, got {short_repr(texts)}"
     return ""

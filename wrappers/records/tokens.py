@@ -1,4 +1,4 @@
-"""The tokens that a language model sampled, beside the trajectory they belong to."""
+"""Sampled tokens of a trajectory."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Tokens"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The sampled tokens of a trajectory, as sampled, never re-encoded.
+    """The tokens of a trajectory as sampled, never re-encoded.
 
     Attributes:
         ids: int32 (L,), every token of the append-only history; with a windowed history, the model's tokens only.
         mask: bool (L,), True where the model sampled the token.
         logprobs: float32 (L,), the sampler's log-probability, 0 where ``mask`` is False.
-        turn_offsets: int32 (T+1,); turn t owns positions ``turn_offsets[t]:turn_offsets[t+1]``.
-        prompts: per turn the int32 prompt ids, when history is windowed; else ().
-        policy_version: of the sampler.
-        values: per name float32 (L+1,), a number for the history before each token and after the last, written by
-            annotators; meaningful where ``mask`` is True, and at the end.
+        turn_offsets: int32 (T+1,); turn t has positions ``turn_offsets[t]:turn_offsets[t+1]``.
+        prompts: int32 prompt ids of each turn with a windowed history; else ().
+        policy_version: version of the sampler's weights.
+        values: float32 (L+1,) per name: annotations of the history before each token and after the last one; meaningful
+            where ``mask`` is True, and at the end.
 
     A branch's ids begin with its parent's tokens up to the fork, masked out: ``turn_offsets[0]`` is their number.
     """

@@ -1,7 +1,7 @@
-"""Turns and trajectories: the one record that schemes, trainers, adapters and viewers share.
+"""Turns and trajectories: the records that schemes, trainers, adapters and viewers share.
 
-Both are frozen dataclasses of plain values. Sampled tokens lie in ``tokens.py``, groups in ``groups.py``; files are
-read and written by ``jsonl.py``.
+Both are frozen dataclasses of plain values. Sampled tokens are in ``tokens.py``, groups in ``group.py``; ``jsonl.py``
+reads and writes logs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NO_PROVENANCE: Mapping[str, str] = MappingProxyType({})
 
 
 def _no_values() -> Mapping[str, float]:
-    """One shared empty mapping: a million turns need no million dicts."""
+    """Return one shared empty mapping, to save memory in large logs."""
     return NO_VALUES
 
 
 def _no_provenance() -> Mapping[str, str]:
-    """The same for texts."""
+    """Return the shared empty mapping of strings."""
     return NO_PROVENANCE
 
 
@@ -38,18 +38,18 @@ class Turn:
 
     Attributes:
         state_key, next_state_key: keys of the state before and after the action.
-        action: the action as sent to the environment.
-        reward: as the environment paid it; penalties are applied by the scheme.
-        parsed, admissible, effective: could be understood; allowed by the rules; changed the state.
+        action: action as sent to the environment.
+        reward: reward of the environment; penalties are applied by the scheme.
+        parsed, admissible, effective: parsed from the completion; allowed by the rules; changed the state.
         cost: cost of the transition in the state graph, > 0.
-        observation: what the agent saw before acting.
-        thought, response: the model's reasoning and its full text.
-        text_key: the state as a text-only method sees it.
-        action_key: names equal actions when their texts differ ("" = the text).
+        observation: observation before the action.
+        thought, response: reasoning of the model, and its full response.
+        text_key: state as a text-only method sees it.
+        action_key: key of actions that are equal although their texts differ ("": the text).
         invalid_reason: why the action was refused.
-        entities, queries, doc_ids, images: what a search turn touched; images as names, never pixels.
-        values: numbers written by annotators ("value.pica", "distance.oracle", …); a value after the action has
-            ".next" at the end of its name.
+        entities, queries, doc_ids, images: entities, queries and passages of a search turn; images as names, never
+            pixels.
+        values: annotations ("value.pica", "distance.oracle", …); the name of a value after the action ends in ".next".
     """
 
     state_key: str
@@ -84,21 +84,21 @@ class Trajectory:
 
     Attributes:
         trajectory_id: unique within a group.
-        group_id: names the group; the same task recurs over iterations under other group ids.
-        task_id: the problem instance.
-        turns: in order; each turn's ``next_state_key`` is the next turn's ``state_key``.
-        success: as the environment says, never derived from rewards.
+        group_id: id of the group; a task that recurs in another iteration has another group id.
+        task_id: id of the task.
+        turns: turns in order; each turn's ``next_state_key`` is the next turn's ``state_key``.
+        success: flag from the environment, never derived from rewards.
         score: graded outcome in [0, 1].
         stop_reason: why the episode ended; "success" if and only if ``success``.
-        final_state_key: the state after the last turn.
-        final_text_key: the same as a text-only method sees it.
-        tokens: the sampled tokens, if a language model acted.
-        policy, seed, replica: who acted, and with which randomness.
-        parent, fork_turn: a branch names the trajectory it was forked from and the turn it forked before; it stores
-            only its own turns, so that the shared prefix counts once.
+        final_state_key: state key after the last turn.
+        final_text_key: text key after the last turn.
+        tokens: sampled tokens, if the agent is a language model.
+        policy, seed, replica: name of the policy, random seed, and index within the group.
+        parent, fork_turn: for a branch, the trajectory from which it was forked and the turn before which; a branch
+            stores only its own turns, so that the shared prefix counts once.
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
-        values: numbers about the whole trajectory, written by annotators.
-        provenance: who wrote each name among the values of turns, tokens and trajectory (see ``train/annotate``).
+        values: annotations of the whole trajectory.
+        provenance: source of each annotation of turns, tokens and trajectory (see ``train/annotate``).
     """
 
     trajectory_id: str
@@ -156,7 +156,7 @@ class Trajectory:
                 )
             if len(self.tokens.prompts) not in (0, len(self.turns)):
                 raise TrajectoryError(
-                    f"{name}: prompts are one a turn or none, got {len(self.tokens.prompts)} for {len(self.turns)} turns"
+                    f"{name}: there must be one prompt per turn or none, got {len(self.tokens.prompts)} for {len(self.turns)} turns"
                 )
         if self.parent and self.fork_turn < 0:
             raise TrajectoryError(f"{name}: a branch needs fork_turn ≥ 0, the turn of {self.parent!r} it replaces")
@@ -168,12 +168,12 @@ class Trajectory:
 
     @property
     def end(self) -> int:
-        """The kind of its end: GOAL, FAILED or TRUNCATED."""
+        """Type of its end: GOAL, FAILED or TRUNCATED."""
         return STOP_REASONS[self.stop_reason]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number that float64 holds; Python's integers have no limit."""
+    """Return whether a value is a finite number within float64; Python's integers are unbounded."""
     try:
         return math.isfinite(value)
     except (OverflowError, TypeError, ValueError):
@@ -184,11 +184,9 @@ def fsum_rewards(rewards: Sequence[float], trajectory_id: str) -> float:
     """Sum of a trajectory's rewards, exactly rounded.
 
     Raises:
-        TrajectoryError: the sum is beyond float64.
+        TrajectoryError: the sum exceeds float64.
     """
     try:
         return math.fsum(rewards)
     except OverflowError:
-        raise TrajectoryError(
-            f"trajectory {trajectory_id!r}: the sum of its rewards is beyond floating point"
-        ) from None
+        raise TrajectoryError(f"trajectory {trajectory_id!r}: the sum of its rewards exceeds float64") from None

@@ -63,7 +63,7 @@ def test_groups_are_whole_or_refused_or_worth_nothing() -> None:
 def test_episodes_of_two_tasks_under_one_name_are_refused() -> None:
     records, mask = rows(GROUPS["one turn"])
     other = EpisodeRecord(replace(records[0].trajectory, task_id="another"), records[0].turn_offsets, {})
-    with pytest.raises(TrajectoryError, match="a group holds rollouts of one task"):
+    with pytest.raises(TrajectoryError, match="a group consists of rollouts of one task"):
         credit_batch(credit.make("grpo"), ["u"] * SIZE, [other, *records[1:]], mask, size=SIZE)
 
 

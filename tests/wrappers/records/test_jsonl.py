@@ -297,7 +297,7 @@ def test_lines_before_the_hostile_one_are_yielded(tmp_path):
     path.write_text(changed() + "\n" + "{")
     reader = read_jsonl(path)
     assert next(reader).trajectory_id == "t"
-    with pytest.raises(TrajectoryError, match=r"line 2: .*\(the file ends here: was it cut short\?\)"):
+    with pytest.raises(TrajectoryError, match=r"line 2: .*\(the file ends here: is it truncated\?\)"):
         next(reader)
 
 
@@ -347,19 +347,19 @@ def test_paths_that_are_no_logs_are_named(tmp_path, name):
 @pytest.mark.parametrize(
     ("lines", "place", "message"),
     [
-        ([changed(), changed(group_id="h"), changed()], "line 3", "has a trajectory 't' already .*line 1"),
+        ([changed(), changed(group_id="h"), changed()], "line 3", "already has a trajectory 't' .*line 1"),
         (
             [changed(group_id="h"), changed(), changed(trajectory_id="u", task_id="other")],
-            "line 2 and after",
+            "line 2 and later",
             "rollouts of one task",
         ),
-        ([changed(parent="u", fork_turn=0)], "line 1 and after", "branches from 'u', not in the group"),
+        ([changed(parent="u", fork_turn=0)], "line 1 and later", "branches from 'u', not in the group"),
         (
             [
                 changed(parent="u", fork_turn=0),
                 changed(trajectory_id="u", parent="t", fork_turn=0),
             ],
-            "line 1 and after",
+            "line 1 and later",
             "cycle",
         ),
     ],

@@ -48,12 +48,12 @@ def test_a_group_without_payload_takes_its_tasks() -> None:
 
 def test_a_group_without_payload_whose_task_has_two_is_refused() -> None:
     stream = log({"task": {"a": 1}}, {"group_id": "h", "task": {"a": 2}}, {"group_id": "i"})
-    with pytest.raises(TrajectoryError, match=r"'i' carries no task payload, and .* different ones .*line 1; .*line 2"):
+    with pytest.raises(TrajectoryError, match=r"'i' has no task payload, and .* different ones .*line 1; .*line 2"):
         read_groups(stream)
 
 
 def test_a_group_with_two_payloads_is_refused() -> None:
-    with pytest.raises(TrajectoryError, match=r"line 2: group 'g' has another task payload already .*line 1"):
+    with pytest.raises(TrajectoryError, match=r"line 2: group 'g' already has another task payload .*line 1"):
         read_groups(log({"task": {"a": 1}}, {"trajectory_id": "u", "task": {"a": 2}}))
 
 

@@ -49,7 +49,7 @@ def tokens(**changes):
         ({"tokens": tokens(turn_offsets=np.array([0, 1, 2, 3], np.int32))}, "2 turns need 3 token offsets, got 4"),
         (
             {"tokens": tokens(turn_offsets=np.array([0, 1, 3], np.int32), prompts=(np.array([1], np.int32),))},
-            "prompts are one a turn or none, got 1 for 2",
+            "there must be one prompt per turn or none, got 1 for 2",
         ),
     ],
 )
