@@ -1,4 +1,4 @@
-"""From episodes to credit: trajectories, state graphs, wrappers that record and shape, and the credit schemes."""
+"""From episodes to credit: trajectories, state graphs, wrappers for recording and shaping, and credit schemes."""
 
 from creditflow.wrappers.canonical_state import CanonicalState
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped

@@ -1,6 +1,6 @@
-"""``CanonicalState``: rewrite ``info["text_key"]`` by named rules, so that texts that mean the same compare equal.
+"""``CanonicalState``: rewrite ``info["text_key"]`` by named rules, so that equivalent texts are equal.
 
-The true ``state_key`` is never touched: comparing schemes under both keys shows what a canonicalisation loses.
+The ``state_key`` is unchanged: comparing schemes under both keys shows what a canonicalisation loses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RULES: dict[str, Callable[[str], str]] = {
 
 
 def canonical_text(text: str, rules: Sequence[str]) -> str:
-    r"""``text`` after the named rules, in order.
+    r"""Apply the named rules to ``text``, in order.
 
     >>> canonical_text("Shelf 1\n  holds Mug 12", ["whitespace", "casefold", "numbers"])
     'shelf # holds mug #'
@@ -44,7 +44,7 @@ class CanonicalState(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: an environment with ``text_key`` in its info.
         rules: names in ``RULES``, applied in order.
-        source: "observation" (must be text) or "text_key".
+        source: "observation" (must be a string) or "text_key".
     """
 
     def __init__(
@@ -56,18 +56,18 @@ class CanonicalState(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ) -> None:
         RecordConstructorArgs.__init__(self, rules=list(rules), source=source)
         gym.Wrapper.__init__(self, env)
-        canonical_text("", rules)  # unknown rules fail here, not in the middle of an episode
+        canonical_text("", rules)  # unknown rules fail here, not during an episode
         if source not in ("observation", "text_key"):
             raise unknown_name_error("source", str(source), ["observation", "text_key"])
         self._rules, self._source = tuple(rules), source
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
         return obs, self._rewritten(obs, info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action."""
+        """Take one step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated, truncated, self._rewritten(obs, info)
 
@@ -75,6 +75,6 @@ class CanonicalState(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         text = obs if self._source == "observation" else info["text_key"]
         if not isinstance(text, str):
             raise ConfigError(
-                f"CanonicalState needs text observations, got {type(text).__name__}; use source='text_key'"
+                f"CanonicalState needs observations that are strings, got {type(text).__name__}; use source='text_key'"
             )
         return {**info, "text_key": canonical_text(text, self._rules)}

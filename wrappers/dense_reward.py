@@ -1,18 +1,18 @@
-"""``DenseReward``: potential-based shaping from a credit scheme, with the conditions under which it is harmless.
+"""``DenseReward``: potential-based reward shaping from a credit scheme, and when it preserves optimal policies.
 
-The environment's reward is joined by β F_t with F_t = γ Φ(s_{t+1}) − Φ(s_t). With ``terminal="zero"`` the potential is
-paid back at the end, so that along every path Σ_t γ^t F_t = −Φ(s_0): no policy gains on another, and the optimal
-policies stay optimal. What it can change is how fast a critic, a TD method or a step-grouped scheme learns. It changes
-nothing for schemes that see only the sum of rewards (GRPO, RLOO): with γ = 1 the sum moves by −Φ(s_0) for everybody.
+β F_t is added to the environment's reward, with F_t = γ Φ(s_{t+1}) − Φ(s_t). With ``terminal="zero"`` the potential of
+terminal states is zero, so that along every path Σ_t γ^t F_t = −Φ(s_0): the ranking of policies does not change, and
+optimal policies stay optimal. Shaping can change how fast a critic, a TD method or a step-grouped scheme learns. It has no
+effect on schemes that see only the return (GRPO, RLOO): with γ = 1 all returns change by −Φ(s_0).
 
 Φ is a function of the state ("rewardflow", "graphgpo", "grouptd"; learned from recorded groups), or of the history
-("gdcr": all that the scheme has paid in this episode; known from the task). With γ = 1 and ``terminal="paper"`` the
-latter pays exactly GDCR's r_t. That is no harmless shaping: it raises the return of whoever finds more entities. The
-default pays it back at the end.
+("gdcr": the sum of the scheme's rewards in this episode; known from the task). With γ = 1 and ``terminal="paper"`` the
+shaping of the latter equals GDCR's r_t, which does change the optimal policy: it raises the return of episodes that find
+more entities. With the default the potential of terminal histories is zero.
 
-Published methods differ: RewardFlow, GDCR and PiCA pay the difference and never pay back (``terminal="paper"``), which
-rewards arriving and changes what is optimal; GraphGPO and RewardFlow use one-step differences as *advantages*, which is
-no shaping at all. Penalties for invalid actions break the invariance as well.
+Published methods differ: RewardFlow, GDCR and PiCA keep the potential of terminal states (``terminal="paper"``), which
+changes the optimal policy; GraphGPO and RewardFlow use one-step differences as *advantages*, which is not shaping.
+Penalties for invalid actions break the invariance as well.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ __all__ = ["DenseReward", "require_unshaped"]
 
 
 class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Pay potential-based shaping beside the environment's reward.
+    """Add potential-based shaping to the environment's reward.
 
     Args:
         env: an ``AgentEnv``, possibly wrapped.
-        scheme: where the potential comes from: "rewardflow", "graphgpo" or "grouptd" (see ``PotentialStore``), or
-            "gdcr" (see ``HistoryPotential``; takes no store, and ``unknown`` and ``key`` are idle).
-        gamma: γ, the *trainer's* discount; another one breaks the invariance, so there is no default.
-        store: shared by all environments of a run, or one fixed version; default a fresh empty store.
-        beta: β, the scale of the shaping.
-        terminal: "zero" pays Φ back when the task ends (policy-invariant); "paper" does not.
-        truncation: what the trainer makes of the turn limit: "end" (the return stops there: Φ is paid back) or
-            "bootstrap" (it adds its own value of the last state: Φ stays).
-        unknown: Φ of a state that the store does not know: "carry" keeps the last known one, so that stepping on new
-            ground costs nothing; "zero".
-        key: what names a state: the environment's "state" key, or the "text" a method saw.
-        **parameters: of the scheme, when no store is given.
+        scheme: source of the potential: "rewardflow", "graphgpo" or "grouptd" (see ``PotentialStore``), or "gdcr" (see
+            ``HistoryPotential``; without ``store``, ``unknown`` and ``key``).
+        gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.
+        store: store shared by all environments of a run, or one fixed version; default a new, empty store.
+        beta: β, scale of the shaping.
+        terminal: "zero": Φ of terminal states is zero (policy-invariant); "paper": it is not.
+        truncation: how the trainer treats the turn limit: "end" (the return ends there: Φ is zero) or "bootstrap" (it
+            bootstraps from its value of the last state: Φ is kept).
+        unknown: Φ of a state that the store does not contain: "carry" keeps the last known one, so that reaching a new
+            state gives no negative reward; or "zero".
+        key: key that identifies a state: the environment's "state" key or the "text" key.
+        **parameters: parameters of the scheme, if no store is given.
 
-    Every episode uses one version of the potential, taken at ``reset``. Adds to ``info``: ``raw_reward: float`` (the
-    environment's own), ``shaping: float`` (β F), ``potential: float`` and ``potential_version: int``. ``success`` and
-    ``score`` are never touched.
+    Every episode uses one version of the potential, chosen at ``reset``. Adds to ``info``: ``raw_reward: float`` (the
+    environment's), ``shaping: float`` (β F), ``potential: float`` and ``potential_version: int``. ``success`` and
+    ``score`` do not change.
 
     Raises:
-        ConfigError: a wrong option.
-        CreditError: at ``reset``, a task without what "gdcr" needs.
+        ConfigError: an invalid option.
+        CreditError: at ``reset``, a task that lacks what "gdcr" needs.
     """
 
     def __init__(
@@ -91,17 +91,19 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if value not in known:
                 raise unknown_name_error(name, str(value), known)
         if store is not None and parameters:
-            raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would be idle")
+            raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
         self._base: AgentEnv[Any, Any, Any] = base
         self._history = HistoryPotential(scheme, **parameters) if scheme in HISTORY else None
         if self._history is not None:
             if store is not None or (unknown, key) != ("carry", "state"):
-                raise ConfigError(f"{scheme} knows its potential from the task: store, unknown and key would be idle")
+                raise ConfigError(
+                    f"{scheme} takes its potential from the task: store, unknown and key would have no effect"
+                )
             store = Potentials()
         elif key == "text" and store is None:
             parameters["key"] = "text"
         self.store = PotentialStore(scheme, **parameters) if store is None else store
-        self._note = {"thought": "", "response": ""}
+        self._pending = {"thought": "", "response": ""}
         self.gamma, self.beta = float(gamma), float(beta)
         self._terminal, self._truncation, self._unknown, self._key = terminal, truncation, unknown, f"{key}_key"
         self._version = Potentials()
@@ -110,62 +112,62 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @property
     def potentials(self) -> Potentials:
-        """The version of the present episode."""
+        """The version of the current episode."""
         return self._version
 
     def record_response(self, *, thought: str = "", response: str = "") -> None:
-        """What the agent thought and said; belongs to the next ``step``. ``Recorder.record_response`` calls it."""
-        self._note = {"thought": thought, "response": response}
+        """Record thought and response for the next ``step``; called by ``Recorder.record_response``."""
+        self._pending = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode under the version that was published last."""
+        """Start an episode with the version that was published last."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
         self._potential = 0.0
         if self._history is not None:
             self._history.begin(self._base.task.content, str(info["task_id"]))
-        self._note = {"thought": "", "response": ""}
+        self._pending = {"thought": "", "response": ""}
         self._potential = self._of(info)
         self._elapsed = self._base.elapsed_steps
-        return obs, self._told(info, float(info.get("raw_reward", 0.0)), 0.0)
+        return obs, self._shaped_info(info, float(info.get("raw_reward", 0.0)), 0.0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action and pay.
+        """Take one step and add the shaping to its reward.
 
         Raises:
-            EpisodeError: the environment was restored behind this wrapper's back.
+            EpisodeError: the environment was restored outside this wrapper.
         """
         if self._base.elapsed_steps != self._elapsed:
             raise EpisodeError(
-                "the environment was moved without its potential: restore snapshots by DenseReward.set_state, taken "
-                "with DenseReward.get_state"
+                "the environment was restored outside this wrapper: restore snapshots of DenseReward.get_state with "
+                "DenseReward.set_state"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._elapsed = self._base.elapsed_steps
         before = self._potential
         if self._history is not None:
-            self._history.step(action, obs, info, **self._note, last=terminated or truncated)
-        self._note = {"thought": "", "response": ""}
+            self._history.step(action, obs, info, **self._pending, last=terminated or truncated)
+        self._pending = {"thought": "", "response": ""}
         self._potential = self._after(info, terminated, truncated)
         shaping = self.beta * (self.gamma * self._potential - before)
         raw = float(info.get("raw_reward", reward))
-        return obs, float(reward) + shaping, terminated, truncated, self._told(info, raw, shaping)
+        return obs, float(reward) + shaping, terminated, truncated, self._shaped_info(info, raw, shaping)
 
     def get_state(self) -> str:
-        """The environment's snapshot together with the potential that the next step will subtract."""
+        """Return the environment's snapshot with the potential that the next step subtracts."""
         data = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
         if self._history is not None:
             data["history"] = self._history.get_state()
         return json.dumps(data)
 
     def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
-        """Restore a snapshot of ``get_state``; what was paid on arrival is what departure subtracts.
+        """Restore a snapshot of ``get_state``; the next step subtracts the potential stored in it.
 
-        The episode goes on under the version last published, which need not be the one the snapshot was taken under:
+        The episode continues with the version that was published last, even if the snapshot was taken with another one:
         the sum along the path does not depend on it.
 
         Raises:
-            DataError: not a snapshot of this wrapper.
+            DataError: the snapshot is not one of this wrapper.
         """
         try:
             data = json.loads(snapshot)
@@ -182,7 +184,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._history.set_state(history)
         self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
         self._potential, self._elapsed = potential, self._base.elapsed_steps
-        return obs, self._told(info, 0.0, 0.0)
+        return obs, self._shaped_info(info, 0.0, 0.0)
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:
         if terminated:
@@ -196,7 +198,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._of(info)
 
     def _of(self, info: dict[str, Any]) -> float:
-        """Φ of the state that ``info`` describes, or of the history up to it."""
+        """Return Φ of the state that ``info`` describes, or of the history up to it."""
         if self._history is not None:
             return self._history.value
         value = self._version.of(info["task_id"], info[self._key])
@@ -204,7 +206,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return value
         return self._potential if self._unknown == "carry" else 0.0
 
-    def _told(self, info: dict[str, Any], raw: float, shaping: float) -> dict[str, Any]:
+    def _shaped_info(self, info: dict[str, Any], raw: float, shaping: float) -> dict[str, Any]:
         return {
             **info,
             "raw_reward": raw,
@@ -215,20 +217,20 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def require_unshaped(env: gym.Env[Any, Any], *, force: bool = False) -> None:
-    """Refuse to evaluate under shaped rewards.
+    """Reject evaluation with shaped rewards.
 
     Args:
         env: any environment.
-        force: allow it all the same.
+        force: allow shaped rewards.
 
     Raises:
-        ConfigError: there is a ``DenseReward`` somewhere in it.
+        ConfigError: the environment contains a ``DenseReward``.
     """
     layer: gym.Env[Any, Any] = env
     while not force:
         if isinstance(layer, DenseReward):
             raise ConfigError(
-                "evaluation under DenseReward would report shaped returns: take the wrapper off, or pass force=True and "
+                "evaluation with DenseReward would report shaped returns: remove the wrapper, or pass force=True and "
                 "report info['raw_reward']"
             )
         if not isinstance(layer, gym.Wrapper):

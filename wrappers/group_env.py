@@ -1,7 +1,7 @@
-"""``GroupEnv``: G environments on one task, stepped while they last.
+"""``GroupEnv``: G environments on one task, stepped until each has ended.
 
-Gymnasium's vector environments restart members that are done, or refuse to step once one is; a group needs the
-opposite: every member plays the same task once, and only those still running are stepped.
+Gymnasium's vector environments restart members that are done, or raise an error once one is. A group needs the opposite:
+every member plays the same task once, and only members that are still running are stepped.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["GroupEnv", "Step", "member_seed", "payload"]
 
 
 def member_seed(seed: int, group_id: str, replica: int) -> int:
-    """Seed of a member's own chance: members of a group share a task, never their luck."""
+    """Return the seed of a member: members share a task but not their random stream."""
     digest = blake2b(f"{seed}/{group_id}/{replica}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big")
 
 
 class Step(NamedTuple):
-    """What one member's step returned."""
+    """Results of one member's step."""
 
     observation: Any
     reward: float
@@ -55,9 +55,9 @@ class GroupEnv:
     Args:
         env: a name for ``creditflow.make``, or a function that makes an environment.
         size: G ≥ 1.
-        invalid_actions: policy for refused actions (see ``InvalidActions``).
-        oracle, texts, policy: of the members' ``Recorder``.
-        **kwargs: for the environment, when ``env`` is a name.
+        invalid_actions: policy for invalid actions (see ``InvalidActions``).
+        oracle, texts, policy: arguments of the members' ``Recorder``.
+        **kwargs: arguments of the environment, if ``env`` is a name.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GroupEnv:
         if size < 1:
             raise ConfigError(f"a group needs at least one member, got size={size!r}")
         if callable(env) and kwargs:
-            raise ConfigError(f"arguments {sorted(kwargs)} go to the function that makes the environment")
+            raise ConfigError(f"pass the arguments {sorted(kwargs)} to the function that makes the environment")
         self.members = tuple(
             Recorder(
                 InvalidActions(env() if callable(env) else make(env, **kwargs), invalid_actions),
@@ -91,7 +91,7 @@ class GroupEnv:
 
     @property
     def active(self) -> tuple[int, ...]:
-        """Indices of the members still running, ascending."""
+        """Indices of the running members, ascending."""
         return self._running
 
     def reset(
@@ -103,27 +103,27 @@ class GroupEnv:
         group_id: str | None = None,
         trial: int = 0,
     ) -> list[tuple[Any, dict[str, Any]]]:
-        """Begin the same task in every member.
+        """Start the same task in every member.
 
         Args:
-            task_id, task, seed: name the task: its id, its payload, both, or a seed that draws it; see
-                ``AgentEnv.reset``. A seed beside a named task feeds the environments' own chance, each member's through
-                ``member_seed``.
-            group_id: names the group in the log; default the task's id.
+            task_id, task, seed: select the task: its id, its payload, both, or a seed that samples it; see
+                ``AgentEnv.reset``. With a given task, the seed is for the environments' own randomness, different for
+                each member by ``member_seed``.
+            group_id: id of the group in the log; default the task's id.
             trial: number of the attempt.
 
         Returns:
-            (observation, info) of each member.
+            The (observation, info) of each member.
         """
         given = {name: value for name, value in (("task_id", task_id), ("task", task)) if value is not None}
         options: dict[str, Any] | None = given or None
         results: list[tuple[Any, dict[str, Any]]] = []
         for i, member in enumerate(self.members):
-            if i and options is None:  # the first member drew the task by seed; the others play the same one
+            if i and options is None:  # the first member sampled the task by seed; the others play the same one
                 options = {"task": dict(self.members[0].base.task.content)}
             names = {} if group_id is None else {"group_id": group_id, "trajectory_id": f"{group_id}/{i}"}
             member.set_next_episode(**names, replica=i, trial=trial, seed=0 if seed is None else seed)
-            # a seed that draws the task must reach the environment as it is; otherwise it only feeds chance
+            # a seed that samples the task must be passed unchanged; otherwise it is for the environment's randomness
             own = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
             results.append(member.reset(seed=own, options=options))
         self._running = tuple(range(len(self.members)))
@@ -141,27 +141,21 @@ class GroupEnv:
         seed: int,
         trial: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a branch of another group's episode in the only member of this one.
+        """Start a branch of another group's episode in the only member of this group.
 
         Args:
-            snapshot: of the state that the branch begins in.
-            task: what is played.
-            parent, fork_turn: the trajectory it leaves, and before which of its turns.
-            group_id, replica, seed, trial: of the record; the branch's chance is its own.
+            snapshot: snapshot of the state in which the branch starts.
+            task: the task's payload.
+            parent, fork_turn: id of the trajectory that is forked, and the turn before which.
+            group_id, replica, seed, trial: fields of the record; the branch has its own random stream.
 
         Raises:
             ConfigError: this group has several members.
-            EpisodeError: the snapshot is of an episode that is over.
+            EpisodeError: the snapshot is of a finished episode.
         """
-        if len(self.members) != 1:
-            raise ConfigError(f"a branch is played by a group of one member, this has {len(self.members)}")
-        [member] = self.members
-        name = f"{group_id}/{replica}"
-        member.set_next_episode(
-            group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial, parent=parent,
-            fork_turn=fork_turn,
-        )  # fmt: skip
-        member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
+        member, _ = self._start_only_member(
+            task, group_id, replica, seed, trial=trial, parent=parent, fork_turn=fork_turn
+        )
         start = member.branch(snapshot)
         self._running = (0,)
         return start
@@ -169,34 +163,43 @@ class GroupEnv:
     def start_extra_member(
         self, *, task: Mapping[str, Any], group_id: str, replica: int, seed: int, trial: int = 0
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin one more episode of another group, from the start, in the only member of this one.
+        """Start one more episode of another group, from the beginning, in the only member of this group.
 
         Args:
-            task: what is played.
-            group_id, replica, seed, trial: of the record: the episode is what member ``replica`` of a larger group would
-                have played.
+            task: the task's payload.
+            group_id, replica, seed, trial: fields of the record: the episode is the one that member ``replica`` of a
+                larger group would have played.
 
         Raises:
             ConfigError: this group has several members.
         """
-        if len(self.members) != 1:
-            raise ConfigError(f"one more episode is played by a group of one member, this has {len(self.members)}")
-        [member] = self.members
-        name = f"{group_id}/{replica}"
-        member.set_next_episode(group_id=group_id, trajectory_id=name, replica=replica, seed=seed, trial=trial)
-        start = member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
+        _, start = self._start_only_member(task, group_id, replica, seed, trial=trial)
         self._running = (0,)
         return start
 
+    def _start_only_member(
+        self, task: Mapping[str, Any], group_id: str, replica: int, seed: int, **names: Any
+    ) -> tuple[Recorder, tuple[Any, dict[str, Any]]]:
+        """Reset the only member for an episode of another group; return it with its first observation."""
+        if len(self.members) != 1:
+            raise ConfigError(
+                f"an episode of another group needs a group of one member, this group has {len(self.members)}"
+            )
+        [member] = self.members
+        member.set_next_episode(
+            group_id=group_id, trajectory_id=f"{group_id}/{replica}", replica=replica, seed=seed, **names
+        )
+        return member, member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
+
     def step(self, actions: Mapping[int, Any]) -> dict[int, Step]:
-        """Step members by index; others wait.
+        """Step members by index; the others wait.
 
         Raises:
             EpisodeError: a named member is not running.
         """
-        idle = sorted(set(actions) - set(self._running))
-        if idle:
-            raise EpisodeError(f"members {idle} are not running; active: {list(self._running)}")
+        stopped = sorted(set(actions) - set(self._running))
+        if stopped:
+            raise EpisodeError(f"members {stopped} are not running; active: {list(self._running)}")
         results: dict[int, Step] = {}
         for i, action in actions.items():
             obs, reward, terminated, truncated, info = self.members[i].step(action)
@@ -205,7 +208,7 @@ class GroupEnv:
         return results
 
     def stop(self, index: int, reason: StopReason) -> None:
-        """End one member's episode early (see ``Recorder.stop``); the others go on.
+        """End one member's episode early (see ``Recorder.stop``); the others continue.
 
         Raises:
             EpisodeError: the member is not running.
@@ -216,18 +219,18 @@ class GroupEnv:
         self._running = tuple(i for i in self._running if i != index)
 
     def trajectories(self) -> tuple[Trajectory, ...]:
-        """The finished members' trajectories."""
+        """Return the trajectories of finished members."""
         return tuple(member.trajectory for member in self.members if member.finished)
 
     def group(self, task: Mapping[str, Any] | None = None) -> Group:
-        """All members as a ``Group``, once everybody has finished.
+        """Return all members as a ``Group``, once all have finished.
 
         Args:
-            task: payload for the schemes; default: the task's content and, as "documents", the texts of what the members
-                read.
+            task: payload for the schemes; default the task's content and, as "documents", the texts retrieved by the
+                members.
 
         Raises:
-            EpisodeError: some are still running.
+            EpisodeError: some members are still running.
         """
         if self._running:
             raise EpisodeError(f"members {list(self._running)} are still running")
@@ -237,6 +240,6 @@ class GroupEnv:
 
 
 def payload(task: Task, played: Iterable[AgentEnv[Any, Any, Any]]) -> dict[str, Any]:
-    """What schemes may know of a task: its content and, as "documents", the texts of what was read in these episodes."""
-    read = {name: text for env in played for name, text in env.documents().items()}
-    return {**task.content, "documents": read} if read else dict(task.content)
+    """Return a task's payload for schemes: its content and, as "documents", the texts retrieved in these episodes."""
+    documents = {name: text for env in played for name, text in env.documents().items()}
+    return {**task.content, "documents": documents} if documents else dict(task.content)

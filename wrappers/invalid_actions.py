@@ -1,8 +1,8 @@
-"""What a refused action costs: the one explicit policy, instead of a rule hidden in each environment.
+"""How invalid actions are handled: one explicit policy instead of a rule in each environment.
 
-Environments never punish: a refused action changes nothing but the step count and says why. This wrapper decides the
-rest, and always reports the environment's own reward in ``info["raw_reward"]``, which is what ``Recorder`` keeps:
-schemes apply penalties themselves.
+Environments never penalise an invalid action: it changes nothing but the step count, and ``info`` states the reason. This
+wrapper adds the policy, and always reports the environment's own reward in ``info["raw_reward"]``, which ``Recorder``
+records: schemes apply penalties themselves.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Policy = Literal["keep", "penalise", "retry", "terminate"]
 
 
 class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Apply a policy to refused actions.
+    """Apply a policy to invalid actions.
 
     Args:
         env: an ``AgentEnv``, possibly wrapped.
-        policy: "keep" pays what the environment paid and counts the step; "penalise" also subtracts ``penalty``;
-            "retry" gives up to ``retries`` refused actions in a row back without counting a step (their reward is 0);
+        policy: "keep" keeps the environment's reward and counts the step; "penalise" also subtracts ``penalty``;
+            "retry" takes back up to ``retries`` invalid actions in a row without counting a step (their reward is 0);
             "terminate" ends the episode, with ``info["stop_reason"] = "format"``.
-        penalty: ≥ 0.
-        retries: ≥ 1.
+        penalty: penalty of an invalid action, ≥ 0.
+        retries: number of retries in a row, ≥ 1.
 
     Adds to ``info``: ``raw_reward: float``, ``retries_left: int``, ``stop_reason: str`` (the
-    environment's own, "" where it has none; "format").
+    environment's own or ""; "format" if the policy ended the episode).
 
     Raises:
         ConfigError: an unknown policy or a negative number.
@@ -53,18 +53,18 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(base, AgentEnv):
             raise ConfigError(f"InvalidActions wraps creditflow environments, got {type(base).__name__}")
         self._base: AgentEnv[Any, Any, Any] = base
-        self._beginning = 0  # the environment's beginning that the next two belong to
+        self._beginning = 0  # number of resets and restored snapshots, to notice that the environment was restored
         self.policy, self.penalty, self.retries = policy, penalty, retries
         self._left, self._ended = retries, False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._left, self._ended, self._beginning = self.retries, False, self._base.num_starts
-        return obs, self._told(info, 0.0, "")
+        return obs, self._with_policy_info(info, 0.0, "")
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action under the policy.
+        """Take one step under the policy.
 
         Raises:
             EpisodeError: the policy has ended this episode.
@@ -77,19 +77,19 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         raw = float(reward)
         if info["action_valid"]:
             self._left = self.retries
-            return obs, reward, terminated, truncated, self._told(info, raw, "")
+            return obs, reward, terminated, truncated, self._with_policy_info(info, raw, "")
         if self.policy == "penalise":
             reward = raw - self.penalty
         elif self.policy == "terminate":
             self._ended = terminated = True
-            return obs, reward, True, False, self._told({**info, "admissible_actions": ()}, raw, "format")
+            return obs, reward, True, False, self._with_policy_info({**info, "admissible_actions": ()}, raw, "format")
         elif self.policy == "retry" and self._left > 0:
             self._left -= 1
-            obs, fresh = self._base.undo_step_count()
+            obs, unchanged = self._base.undo_step_count()
             kept = {k: info[k] for k in ("action_parsed", "action_admissible", "action_valid", "invalid_reason")}
-            return obs, 0.0, False, False, self._told({**fresh, **kept}, 0.0, "")
-        return obs, reward, terminated, truncated, self._told(info, raw, "")
+            return obs, 0.0, False, False, self._with_policy_info({**unchanged, **kept}, 0.0, "")
+        return obs, reward, terminated, truncated, self._with_policy_info(info, raw, "")
 
-    def _told(self, info: dict[str, Any], raw: float, stop: str) -> dict[str, Any]:
-        ended = stop or info.get("stop_reason", "")  # an environment may have limits of its own
+    def _with_policy_info(self, info: dict[str, Any], raw: float, stop: str) -> dict[str, Any]:
+        ended = stop or info.get("stop_reason", "")  # environments may have their own stop reasons
         return {**info, "raw_reward": raw, "retries_left": self._left, "stop_reason": ended}

@@ -1,4 +1,4 @@
-"""``Recorder``: turns an environment's episodes into trajectories, with raw rewards and, if asked, the oracle's view."""
+"""``Recorder``: records episodes as trajectories, with raw rewards and, on request, oracle values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 __all__ = ["Recorder", "full_thought"]
 
 
-def full_thought(noted: str, info: Mapping[str, Any]) -> str:
-    """What the agent noted, and what the environment found around the call in its action (``info["thought"]``)."""
+def full_thought(recorded: str, info: Mapping[str, Any]) -> str:
+    """Join the agent's thought and the text around the call in its action (``info["thought"]``)."""
     around = info.get("thought", "")
-    return noted if around in noted else around if noted in around else f"{noted}\n{around}"
+    return recorded if around in recorded else around if recorded in around else f"{recorded}\n{around}"
 
 
 class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    r"""Record every episode as a ``Trajectory``. Put it outermost.
+    r"""Record every episode as a ``Trajectory``. Must be the outermost wrapper.
 
     >>> import creditflow
     >>> from creditflow.wrappers import Recorder
@@ -39,8 +39,8 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: an ``AgentEnv``, possibly wrapped.
         oracle: write ``value.oracle`` and ``distance.oracle`` of the state before each action, and with ``.next`` of
             the state after it, into the turn's values. A distance of ∞ is written as −1.
-        texts: keep observations, thoughts and responses; keys and actions are always kept.
-        policy: name of who acts.
+        texts: record observations, thoughts and responses; keys and actions are always recorded.
+        policy: name of the policy.
     """
 
     def __init__(self, env: gym.Env[Any, Any], *, oracle: bool = False, texts: bool = True, policy: str = "") -> None:
@@ -53,22 +53,22 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._oracle, self._texts, self._policy = oracle, texts, policy
         self._names: dict[str, Any] = {}
         self._episodes = 0
-        self._beginning = 0  # of the environment, when it was last begun from here
+        self._beginning = 0  # number of resets and restored snapshots when the record was last in step with it
         self._turns: list[Turn] = []
         self._info: dict[str, Any] = {}
         self._observation: Any = ""
-        self._known: dict[str, float] = {}
-        self._note = {"thought": "", "response": ""}
+        self._oracle_values: dict[str, float] = {}
+        self._pending = {"thought": "", "response": ""}
         self._stop: StopReason | None = None
         self._listener: Callable[..., None] | None = (
             env.get_wrapper_attr("record_response") if env.has_wrapper_attr("record_response") else None
         )
 
     def set_next_episode(self, **names: Any) -> None:
-        """Name the episode that the next ``reset`` begins.
+        """Set the record's fields for the episode that the next ``reset`` starts.
 
         Args:
-            **names: of ``trajectory_id``, ``group_id``, ``replica``, ``seed``, ``trial``, ``parent``, ``fork_turn``.
+            **names: any of ``trajectory_id``, ``group_id``, ``replica``, ``seed``, ``trial``, ``parent``, ``fork_turn``.
         """
         allowed = {"trajectory_id", "group_id", "replica", "seed", "trial", "parent", "fork_turn"}
         if unknown := set(names) - allowed:
@@ -76,13 +76,13 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._names = names
 
     def record_response(self, *, thought: str = "", response: str = "") -> None:
-        """What the agent thought and said; belongs to the next ``step``. Passed on to a wrapper that listens."""
+        """Record thought and response for the next ``step``; forwarded to inner wrappers."""
         if self._listener is not None:
             self._listener(thought=thought, response=response)
-        self._note = {"thought": thought, "response": response}
+        self._pending = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode and its record; an unfinished record is dropped."""
+        """Start an episode and its record; an unfinished record is dropped."""
         obs, info = self.env.reset(seed=seed, options=options)
         task = str(info["task_id"])
         group = self._names.get("group_id", task)
@@ -98,42 +98,43 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._names = {}
         self._turns, self._stop = [], None
         self._observation, self._info, self._beginning = obs, info, self._base.num_starts
-        self._known = self._ask()
+        self._oracle_values = self._query_oracle()
         return obs, info
 
     def branch(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
-        """Put the episode that ``reset`` began, which has no turn yet, into a snapshot of another of the same task.
+        """Continue the episode that ``reset`` started from a snapshot of another episode of the same task.
 
-        Name it before the reset, with ``parent`` and ``fork_turn``. The record begins in the snapshot's state.
+        Call ``set_next_episode`` with ``parent`` and ``fork_turn`` before the reset. The record starts in the snapshot's
+        state.
 
         Raises:
-            EpisodeError: there is no fresh episode, or the snapshot is of one that is over.
+            EpisodeError: there is no episode without turns, or the snapshot is of a finished episode.
         """
         if self._turns or not self._info or self._stop is not None:
-            raise EpisodeError("only an episode that has no turn yet can be put into a snapshot: call reset() first")
-        fresh = {key: value for key, value in self._info.items() if key not in INFO_TYPES}
+            raise EpisodeError("only an episode without turns can continue from a snapshot: call reset() first")
+        extra = {key: value for key, value in self._info.items() if key not in INFO_TYPES}
         self._observation, info = self._base.set_state(snapshot)
         if not info["admissible_actions"]:
-            raise EpisodeError("a branch begins in the middle of an episode, this snapshot is of its end")
-        self._info, self._beginning = {**fresh, **info}, self._base.num_starts
-        self._known = self._ask()
+            raise EpisodeError("a branch must start before the end of an episode, but this snapshot is of its end")
+        self._info, self._beginning = {**extra, **info}, self._base.num_starts
+        self._oracle_values = self._query_oracle()
         return self._observation, self._info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action and record the turn.
+        """Take one step and record the turn.
 
         Raises:
-            EpisodeError: no episode has begun here, or the environment was restored behind this wrapper's back.
+            EpisodeError: no episode has started, or the environment was restored outside this wrapper.
         """
         if self._beginning != self._base.num_starts or not self._info:
             raise EpisodeError(
-                "the record does not know the environment's state: call reset() before step(), and branch(snapshot) to go on "
-                "from a snapshot"
+                "the environment was reset or restored outside this wrapper: call reset() before step(), and "
+                "branch(snapshot) to continue from a snapshot"
             )
         outcome = self.env.step(action)
         obs, reward, terminated, truncated, info = outcome
-        before, known = self._info, self._known
-        self._known = self._ask()
+        before, oracle_values = self._info, self._oracle_values
+        self._oracle_values = self._query_oracle()
         self._turns.append(
             Turn(
                 state_key=before["state_key"],
@@ -144,17 +145,19 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
                 observation=self._observation if self._texts and isinstance(self._observation, str) else "",
-                thought=full_thought(self._note["thought"], info) if self._texts else "",
-                response=self._note["response"] if self._texts else "",
+                thought=full_thought(self._pending["thought"], info) if self._texts else "",
+                response=self._pending["response"] if self._texts else "",
                 text_key=before["text_key"],
                 invalid_reason=info["invalid_reason"],
                 entities=info.get("entities", ()),
                 queries=info.get("queries", ()),
                 doc_ids=info.get("doc_ids", ()),
-                values={**known, **{f"{k}.next": v for k, v in self._known.items()}} if known else NO_VALUES,
+                values={**oracle_values, **{f"{k}.next": v for k, v in self._oracle_values.items()}}
+                if oracle_values
+                else NO_VALUES,
             )
         )
-        self._note = {"thought": "", "response": ""}
+        self._pending = {"thought": "", "response": ""}
         self._observation, self._info = obs, info
         if terminated or truncated:
             ended = info.get("stop_reason", "")
@@ -162,10 +165,10 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return outcome
 
     def stop(self, reason: StopReason) -> None:
-        """End the record early, for a limit that the environment does not know (tokens, tools) or an error.
+        """End the record early, at a limit outside the environment (tokens, tools) or by an error.
 
         Raises:
-            EpisodeError: the episode has ended already.
+            EpisodeError: the episode has already ended.
         """
         if self._stop is not None or not self._info:
             raise EpisodeError("there is no running episode to stop")
@@ -173,22 +176,22 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @property
     def base(self) -> AgentEnv[Any, Any, Any]:
-        """The bare environment."""
+        """The unwrapped environment."""
         return self._base
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the present episode is called in the record: its trajectory_id, group_id, task_id and so on."""
+        """Identifying fields of the current episode's record: trajectory_id, group_id, task_id and so on."""
         return dict(self._identity)
 
     @property
     def finished(self) -> bool:
-        """Whether the present episode has ended."""
+        """Whether the current episode has ended."""
         return self._stop is not None
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns of the present episode so far."""
+        """The turns of the current episode so far."""
         return tuple(self._turns)
 
     @property
@@ -196,10 +199,10 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """The finished episode.
 
         Raises:
-            EpisodeError: it has not ended.
+            EpisodeError: the episode has not ended.
         """
         if self._stop is None:
-            raise EpisodeError("the episode has not ended: step on, or stop(reason)")
+            raise EpisodeError("the episode has not ended: continue with step(), or call stop(reason)")
         return Trajectory(
             turns=tuple(self._turns),
             success=self._info["success"],
@@ -210,7 +213,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             **self._identity,
         )
 
-    def _ask(self) -> dict[str, float]:
+    def _query_oracle(self) -> dict[str, float]:
         if not self._oracle:
             return {}
         state = self._base.get_state()

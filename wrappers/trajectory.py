@@ -1,4 +1,4 @@
-"""The public face of trajectories: the records, and their log format."""
+"""Public names of trajectory records and their log format."""
 
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
 from creditflow.wrappers.records.group import Group, group_trajectories

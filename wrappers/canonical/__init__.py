@@ -1,1 +1,1 @@
-"""When two states count as one: similarity, embeddings, clusters, merging."""
+"""Canonicalisation of states: similarity, embeddings, clusters, merging."""

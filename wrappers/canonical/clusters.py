@@ -1,16 +1,16 @@
-"""Clusters of similar vectors: independent of the order they come in, exact, and without comparing all pairs.
+"""Clusters of similar vectors: independent of input order, exact, and without comparing all pairs.
 
 Leader clustering in an order that depends on the items alone: each item joins the most similar leader before it, if one
-is similar enough, else it becomes a leader. Every member is therefore at least ``threshold`` similar to its leader.
-Joining whatever is connected by a chain of similar pairs would need no order at all, but states of one episode *are*
-such a chain: every page differs a little from the one before, and whole episodes would become one state.
+is similar enough, else it becomes a leader. Every member therefore has at least similarity ``threshold`` to its leader.
+Single-linkage clustering would need no order, but would merge whole episodes: every page differs a little from the one
+before, so the states of an episode are a chain of similar pairs.
 
-Which leaders could be similar enough is found exactly, never by chance:
+The candidate leaders are found exactly, without random hashing:
 
-- Sparse vectors, features ordered from rare to common: an index of the leaders adds up what a vector shares with each
-  by its rarest features; the rest is bounded by Cauchy–Schwarz (prefix filtering, as in set-similarity joins).
-- Dense vectors: a projection never lengthens a distance, so leaders too far away in the few directions of most variance
-  are too far away.
+- Sparse vectors, features ordered from rare to common: an index of the leaders sums the products over a vector's
+  rarest features; the rest is bounded by Cauchy–Schwarz (prefix filtering, as in set-similarity joins).
+- Dense vectors: a projection never increases a distance, so leaders too far away in the directions of largest variance are
+  too far away.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from creditflow.wrappers.canonical.embedding import DenseVectors, SparseVectors
 
 __all__ = ["Clusters", "leader_clusters"]
 
-ROUNDING = 1e-9  # similarities are compared to this precision, so that no machine's last bits decide
-DIRECTIONS = 16  # in which dense vectors are compared first
+ROUNDING = 1e-9  # precision of comparisons, so that results do not depend on the machine's rounding
+DIRECTIONS = 16  # number of directions in which dense vectors are compared first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +38,9 @@ class Clusters:
 
     Attributes:
         leader: int32 (n,), the leader of each item's cluster; leaders lead themselves.
-        similarity: float64 (n,), of each item to its leader (1 for leaders).
-        comparisons: similarities computed; all pairs would be n (n − 1) / 2.
-        visited: index entries looked at to find out what to compare.
+        similarity: float64 (n,), similarity of each item to its leader (1 for leaders).
+        comparisons: number of similarities computed; all pairs would be n (n − 1) / 2.
+        visited: number of index entries read to find candidates.
     """
 
     leader: NDArray[np.int32]
@@ -54,30 +54,30 @@ def leader_clusters(vectors: SparseVectors | DenseVectors, order: Sequence[int],
 
     Args:
         vectors: n rows of length 1.
-        order: all n row numbers, in an order that does not depend on where the rows came from. Early rows lead.
-        threshold: least inner product of a member with its leader, in (0, 1].
+        order: all n row indices, in an order that depends on the rows' content alone. Earlier rows become leaders.
+        threshold: minimum inner product of a member with its leader, in (0, 1].
 
     Raises:
         ConfigError: the threshold is outside (0, 1].
     """
     if not 0.0 < threshold <= 1.0:
-        raise ConfigError(f"a similarity threshold lies in (0, 1], got {short_repr(threshold)}")
+        raise ConfigError(f"a similarity threshold must lie in (0, 1], got {short_repr(threshold)}")
     index: _Index = (
         _Prefixes(vectors, threshold) if isinstance(vectors, SparseVectors) else _Projections(vectors, threshold)
     )
-    place = np.empty(len(vectors), np.int64)
-    place[np.asarray(order, np.int64)] = np.arange(len(vectors))
+    rank = np.empty(len(vectors), np.int64)
+    rank[np.asarray(order, np.int64)] = np.arange(len(vectors))
     leader = np.arange(len(vectors), dtype=np.int32)
     similarity = np.ones(len(vectors))
     comparisons = 0
     for i in order:
-        rivals = index.candidates(i)
-        comparisons += len(rivals)
-        if len(rivals):
-            scores = np.round(index.similarities(i, rivals), 9)
-            best = int(np.lexsort((place[rivals], -scores))[0])  # the most similar; among equals the first leader
+        candidates = index.candidates(i)
+        comparisons += len(candidates)
+        if len(candidates):
+            scores = np.round(index.similarities(i, candidates), 9)
+            best = int(np.lexsort((rank[candidates], -scores))[0])  # the most similar; among equals the first leader
             if scores[best] >= threshold - ROUNDING:
-                leader[i], similarity[i] = rivals[best], scores[best]
+                leader[i], similarity[i] = candidates[best], scores[best]
                 continue
         index.add(i)
     return Clusters(leader, similarity, comparisons, index.visited)
@@ -87,17 +87,17 @@ class _Index(Protocol):
     """The leaders so far.
 
     Attributes:
-        visited: entries looked at.
+        visited: number of entries read.
     """
 
     visited: int
 
     def candidates(self, i: int) -> NDArray[np.int64]:
-        """Leaders that row i may be similar enough to; none that is is missing."""
+        """Return all leaders that may be similar enough to row i, and possibly others."""
         ...
 
     def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Inner products of row i with other rows."""
+        """Compute the inner products of row i with other rows."""
         ...
 
     def add(self, i: int) -> None:
@@ -106,11 +106,11 @@ class _Index(Protocol):
 
 
 class _Prefixes:
-    """Leaders by their features; a row asks with its rarest ones only.
+    """Leaders indexed by their features; a row queries with its rarest ones only.
 
     Let p be a row's first features in order of rarity, up to where its rest r is shorter than the threshold t. With a
-    leader cut at the same feature into p′ and r′, the inner product is p·p′ + r·r′ ≤ p·p′ + |r||r′|, and p·p′ is what
-    the index adds up: leaders for which the bound is below t need no comparison, those with p·p′ = 0 are never met.
+    leader split at the same feature into p′ and r′, the inner product is p·p′ + r·r′ ≤ p·p′ + |r||r′|, and the index sums
+    p·p′: leaders for which the bound is below t need no comparison, those with p·p′ = 0 are never visited.
     """
 
     def __init__(self, vectors: SparseVectors, threshold: float) -> None:
@@ -124,50 +124,50 @@ class _Prefixes:
         self._width = max(len(count), 1)
         cell = row * self._width + rank[known]
         order = np.argsort(cell, kind="stable")
-        self._cell = cell[order]  # rises: row by row, rare features first
+        self._cell = cell[order]  # ascending: row by row, rare features first
         self._feature = self._cell - row * self._width
         self._weight = vectors.weight[order]
         # squared length of each row from this feature on
         done = np.concatenate([[0.0], np.cumsum(self._weight**2)])
         self._rest = np.append(np.maximum(done[vectors.offsets[1:]][row] - done[:-1], 0.0), 0.0)
-        self._spelled = np.zeros(self._width)  # one row spelled out, all zeros between calls
-        # leaders of feature f: a stretch of these arrays with room for every row that has it, filled so far
+        self._dense_row = np.zeros(self._width)  # buffer for one dense row, all zeros between calls
+        # leaders with feature f: a slice of these arrays with room for all rows that have it, and its length so far
         self._start = np.concatenate([[0], np.cumsum(np.sort(count, kind="stable"))])
         self._filled = np.zeros(self._width, np.int64)
         self._leader = np.zeros(len(cell), np.int64)
-        self._share = np.zeros(len(cell))
+        self._leader_weight = np.zeros(len(cell))
         self._leaders = np.zeros(len(vectors), np.int64)
         self._size = 0
 
     def candidates(self, i: int) -> NDArray[np.int64]:
         first, end = int(self._offsets[i]), int(self._offsets[i + 1])
         cut = first + int(np.count_nonzero(self._rest[first:end] >= self._threshold**2 - ROUNDING))
-        asked = self._feature[first:cut]
-        sizes = self._filled[asked]
+        rarest = self._feature[first:cut]
+        sizes = self._filled[rarest]
         self.visited += int(sizes.sum())
-        met = np.arange(sizes.sum()) + np.repeat(self._start[asked] - (np.cumsum(sizes) - sizes), sizes)
+        entries = np.arange(sizes.sum()) + np.repeat(self._start[rarest] - (np.cumsum(sizes) - sizes), sizes)
         common = np.bincount(
-            self._leader[met], self._share[met] * np.repeat(self._weight[first:cut], sizes), self._size
+            self._leader[entries], self._leader_weight[entries] * np.repeat(self._weight[first:cut], sizes), self._size
         )
         number = np.flatnonzero(common)
         leader = self._leaders[number]
         at = self._feature[cut] if cut < end else self._width
-        place = np.searchsorted(self._cell, leader * self._width + at)
-        theirs = np.where(place < self._offsets[leader + 1], self._rest[place], 0.0)
-        own = self._rest[cut] if cut < end else 0.0
-        return leader[common[number] + np.sqrt(own * theirs) >= self._threshold - ROUNDING]
+        position = np.searchsorted(self._cell, leader * self._width + at)
+        leader_rest = np.where(position < self._offsets[leader + 1], self._rest[position], 0.0)
+        rest = self._rest[cut] if cut < end else 0.0
+        return leader[common[number] + np.sqrt(rest * leader_rest) >= self._threshold - ROUNDING]
 
     def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
         features, weights = self._of(i)
-        self._spelled[features] = weights
-        products = [float(self._spelled[f] @ w) for f, w in map(self._of, others.tolist())]
-        self._spelled[features] = 0.0
+        self._dense_row[features] = weights
+        products = [float(self._dense_row[f] @ w) for f, w in map(self._of, others.tolist())]
+        self._dense_row[features] = 0.0
         return np.array(products)
 
     def add(self, i: int) -> None:
         features, weights = self._of(i)
         free = self._start[features] + self._filled[features]
-        self._leader[free], self._share[free] = self._size, weights
+        self._leader[free], self._leader_weight[free] = self._size, weights
         self._filled[features] += 1
         self._leaders[self._size] = i
         self._size += 1
@@ -178,27 +178,27 @@ class _Prefixes:
 
 
 class _Projections:
-    """Leaders by their coordinates in the directions of most variance."""
+    """Leaders indexed by their coordinates in the directions of largest variance."""
 
     def __init__(self, vectors: DenseVectors, threshold: float) -> None:
         self.visited = 0
         self._vectors = np.asarray(vectors, np.float64)
-        centred = self._vectors - self._vectors.mean(axis=0) if len(vectors) else self._vectors
-        _, basis = np.linalg.eigh(centred.T @ centred)
-        self._near = self._vectors @ basis[:, ::-1][:, :DIRECTIONS]
+        centered = self._vectors - self._vectors.mean(axis=0) if len(vectors) else self._vectors
+        _, basis = np.linalg.eigh(centered.T @ centered)
+        self._projected = self._vectors @ basis[:, ::-1][:, :DIRECTIONS]
         lengths = np.einsum("ij,ij->i", self._vectors, self._vectors)
         # |x − y|² = |x|² + |y|² − 2 x·y, with single-precision vectors' lengths taken as they are
         self._reach = float(2.0 * max(lengths.max(initial=1.0), 1.0) - 2.0 * (threshold - ROUNDING)) + ROUNDING
         self._sorted: list[tuple[float, int]] = []
 
     def candidates(self, i: int) -> NDArray[np.int64]:
-        here, reach = float(self._near[i, 0]), self._reach**0.5
+        here, reach = float(self._projected[i, 0]), self._reach**0.5
         low = bisect_left(self._sorted, (here - reach, -1))
-        high = bisect_right(self._sorted, (here + reach, len(self._near)))
+        high = bisect_right(self._sorted, (here + reach, len(self._projected)))
         self.visited += high - low
         window = np.array(sorted(leader for _, leader in self._sorted[low:high]), np.int64)
-        apart = self._near[window] - self._near[i]
-        near: NDArray[np.int64] = window[np.einsum("ij,ij->i", apart, apart) <= self._reach]
+        difference = self._projected[window] - self._projected[i]
+        near: NDArray[np.int64] = window[np.einsum("ij,ij->i", difference, difference) <= self._reach]
         return near
 
     def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -206,4 +206,4 @@ class _Projections:
         return products
 
     def add(self, i: int) -> None:
-        insort(self._sorted, (float(self._near[i, 0]), i))
+        insort(self._sorted, (float(self._projected[i, 0]), i))

@@ -1,8 +1,7 @@
-"""Texts as unit vectors: what an embedder is, and one that needs no model, made of hashed n-grams.
+"""Texts as unit vectors: the interface of an embedder, and an embedder by hashed n-grams that needs no model.
 
-The hashed vectors are sparse and kept so: nothing is projected, so a similarity is exact and the search for similar
-texts (``canonical_clusters``) can skip most pairs without missing one. Hashes and square roots are the same on every
-machine.
+The hashed vectors stay sparse: without a projection similarities are exact, and the search for similar texts
+(``clusters.py``) can skip most pairs without missing one. Hashes and square roots are equal on all machines.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ DenseVectors = NDArray[np.float32]  # (n, d), rows of length 1 (or 0: similar to
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseVectors:
-    """n rows of length 1 (or 0: similar to nothing) in a space of 2^64 features; row i owns ``offsets[i]:offsets[i+1]``.
+    """n rows of length 1 (or 0: similar to nothing) in a space of 2^64 features; row i is ``offsets[i]:offsets[i+1]``.
 
     Attributes:
-        feature: uint64 (nnz,), rising within a row.
+        feature: uint64 (nnz,), ascending within a row.
         weight: float64 (nnz,), > 0.
         offsets: int64 (n+1,).
     """
@@ -42,10 +41,10 @@ class SparseVectors:
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors whose inner product is their similarity. Equal texts get equal vectors."""
+    """Maps texts to unit vectors whose inner product is their similarity. Equal texts have equal vectors."""
 
     def embed(self, texts: Sequence[str]) -> SparseVectors | DenseVectors:
-        """One row a text."""
+        """Return one row per text."""
         ...
 
 
@@ -56,14 +55,14 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class HashingEmbedder:
-    """Square roots of n-gram counts, scaled to length 1; case and the amount of white space do not count.
+    """Square roots of n-gram counts, scaled to length 1; case and the amount of white space are ignored.
 
     The inner product of two such vectors is the Bhattacharyya coefficient Σ √(p q) of the texts' n-gram frequencies:
-    1 for equal frequencies, 0 without a common n-gram. The root keeps the most frequent n-grams from deciding alone.
+    1 for equal frequencies, 0 without a common n-gram. The root reduces the weight of the most frequent n-grams.
 
     Attributes:
-        words: n-grams of 1 to this many words (a punctuation mark is a word); 0 for none.
-        characters: n-grams of this many characters, over word boundaries; 0 for none.
+        words: maximum length of word n-grams (a punctuation mark is a word); 0 for none.
+        characters: length of character n-grams, across word boundaries; 0 for none.
 
     >>> vectors = HashingEmbedder(words=1, characters=0).embed(["red mug", "Mug  red", "blue mug"])
     >>> float(round(vectors.weight[:2] @ vectors.weight[2:4], 3))
@@ -81,7 +80,7 @@ class HashingEmbedder:
             )
 
     def embed(self, texts: Sequence[str]) -> SparseVectors:
-        """One row a text."""
+        """Return one row per text."""
         known: dict[str, int] = {}
         features, weights, sizes = [], [], []
         for text in texts:
@@ -98,7 +97,7 @@ class HashingEmbedder:
         )
 
     def _grams(self, text: str, known: dict[str, int]) -> NDArray[np.uint64]:
-        """Hashes of all n-grams of a text, with repeats; ``known`` remembers the words hashed so far."""
+        """Hash all n-grams of a text, with repeats; ``known`` caches the hashes of words."""
         words = _TOKEN.findall(text.casefold())
         parts = []
         if self.words:
@@ -114,8 +113,8 @@ class HashingEmbedder:
 
 
 def _rolled(items: NDArray[np.uint64], sizes: Sequence[int], *, salt: int) -> list[NDArray[np.uint64]]:
-    """Hashes of the n-grams of a sequence, for every n in ``sizes``; ``salt`` keeps kinds of items apart."""
-    found = []
+    """Hash the n-grams of a sequence for every n in ``sizes``; ``salt`` separates kinds of items."""
+    hashes = []
     for n in sizes:
         length = max(len(items) - n + 1, 0)
         hashed = np.full(length, np.uint64(16 * n + salt))
@@ -123,5 +122,5 @@ def _rolled(items: NDArray[np.uint64], sizes: Sequence[int], *, salt: int) -> li
             hashed = (hashed + items[start : start + length]) * _STEP  # wraps: arithmetic modulo 2^64
             hashed = (hashed ^ (hashed >> np.uint64(30))) * _MIX[0]
             hashed = (hashed ^ (hashed >> np.uint64(27))) * _MIX[1]
-        found.append(hashed ^ (hashed >> np.uint64(31)))
-    return found
+        hashes.append(hashed ^ (hashed >> np.uint64(31)))
+    return hashes

@@ -1,8 +1,8 @@
-"""Merging a group's similar states: which texts stand for the states, one partition of them, and a log rewritten by it.
+"""Merging similar states of a group: the texts of the states, a partition of them, and a log rewritten by it.
 
-A scheme takes the partition as labels (``merge="hash"``), for its graph and its comparison groups alike. What needs a
-model happens before the scheme: ``merged_group`` writes the name of each cluster over the text keys, and every scheme
-with ``key="text"`` then sees merged states.
+A scheme takes the partition as labels (``merge="hash"``), both for its graph and where it compares turns. Merging by a
+model happens before the scheme: ``merged_group`` replaces text keys by those of their clusters, and every scheme with
+``key="text"`` then sees merged states.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _DIGEST = re.compile(r"(?:[\w-]+:)?[0-9a-f]{32,128}")
 
 
 def state_texts(group: Group, source: TextSource) -> list[str | None]:
-    """The text of each of the group's K text keys; None where the log has none.
+    """Return the text of each of the group's K text keys; None where the log has none.
 
     Args:
-        group: with text keys.
-        source: "key" takes the key itself; "observation" what was seen in the state (of several observations of one
-            key the shortest, then the first in the alphabet), for environments whose text keys are digests. A state in
-            which nobody acted has no observation.
+        group: a group with text keys.
+        source: "key" takes the key itself; "observation" the observation in the state (the shortest of several, then the
+            first in alphabetical order), for environments whose text keys are digests. A state in which no action was
+            taken has no observation.
 
     Raises:
         TrajectoryError: there are no such texts.
-        ConfigError: ``source`` is something else.
+        ConfigError: ``source`` has another value.
     """
     keys, state = group.states("text").keys, group.states("text").state
     if source == "key":
         if keys and all(_DIGEST.fullmatch(key) for key in keys):
             raise TrajectoryError(
                 f"group {group.group_id!r}: text keys such as {keys[0]!r} are digests, which are never similar; compare "
-                "what was seen: merge_text='observation'"
+                "observations: merge_text='observation'"
             )
         return list(keys)
     if source != "observation":
@@ -72,16 +72,16 @@ def state_texts(group: Group, source: TextSource) -> list[str | None]:
 
 
 def compared_keys(states: StateIndex, ended: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool (K,): keys of states that somebody acted in or passed; ends are typed nodes and merge with nothing.
+    """bool (K,): keys of open states; terminal nodes are typed and never merge.
 
     Args:
-        states: of a group of N turns.
-        ended: bool (N,), turns after which there is a typed end instead of a state.
+        states: states of a group of N turns.
+        ended: bool (N,), turns that lead to a typed terminal node.
     """
-    met = np.zeros(len(states.keys), np.bool_)
-    met[states.state] = True
-    met[states.next_state[~ended]] = True
-    return met
+    compared = np.zeros(len(states.keys), np.bool_)
+    compared[states.state] = True
+    compared[states.next_state[~ended]] = True
+    return compared
 
 
 def similar_states(
@@ -92,57 +92,59 @@ def similar_states(
     source: TextSource = "key",
     ended: NDArray[np.bool_] | None = None,
 ) -> Clusters:
-    """Partition the group's K text keys; see ``canonical_clusters`` for the rule.
+    """Partition the group's K text keys; see ``clusters.py`` for the rule.
 
     Shorter texts lead: of pages that differ by inserted noise, the one with least noise is nearest to all others. The
-    partition depends on the set of texts alone, not on the order of rollouts or how often a state was visited.
+    partition depends on the set of texts alone, not on the order of trajectories or the number of visits.
 
     Args:
-        group: the rollouts of one task.
-        embedder: of texts.
-        threshold: least similarity of a state to its cluster's leader, in (0, 1].
-        source: which text of a state is compared.
-        ended: bool (N,), turns after which there is a typed end; default the last turns of successes and failures.
+        group: trajectories of one task.
+        embedder: embedder of the texts.
+        threshold: minimum similarity of a state to its cluster's leader, in (0, 1].
+        source: text of a state that is compared.
+        ended: bool (N,), turns that lead to a typed terminal node; default the last turns of successes and failures.
     """
     arrays, states = group.arrays, group.states("text")
     if ended is None:
         ended = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
     texts = state_texts(group, source)
-    met = compared_keys(states, ended)
-    chosen = sorted((len(text), text, states.keys[k], k) for k, text in enumerate(texts) if text is not None and met[k])
+    compared = compared_keys(states, ended)
+    chosen = sorted(
+        (len(text), text, states.keys[k], k) for k, text in enumerate(texts) if text is not None and compared[k]
+    )
     number = np.array([k for *_, k in chosen], np.int32)
-    found = leader_clusters(embedder.embed([text for _, text, *_ in chosen]), range(len(chosen)), threshold)
+    clusters = leader_clusters(embedder.embed([text for _, text, *_ in chosen]), range(len(chosen)), threshold)
     leader = np.arange(len(states.keys), dtype=np.int32)
     similarity = np.ones(len(states.keys))
-    leader[number], similarity[number] = number[found.leader], found.similarity
-    return Clusters(leader, similarity, found.comparisons, found.visited)
+    leader[number], similarity[number] = number[clusters.leader], clusters.similarity
+    return Clusters(leader, similarity, clusters.comparisons, clusters.visited)
 
 
 def merged_states(states: StateIndex, leader: NDArray[np.int32]) -> StateIndex:
-    """The states with every key's number replaced by its leader's."""
+    """Replace the index of every key by its leader's."""
     return StateIndex(states.keys, leader[states.state], leader[states.next_state])
 
 
 def merged_group(group: Group, leader: NDArray[np.int32]) -> Group:
-    """The group with every text key replaced by its leader's.
+    """Replace every text key of the group by its leader's.
 
     Args:
-        group: with text keys.
-        leader: int (K,), for each text key the number of the key that represents it.
+        group: a group with text keys.
+        leader: int (K,), for each text key the index of the key that represents it.
     """
     keys = group.states("text").keys
     return renamed_texts(group, [keys[k] for k in leader.tolist()])
 
 
 def renamed_texts(group: Group, names: Sequence[str]) -> Group:
-    """The group with the K text keys replaced by ``names``; the keys of rollouts without turns stay."""
-    named = dict(zip(group.states("text").keys, names, strict=True))
+    """Replace the K text keys of the group by ``names``; keys of trajectories without turns stay."""
+    new_keys = dict(zip(group.states("text").keys, names, strict=True))
     return Group(
         tuple(
             replace(
                 member,
-                turns=tuple(replace(turn, text_key=named[turn.text_key]) for turn in member.turns),
-                final_text_key=named.get(member.final_text_key, member.final_text_key),
+                turns=tuple(replace(turn, text_key=new_keys[turn.text_key]) for turn in member.turns),
+                final_text_key=new_keys.get(member.final_text_key, member.final_text_key),
             )
             for member in group.trajectories
         ),

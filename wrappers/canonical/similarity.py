@@ -1,7 +1,7 @@
-"""When two states count as one in the papers' code: greedy text similarity, and the state texts it compares.
+"""Canonicalisation in the papers' code: greedy text similarity, and the state texts that it compares.
 
-A canonicalisation gives each of K state keys the number of the key that represents it; the state graph and the step
-groups take it as ``labels``.
+A canonicalisation assigns each of K state keys the index of the key that represents it; the state graph and the
+comparison of turns take it as ``labels``.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ __all__ = ["greedy_similarity", "rewardflow_alfworld_state"]
 def greedy_similarity(keys: Sequence[str], order: Iterable[int], threshold: float) -> NDArray[np.int32]:
     """Greedy clusters by ``difflib`` ratio, as the released GiGPO and GraphGPO compute them.
 
-    Keys are visited in ``order``; each joins the first cluster whose *first member* is similar enough, else founds
-    one. The result depends on the order, and takes time quadratic in the number of clusters: it is here for parity.
+    Keys are visited in ``order``; each joins the first cluster whose *first member* is similar enough, else starts a new
+    one. The result depends on the order, and time is quadratic in the number of clusters: this is here for parity.
 
     Args:
         keys: K texts.
-        order: numbers of keys, in the order in which they are met (repeats are ignored).
-        threshold: least ratio, in (0, 1).
+        order: indices of keys in the order of visits (repeats are ignored).
+        threshold: minimum ratio, in (0, 1).
 
     Returns:
         int32 (K,): the representative of each key; keys not in ``order`` represent themselves.
     """
     if not 0.0 < threshold < 1.0:
-        raise ConfigError(f"a similarity threshold lies in (0, 1), got {short_repr(threshold)}")
+        raise ConfigError(f"a similarity threshold must lie in (0, 1), got {short_repr(threshold)}")
     labels = np.arange(len(keys), dtype=np.int32)
-    founders: dict[int, SequenceMatcher[str]] = {}
+    first_members: dict[int, SequenceMatcher[str]] = {}
     for i in dict.fromkeys(order):
-        for founder, matcher in founders.items():
+        for first, matcher in first_members.items():
             matcher.set_seq1(keys[i])
-            # the quick ratios are upper bounds: they skip work, never a match
+            # the quick ratios are upper bounds: they never miss a match
             ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
             if all(ratio() >= threshold for ratio in ratios):
-                labels[i] = founder
+                labels[i] = first
                 break
         else:
-            founders[i] = SequenceMatcher(None, "", keys[i])
+            first_members[i] = SequenceMatcher(None, "", keys[i])
     return labels
 
 
@@ -53,10 +53,10 @@ _TRANSFORMED = re.compile(r"^You (clean|heat|cool) the (.+?) using the ")
 
 
 def rewardflow_alfworld_state(observation: str, inventory: str) -> str:
-    """The state text of RewardFlow's released ALFWorld manager: observation, then inventory.
+    """Return the state text of RewardFlow's released ALFWorld manager: observation, then inventory.
 
-    When the observation is the cleaning, heating or cooling of the object in hand, the inventory becomes that object
-    with the property; the tag does not outlive that turn (release behaviour; the paper says it persists).
+    If the observation is the cleaning, heating or cooling of the object in hand, the inventory becomes that object with
+    the property; the tag lasts for that turn only (as released; according to the paper it persists).
 
     >>> rewardflow_alfworld_state("You heat the egg 1 using the microwave 1.", "You are carrying: a egg 1.")
     'You heat the egg 1 using the microwave 1. You are carrying: egg 1 (heated).'

@@ -1,1 +1,1 @@
-"""Graphs of recorded episodes: states, entities, and the potentials learned on them."""
+"""State and entity graphs of recorded episodes, and potentials learned from them."""

@@ -1,6 +1,6 @@
-"""``EntityGraph``: the entities behind a question, how they are related, and how far each is from the answer.
+"""``EntityGraph``: the entities of a question, their relations, and their distances to the answer.
 
-It comes with the task, in the payload of a ``Group``, and is for credit only: no agent is shown it.
+It is part of the task payload of a ``Group`` and is for credit only: agents never see it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from creditflow.envs.text.virtual_answer import virtual_answer
 
 __all__ = ["EntityGraph"]
 
-# every text has them: as written forms of an answer they would name it everywhere
-_SAYS_NOTHING = frozenset({("yes",), ("no",)})
+# too frequent to match: as written forms of an answer they would be found in every text
+_UNSPECIFIC = frozenset({("yes",), ("no",)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class EntityGraph:
         names: V distinct names.
         aliases: V tuples of other written forms.
         edges: int32 (E, 2), subject and object of each relation.
-        answer: the answer's number; −1 if it is no node.
-        question: the question's text.
+        answer: index of the answer; −1 if it is not a node.
+        question: text of the question.
     """
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class EntityGraph:
 
     @classmethod
     def from_task(cls, task: Mapping[str, Any], *, virtual: bool = False) -> EntityGraph:
-        """The graph of a task's payload.
+        """Read the graph of a task's payload.
 
         >>> graph = EntityGraph.from_task(
         ...     {
@@ -62,35 +62,35 @@ class EntityGraph:
         Args:
             task: ``entities`` (names, or objects with ``name`` and ``aliases``); optional ``edges`` (subject, relation,
                 object), ``answer_node``, ``answers`` and ``text`` (the question).
-            virtual: an answer that is no node becomes one (see ``virtual_answer``).
+            virtual: add a node for an answer that is not an entity (see ``virtual_answer``).
 
         Raises:
-            DataError: what is malformed.
+            DataError: the payload is malformed.
         """
         rows = [_entity(row) for row in _listed(task, "entities")]
         names = [name for name, _ in rows]
-        number = {name: i for i, name in enumerate(names)}
-        if len(number) != len(names):
+        index = {name: i for i, name in enumerate(names)}
+        if len(index) != len(names):
             raise DataError("entity graph: an entity's name occurs twice")
-        pairs = [_edge(row, number) for row in _listed(task, "edges")]
+        pairs = [_edge(row, index) for row in _listed(task, "edges")]
         answer = task.get("answer_node") or ""
-        if answer and (not isinstance(answer, str) or answer not in number):
+        if answer and (not isinstance(answer, str) or answer not in index):
             raise DataError(f"entity graph: answer_node {short_repr(answer)} is not among the {len(names)} entities")
         aliases = [forms for _, forms in rows]
         if virtual and not answer:
             answers = _listed(task, "answers")
-            if not all(isinstance(given, str) for given in answers):
-                raise DataError(f"entity graph: answers must be texts, got {short_repr(answers)}")
-            answer, leaves = virtual_answer(number, ((names[s], names[o]) for s, o in pairs), answers)
-            pairs += [(number[leaf], len(names)) for leaf in leaves]
-            number[answer] = len(names)
+            if not all(isinstance(form, str) for form in answers):
+                raise DataError(f"entity graph: answers must be strings, got {short_repr(answers)}")
+            answer, leaves = virtual_answer(index, ((names[s], names[o]) for s, o in pairs), answers)
+            pairs += [(index[leaf], len(names)) for leaf in leaves]
+            index[answer] = len(names)
             names.append(answer)
             aliases.append(tuple(answers[1:]))
         return cls(
             names=tuple(names),
             aliases=tuple(aliases),
             edges=np.array(pairs, np.int32).reshape(-1, 2),
-            answer=number[answer] if answer else -1,
+            answer=index[answer] if answer else -1,
             question=str(task.get("text", "")),
         )
 
@@ -99,31 +99,31 @@ class EntityGraph:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Number of each name."""
+        """Index of each name."""
         return {name: i for i, name in enumerate(self.names)}
 
     def matcher(self, rule: MatchRule = "normalized", *, aliases: bool = True) -> EntityMatcher:
-        """Finds the entities in texts. A form that is just "yes" or "no" is never looked for.
+        """Return a matcher that finds the entities in texts; the forms "yes" and "no" are not matched.
 
-        An entity without any other form is among the matcher's ``unmatchable``, as one without letters and digits is.
+        An entity without any other form is among the matcher's ``unmatchable``, like one without letters and digits.
         """
         forms = (
-            [form for form in (name, *others) if phrase_tokens(form) not in _SAYS_NOTHING]
+            [form for form in (name, *others) if phrase_tokens(form) not in _UNSPECIFIC]
             for name, others in zip(self.names, self.aliases if aliases else ((),) * len(self), strict=True)
         )
         return EntityMatcher(forms, rule)
 
     def distances(self, *, directed: bool = False) -> NDArray[np.float64]:
-        """float64 (V,): edges on a shortest path from each entity to the answer; inf if there is none.
+        """float64 (V,): number of edges on a shortest path from each entity to the answer; inf if there is none.
 
         Args:
-            directed: walk from subject to object only.
+            directed: follow edges from subject to object only.
         """
-        near: list[list[int]] = [[] for _ in self.names]
+        neighbours: list[list[int]] = [[] for _ in self.names]
         for subject, obj in self.edges.tolist():
-            near[obj].append(subject)
+            neighbours[obj].append(subject)
             if not directed:
-                near[subject].append(obj)
+                neighbours[subject].append(obj)
         distance = np.full(len(self), np.inf)
         queue = deque[int]()
         if self.answer >= 0:
@@ -131,7 +131,7 @@ class EntityGraph:
             queue.append(self.answer)
         while queue:
             at = queue.popleft()
-            for other in near[at]:
+            for other in neighbours[at]:
                 if np.isinf(distance[other]):
                     distance[other] = distance[at] + 1.0
                     queue.append(other)
@@ -144,17 +144,17 @@ class EntityGraph:
 
         Args:
             decay: k > 1.
-            directed: see ``distances``.
-            unreachable: an entity without a path to the answer is worth nothing ("zero"), or as if it lay one edge
-                beyond the farthest that has one ("far+1").
+            directed: as for ``distances``.
+            unreachable: contribution of an entity without a path to the answer: 0 ("zero"), or that of one edge beyond
+                the farthest entity with a path ("far+1").
         """
         distance = self.distances(directed=directed)
         finite = np.isfinite(distance)
         if unreachable == "far+1" and finite.any():
             distance = np.where(finite, distance, distance[finite].max() + 1.0)
         with np.errstate(under="ignore"):
-            worth: NDArray[np.float64] = decay**-distance
-        return worth
+            contributions: NDArray[np.float64] = decay**-distance
+        return contributions
 
 
 def _listed(task: Mapping[str, Any], key: str) -> list[Any]:
@@ -177,10 +177,12 @@ def _entity(row: Any) -> tuple[str, tuple[str, ...]]:
     return name, tuple(aliases)
 
 
-def _edge(row: Any, number: Mapping[str, int]) -> tuple[int, int]:
-    fits = isinstance(row, list | tuple) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
-    if not fits or row[0] not in number or row[2] not in number:
+def _edge(row: Any, index: Mapping[str, int]) -> tuple[int, int]:
+    well_formed = (
+        isinstance(row, list | tuple) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)
+    )
+    if not well_formed or row[0] not in index or row[2] not in index:
         raise DataError(
             f"entity graph: an edge is (subject, relation, object) between entities, got {short_repr(row, 80)}"
         )
-    return number[row[0]], number[row[2]]
+    return index[row[0]], index[row[2]]

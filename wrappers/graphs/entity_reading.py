@@ -1,7 +1,7 @@
-"""Which entities a trajectory's texts name, turn by turn: in its thoughts, and in what it was shown.
+"""The entities mentioned in the thoughts and observations of a trajectory, turn by turn.
 
-A *thought* is what the model says outside its calls and its answer. Many models write no thinking tags at all, so the
-wide reading takes the whole response and removes the calls, answers and tool results from it.
+A *thought* is the text of a response outside calls and answers. Many models write no thinking tags, so the kind "wide"
+takes the full response and removes calls, answers and tool results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Thoughts = Literal["wide", "recorded"]
 Observations = Literal["text", "entities"]
 
 _TAGS: Final = "search|access|visit|answer|action|tool_call|tool_response|information|warning|observation"
-# a block that was never closed hides the rest of the text: it may be a call that was cut
+# an unclosed block extends to the end of the text: it may be a truncated call
 _BLOCK: Final = re.compile(rf"<({_TAGS})>.*?(?:</\1>|\Z)", re.DOTALL)
 _CALL_LINE: Final = re.compile(r"^[ \t]*(?:search|visit|answer)[ \t]*:.*$", re.IGNORECASE | re.MULTILINE)
 _THINK: Final = re.compile(r"</?think>")
@@ -36,15 +36,15 @@ def _outside_calls(text: str) -> str:
 
 
 def thought_text(thought: str, response: str, action: str, kind: Thoughts = "wide") -> str:
-    """What a turn's model text says outside calls and answers.
+    """Return the text of a turn outside calls and answers.
 
     >>> thought_text("", "It was Nolan. <search>Nolan birthplace</search>", "Nolan birthplace").strip()
     'It was Nolan.'
 
     Args:
-        thought, response, action: of the turn.
-        kind: "recorded" is the recorded thought; "wide" adds the response outside its blocks, or, where no response was
-            recorded either, the action outside them.
+        thought, response, action: fields of the turn.
+        kind: "recorded" is the recorded thought; "wide" adds the response outside calls and answers or, if neither was
+            recorded, takes the action outside them.
     """
     if kind == "recorded":
         return thought
@@ -55,15 +55,15 @@ def thought_text(thought: str, response: str, action: str, kind: Thoughts = "wid
 
 
 def strip_query_echo(text: str, queries: Iterable[str]) -> str:
-    r"""An observation without the headings that repeat what was searched for: a query is no evidence.
+    r"""Remove from an observation the headings that repeat the queries: a query is not evidence.
 
     >>> strip_query_echo("Results for: Nolan\n[1] Inception: a film by Nolan", ["Nolan"])
     '[1] Inception: a film by Nolan'
 
     Args:
         text: the observation.
-        queries: of the turn. Lines go that a tool writes above the results of one of them (``quoted_query``); a passage
-            that contains a query stays, however short.
+        queries: queries of the turn. Headings that a tool writes above the results of one of them (``quoted_query``) are
+            removed; a passage that contains a query stays, however short.
     """
     repeated = {one_line(escape_protocol_tags(query)) for query in queries} - {""}
     if not any(query in text for query in repeated):
@@ -72,16 +72,16 @@ def strip_query_echo(text: str, queries: Iterable[str]) -> str:
 
 
 class EntityReader:
-    """Reads turns for the entities of one graph.
+    """Finds the entities of a graph in turns.
 
     Args:
-        graph: what is looked for.
-        rule: when a text names an entity.
-        aliases: look for other written forms too.
-        thoughts: see ``thought_text``.
-        observations: what a turn showed: the "text" of the next observation (see ``strip_query_echo``), or the ``entities``
-            that the environment recorded with the turn. No log holds the text after the last turn: there it is always
-            the latter.
+        graph: the entities to match.
+        rule: when a text mentions an entity.
+        aliases: also match other written forms.
+        thoughts: kind of ``thought_text``.
+        observations: source of the entities observed after a turn: the "text" of the next observation (see
+            ``strip_query_echo``), or the ``entities`` that the environment recorded with the turn. The observation after
+            the last turn is not logged: there it is always the latter.
     """
 
     def __init__(
@@ -95,40 +95,40 @@ class EntityReader:
     ) -> None:
         self.graph, self.thoughts, self.observations = graph, thoughts, observations
         self.matcher = graph.matcher(rule, aliases=aliases)
-        self._known: dict[str, tuple[int, ...]] = {}  # branches show the texts before their fork again
+        self._cache: dict[str, tuple[int, ...]] = {}  # branches repeat the texts of their prefix
 
     def found(self, text: str) -> tuple[int, ...]:
-        """Numbers of the entities that a text names, rising."""
-        numbers = self._known.get(text)
-        if numbers is None:
-            numbers = self._known[text] = self.matcher.found(text)
-        return numbers
+        """Return the indices of the entities that a text mentions, ascending."""
+        entities = self._cache.get(text)
+        if entities is None:
+            entities = self._cache[text] = self.matcher.found(text)
+        return entities
 
     def thought(self, turn: Turn) -> str:
-        """The turn's thought."""
+        """Return the turn's thought."""
         return thought_text(turn.thought, turn.response, turn.action, self.thoughts)
 
     def observed(self, text: str, queries: Iterable[str]) -> tuple[int, ...]:
-        """Numbers of the entities in an observation that these queries brought up."""
+        """Return the indices of the entities in an observation that answers these queries."""
         return self.found(strip_query_echo(text, queries))
 
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:
-        """Numbers of entities that an environment has named; those of other graphs, and unmatchable ones, are left out."""
+        """Return the indices of recorded entities, without those of other graphs and unmatchable ones."""
         known = self.graph.number
         return tuple(sorted({known[name] for name in entities if name in known}.difference(self.matcher.unmatchable)))
 
     @property
     def unmatchable(self) -> tuple[str, ...]:
-        """Entities that no text can name under this rule: they earn nothing, and count for nothing."""
+        """Entities that no text can mention under this rule; they are never rewarded or counted."""
         return tuple(self.graph.names[number] for number in self.matcher.unmatchable)
 
     @property
     def countable(self) -> int:
-        """How many entities a text can name."""
+        """Number of matchable entities."""
         return len(self.graph) - len(self.matcher.unmatchable)
 
     def shown(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
-        """Per turn, the entities in what its action brought up."""
+        """Return, for each turn, the entities in the observation after its action."""
         texts: list[str | None] = [turn.observation for turn in turns[1:]] if self.observations == "text" else []
         texts += [None] * (len(turns) - len(texts))
         return [
@@ -139,27 +139,27 @@ class EntityReader:
 
 @dataclass(slots=True)
 class EntityProgress:
-    """What one trajectory has seen and cited so far (GDCR's O and T), in the order in which things happen.
+    """The entities seen and cited so far in one episode (GDCR's O and T).
 
     >>> progress = EntityProgress()
-    >>> progress.step(named=(1,), shown=(1, 2))  # naming before seeing earns nothing and uses nothing up
+    >>> progress.step(named=(1,), shown=(1, 2))  # a mention before the entity was seen does not count
     ((), (1, 2))
     >>> progress.step(named=(1, 2), shown=(2,))
     ((1, 2), ())
 
     Attributes:
         seen: entities in observations.
-        cited: entities named in a thought after they had been seen.
+        cited: entities mentioned in a thought after they were seen.
     """
 
     seen: set[int] = field(default_factory=set)
     cited: set[int] = field(default_factory=set)
 
     def step(self, named: Iterable[int], shown: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Take one turn: first its thought, then its observation.
+        """Add one turn: first its thought, then its observation.
 
         Returns:
-            entities newly cited, and newly seen.
+            Newly cited entities, and newly seen ones.
         """
         cited = tuple(v for v in named if v in self.seen and v not in self.cited)
         self.cited.update(cited)

@@ -1,7 +1,7 @@
-"""A potential of the *history*: what GDCR has paid in the running episode, entity by entity.
+"""A potential of the *history*: the sum of GDCR's rewards in the running episode.
 
-What an episode has seen and cited only grows, and r_t is the difference that a turn makes, so GDCR is a potential
-difference on histories. Nothing is learned: the task brings the graph.
+The entities seen and cited in an episode only accumulate, and r_t is the change by one turn, so GDCR's reward is a
+potential difference on histories. Nothing is learned: the graph is part of the task.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class HistoryPotential:
 
     Args:
         scheme: "gdcr".
-        **parameters: of the scheme; its weights and deviations are idle, what pays is r_t itself.
+        **parameters: parameters of the scheme; weights and deviations have no effect, the reward is r_t itself.
 
     Attributes:
         value: Φ, the sum of r_t so far.
 
     Raises:
-        ConfigError: another scheme, or a wrong parameter.
+        ConfigError: an unknown scheme, or an invalid parameter.
     """
 
     def __init__(self, scheme: str, **parameters: Any) -> None:
@@ -43,64 +43,64 @@ class HistoryPotential:
         self.value = 0.0
 
     def begin(self, task: Mapping[str, Any], task_id: str) -> None:
-        """Begin an episode.
+        """Start an episode.
 
         Args:
-            task: the task's payload.
-            task_id: for the error.
+            task: payload of the task.
+            task_id: id of the task, for error messages.
 
         Raises:
-            CreditError: the task has no entity graph, or not the answer that the scheme requires.
+            CreditError: the task has no entity graph, or lacks the answer that the scheme requires.
         """
         scheme = self._scheme
         graph = scheme.graph_of(task, f"task {task_id!r}", scheme.lacks(task))
-        self._reader, self._tally = scheme.reader(graph), EntityReward(scheme, scheme.contributions(graph))
+        self._reader, self._reward = scheme.reader(graph), EntityReward(scheme, scheme.contributions(graph))
         self.value = 0.0
 
     def step(
         self, action: Any, observation: Any, info: Mapping[str, Any], *, thought: str, response: str, last: bool
     ) -> None:
-        """Take one turn, read as a recorded one is.
+        """Add one turn, read in the same way as a recorded one.
 
         Args:
-            action: as the environment took it.
-            observation, info: what the step returned.
-            thought, response: what the agent noted.
-            last: the episode ended with it.
+            action: action of the step.
+            observation, info: results of the step.
+            thought, response: thought and response of the agent.
+            last: whether the episode ended with this turn.
 
         Raises:
-            EpisodeError: no episode has begun.
+            EpisodeError: no episode has started.
         """
-        reader = self._reading()
+        reader = self._started_reader()
         text = thought_text(full_thought(thought, info), response, str(action), self._scheme.thoughts)
         if reader.observations == "text" and not last:
             shown = reader.observed(observation if isinstance(observation, str) else "", info.get("queries", ()))
         else:
             shown = reader.recorded(info.get("entities", ()))
-        found = self._tally.step(reader.found(text), shown, text)
-        self.value += found.cite + found.retrieve
+        turn = self._reward.step(reader.found(text), shown, text)
+        self.value += turn.cite + turn.retrieve
 
     def get_state(self) -> dict[str, Any]:
-        """A JSON-able snapshot."""
-        names, progress = self._reading().graph.names, self._tally.progress
+        """Return a JSON-serialisable snapshot."""
+        names, progress = self._started_reader().graph.names, self._reward.progress
         seen, cited = ([names[number] for number in sorted(part)] for part in (progress.seen, progress.cited))
         return {"seen": seen, "cited": cited, "value": self.value}
 
     def set_state(self, state: Any) -> None:
-        """Restore a snapshot into an episode of the same task.
+        """Restore a snapshot of an episode of the same task.
 
         Raises:
-            DataError: not a snapshot of this task's history.
+            DataError: the snapshot is not one of this task.
         """
-        number = self._reading().graph.number
+        number = self._started_reader().graph.number
         try:
             seen, cited = ({number[name] for name in state[key]} for key in ("seen", "cited"))
             value = float(state["value"])
         except (TypeError, KeyError, ValueError) as error:
             raise DataError(f"the snapshot has no history of this task's entities: {short_repr(state, 80)}") from error
-        self._tally.progress.seen, self._tally.progress.cited, self.value = seen, cited, value
+        self._reward.progress.seen, self._reward.progress.cited, self.value = seen, cited, value
 
-    def _reading(self) -> EntityReader:
+    def _started_reader(self) -> EntityReader:
         if self._reader is None:
             raise EpisodeError("there is no episode yet: call reset() first")
         return self._reader

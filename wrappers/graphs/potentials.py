@@ -1,8 +1,8 @@
 """State potentials learned from recorded groups, published as immutable versions.
 
-A potential that changes in the middle of an episode breaks the sum that makes shaping harmless, and a store that depends
-on which worker finished first makes runs impossible to repeat. Groups are therefore collected, and become a new version
-only when somebody says so, whatever order they came in.
+If a potential changes within an episode, its shaping terms do not telescope; if it depends on which worker finishes
+first, runs are not reproducible. Groups are therefore collected and become a new version only on ``publish()``,
+independent of the order of collection.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from creditflow.wrappers.credit.states.grouptd import GroupTD
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import OPEN
 
 __all__ = ["POTENTIALS", "PotentialStore", "Potentials"]
 
@@ -32,9 +33,9 @@ class Potentials:
     """One version of Φ.
 
     Attributes:
-        version: rises with every change.
+        version: number that increases with every change.
         values: Φ by task id, then by state key.
-        goal: Φ of a success, which only unrefunded ("paper") shaping ever pays.
+        goal: Φ of a success, used only with ``terminal="paper"``.
     """
 
     version: int = 0
@@ -42,21 +43,21 @@ class Potentials:
     goal: float = 0.0
 
     def of(self, task_id: str, key: str) -> float | None:
-        """Φ of a state; None if the task or the state is unknown."""
+        """Return Φ of a state; None if the task or the state is unknown."""
         return self.values.get(task_id, {}).get(key)
 
 
 class PotentialStore:
-    """Collects groups; makes potentials of them.
+    """Collects groups and computes potentials from them.
 
     Args:
-        scheme: "rewardflow" (γ^d, d the fewest hops to a success), "graphgpo" (R_succ γ_d^d, d by cost), or "grouptd"
-            (the stationary value of the state to the policy that made the rollouts).
-        keep: most recent groups of each task that count. Within one version the order in which they came is idle.
-        **parameters: of the scheme.
+        scheme: "rewardflow" (γ^d, d hops to a success), "graphgpo" (R_succ γ_d^d, d by cost), or "grouptd" (the
+            stationary value of the state under the sampling policy).
+        keep: number of most recent groups per task that are used. Within one version their order has no effect.
+        **parameters: parameters of the scheme.
 
     Raises:
-        ConfigError: a scheme without potential, a wrong parameter, merged states, or ``keep`` < 1.
+        ConfigError: a scheme without potential, an invalid parameter, merged states, or ``keep`` < 1.
     """
 
     def __init__(self, scheme: str, *, keep: int = 8, **parameters: Any) -> None:
@@ -67,13 +68,13 @@ class PotentialStore:
         if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":
             raise ConfigError("a potential is a function of the state alone: grouptd needs form='stationary'")
         self.keep = keep
-        made = make(scheme, **parameters)
-        if getattr(made, "merge", "none") != "none":
+        instance = make(scheme, **parameters)
+        if getattr(instance, "merge", "none") != "none":
             raise ConfigError(
-                f"a potential is looked up by the key of a state that may be new: {scheme} cannot merge similar ones "
-                "there; use merge='none', and CanonicalState to make keys of texts that mean the same"
+                f"a potential is looked up by state keys, some of which are new: {scheme} cannot merge similar states "
+                "here; use merge='none', and CanonicalState to give equivalent texts one key"
             )
-        self._potential, self._goal = POTENTIALS[scheme](made)
+        self._potential, self._goal = POTENTIALS[scheme](instance)
         self._pending: list[Group] = []
         self._groups: dict[str, list[Group]] = {}
         self._current = Potentials()
@@ -83,14 +84,14 @@ class PotentialStore:
         self._pending += groups
 
     def publish(self) -> Potentials:
-        """Make the next version from everything collected; tasks without new groups keep their values."""
+        """Compute the next version from all collected groups; tasks without new groups keep their values."""
         if not self._pending:
             return self._current
         values = dict(self._current.values)
-        fresh: dict[str, list[Group]] = {}
+        new: dict[str, list[Group]] = {}
         for group in sorted(self._pending, key=lambda g: (g.task_id, g.group_id)):
-            fresh.setdefault(group.task_id, []).append(group)
-        for task, groups in fresh.items():
+            new.setdefault(group.task_id, []).append(group)
+        for task, groups in new.items():
             self._groups[task] = [*self._groups.get(task, []), *groups][-max(self.keep, len(groups)) :]
             values[task] = MappingProxyType(self._values(self._groups[task]))
         self._pending = []
@@ -98,11 +99,11 @@ class PotentialStore:
         return self._current
 
     def snapshot(self) -> Potentials:
-        """The version that was published last."""
+        """Return the version that was published last."""
         return self._current
 
     def _values(self, groups: list[Group]) -> dict[str, float]:
-        """Φ of the states of one task, over all its groups together; {} as long as nobody succeeded."""
+        """Compute Φ of the states of one task from all its groups; {} without a success."""
         merged = _merged(groups)
         if not merged.arrays.success.any():
             return {}
@@ -111,7 +112,7 @@ class PotentialStore:
 
 
 def _merged(groups: list[Group]) -> Group:
-    """One group of all rollouts of a task."""
+    """Merge the groups of a task into one."""
     task = groups[0].task_id
     members = [
         replace(m, group_id=task, trajectory_id=f"{n}/{m.trajectory_id}", parent=f"{n}/{m.parent}" if m.parent else "")
@@ -121,20 +122,20 @@ def _merged(groups: list[Group]) -> Group:
     return Group(tuple(members), groups[0].task)
 
 
-Named = tuple[tuple[str, ...], NDArray[np.float64]]
-Maker = Callable[[Any], tuple[Callable[[Group], Named], float]]
+KeyedValues = tuple[tuple[str, ...], NDArray[np.float64]]
+PotentialFactory = Callable[[Any], tuple[Callable[[Group], KeyedValues], float]]
 
 
-def _open_nodes(graph: StateGraph, values: NDArray[np.float64]) -> Named:
-    """Values of states that can be acted in; ends have no potential of their own."""
-    acted = graph.kind == 0
-    return tuple(key for key, yes in zip(graph.keys, acted.tolist(), strict=True) if yes), values[acted]
+def _open_nodes(graph: StateGraph, values: NDArray[np.float64]) -> KeyedValues:
+    """Select the values of open nodes; terminal nodes have no potential of their own."""
+    is_open = graph.kind == OPEN
+    return tuple(key for key, yes in zip(graph.keys, is_open.tolist(), strict=True) if yes), values[is_open]
 
 
-def _rewardflow(scheme: RewardFlow) -> tuple[Callable[[Group], Named], float]:
-    def potential(group: Group) -> Named:
-        still = group.arrays.states.state == group.arrays.states.next_state
-        graph = StateGraph.from_group(group, key=scheme.key, kept=~still & group.arrays.valid)
+def _rewardflow(scheme: RewardFlow) -> tuple[Callable[[Group], KeyedValues], float]:
+    def potential(group: Group) -> KeyedValues:
+        self_loop = group.arrays.states.state == group.arrays.states.next_state
+        graph = StateGraph.from_group(group, key=scheme.key, kept=~self_loop & group.arrays.valid)
         hops = graph.distances("hops")
         known = np.isfinite(hops)
         return _open_nodes(graph, np.where(known, scheme.discount ** np.where(known, hops, 0.0), 0.0))
@@ -142,26 +143,26 @@ def _rewardflow(scheme: RewardFlow) -> tuple[Callable[[Group], Named], float]:
     return potential, 1.0
 
 
-def _graphgpo(scheme: GraphGPO) -> tuple[Callable[[Group], Named], float]:
-    def potential(group: Group) -> Named:
+def _graphgpo(scheme: GraphGPO) -> tuple[Callable[[Group], KeyedValues], float]:
+    def potential(group: Group) -> KeyedValues:
         graph = StateGraph.from_group(group, key=scheme.key)
         distance = graph.distances()
         known = np.isfinite(distance)
-        worth = scheme.success_reward * scheme.distance_discount ** np.where(known, distance, 0.0)
-        return _open_nodes(graph, np.where(known, worth, 0.0))
+        rewards = scheme.success_reward * scheme.distance_discount ** np.where(known, distance, 0.0)
+        return _open_nodes(graph, np.where(known, rewards, 0.0))
 
     return potential, scheme.success_reward
 
 
-def _grouptd(scheme: GroupTD) -> tuple[Callable[[Group], Named], float]:
-    def potential(group: Group) -> Named:
-        found = scheme.assign(group).diagnostics
-        acted = np.unique(group.states(scheme.key).state)
-        return tuple(found["node_keys"][i] for i in acted.tolist()), np.asarray(found["values"][acted])
+def _grouptd(scheme: GroupTD) -> tuple[Callable[[Group], KeyedValues], float]:
+    def potential(group: Group) -> KeyedValues:
+        diagnostics = scheme.assign(group).diagnostics
+        visited = np.unique(group.states(scheme.key).state)
+        return tuple(diagnostics["node_keys"][i] for i in visited.tolist()), np.asarray(diagnostics["values"][visited])
 
     return potential, 1.0
 
 
-POTENTIALS: Mapping[str, Maker] = MappingProxyType(
+POTENTIALS: Mapping[str, PotentialFactory] = MappingProxyType(
     {"rewardflow": _rewardflow, "graphgpo": _graphgpo, "grouptd": _grouptd}
 )

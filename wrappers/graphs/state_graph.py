@@ -1,11 +1,11 @@
-"""The state graph of a group: distinct states as nodes, observed transitions as edges, ends typed.
+"""The state graph of a group: distinct states as nodes, observed transitions as edges, typed terminal nodes.
 
-Inside, everything is an array, and construction and distances are linear in turns (shortest paths with unequal costs:
-E log V). ``to_networkx`` hands the graph to everybody else's tools.
+The graph is stored in arrays, and construction and distances are linear in turns (shortest paths with unequal costs:
+E log V). ``to_networkx`` converts it for other tools.
 
-Node types. A state that somebody acted in, or that a rollout was cut in by a limit, is OPEN: a limit says nothing
-about the state it fell on. The end of a success is a GOAL node, a failed end a FAILED node, and these never merge with
-open nodes of the same key. With ``truncated="separate"`` cut ends are nodes of their own too.
+Node types. A state in which an action was taken, or in which a trajectory was truncated, is OPEN: truncation carries no
+information about the state. The end of a success is a GOAL node, that of a failure a FAILED node, and these never merge
+with open nodes of the same key. With ``truncated="separate"`` truncated ends have nodes of their own too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def shortest_distances(
     cost: NDArray[np.float64],
     goals: NDArray[np.integer[Any]],
 ) -> NDArray[np.float64]:
-    """Least cost from every node to the nearest goal, by search from the goals over reversed edges.
+    """Minimum cost from every node to the nearest goal, by search from the goals over reversed edges.
 
     Args:
         n: number of nodes.
         source, target: (E,), the edges.
-        cost: float64 (E,), > 0; breadth-first search if all are equal, Dijkstra's algorithm else.
-        goals: node numbers.
+        cost: float64 (E,), > 0; breadth-first search if all are equal, else Dijkstra's algorithm.
+        goals: indices of the goal nodes.
 
     Returns:
         float64 (n,); 0 at goals, inf where no goal can be reached.
@@ -54,9 +54,9 @@ def shortest_distances(
     order = np.argsort(target, kind="stable")
     first = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(target, minlength=n), out=first[1:])
-    starts, before, price = first.tolist(), source[order].tolist(), cost[order].tolist()
+    starts, before, costs = first.tolist(), source[order].tolist(), cost[order].tolist()
     if len(cost) == 0 or (cost == cost[0]).all():
-        step = price[0] if price else 1.0
+        step = costs[0] if costs else 1.0
         queue = deque(goals.tolist())
         while queue:
             node = queue.popleft()
@@ -72,7 +72,7 @@ def shortest_distances(
             if d > distance[node]:
                 continue
             for i in range(starts[node], starts[node + 1]):
-                reached = d + price[i]
+                reached = d + costs[i]
                 if reached < distance[before[i]]:
                     distance[before[i]] = reached
                     heapq.heappush(heap, (reached, before[i]))
@@ -81,17 +81,17 @@ def shortest_distances(
 
 @dataclass(frozen=True, slots=True)
 class GraphStatistics:
-    """What the papers report about their graphs (RewardFlow table 9, GiGPO and GraphGPO figures).
+    """Graph statistics that the papers report (RewardFlow table 9, figures of GiGPO and GraphGPO).
 
     Attributes:
         turns: N.
-        nodes, edges: of the graph; an edge is a distinct (state, action, next state).
-        unique_states: distinct states acted in.
-        singleton_fraction: share of those that were acted in once (no step comparison possible).
-        goals: goal nodes.
-        connected_fraction: share of turns whose state can reach a goal on observed edges.
-        conflicts: (state, action) pairs followed by different states (aliasing or chance).
-        valid_fraction, effective_fraction: of turns.
+        nodes, edges: number of nodes and of edges, which are distinct (state, action, next state) triples.
+        unique_states: number of distinct states in which an action was taken.
+        singleton_fraction: fraction of those with a single turn, which cannot be compared with another.
+        goals: number of goal nodes.
+        connected_fraction: fraction of turns from whose state a goal is reachable on observed edges.
+        conflicts: number of (state, action) pairs followed by different states (aliasing or stochastic transitions).
+        valid_fraction, effective_fraction: fraction of turns that are valid, effective.
     """
 
     turns: int
@@ -111,8 +111,8 @@ class Edges(NamedTuple):
 
     Attributes:
         source, action, target: int (E,).
-        cost: float64 (E,), the least seen.
-        seen: int (E,), how often each was traversed.
+        cost: float64 (E,), minimum observed cost.
+        seen: int (E,), number of traversals.
     """
 
     source: NDArray[np.integer[Any]]
@@ -127,13 +127,13 @@ class StateGraph:
     """States and observed transitions of a group.
 
     Attributes:
-        keys: the V nodes' state keys.
+        keys: state keys of the V nodes.
         kind: int8 (V,), OPEN, GOAL, FAILED or TRUNCATED.
         actions: action keys.
-        source, target: int32 (N,), the nodes of each turn's transition.
-        action: int32 (N,), into ``actions``.
+        source, target: int32 (N,), nodes of each turn's transition.
+        action: int32 (N,), index into ``actions``.
         cost: float64 (N,), > 0.
-        kept: bool (N,), False for turns left out of the edges (pruned); their nodes stay.
+        kept: bool (N,), False for turns pruned from the edges; their nodes stay.
     """
 
     keys: tuple[str, ...]
@@ -158,17 +158,17 @@ class StateGraph:
         labels: NDArray[np.integer[Any]] | None = None,
         goal: NDArray[np.bool_] | None = None,
     ) -> StateGraph:
-        """Build the graph.
+        """Build the graph of a group.
 
         Args:
-            group: the rollouts of one task.
-            key: which key makes a state.
-            truncated: "merge" lets a cut rollout end in the ordinary node of its state; "separate" gives it its own.
-            failed: the same for ends in failure; released code merges them.
-            kept: bool (N,), which turns become edges; default all.
-            labels: int (K,), for each of the group's K keys the number of the key that represents it (similar states
-                merged); default each itself.
-            goal: bool (G,), which trajectories end in a goal; default those the environment calls successes.
+            group: trajectories of one task.
+            key: key that identifies a state.
+            truncated: "merge": a truncated trajectory ends in the open node of its state; "separate": in its own node.
+            failed: the same for failures; released code merges them.
+            kept: bool (N,), turns that become edges; default all.
+            labels: int (K,), for each of the group's K keys the index of the key that represents it (merged states);
+                default its own.
+            goal: bool (G,), trajectories that end in a goal; default the successes.
         """
         arrays = group.arrays
         states = group.states(key)
@@ -184,7 +184,7 @@ class StateGraph:
             elif choice != "separate":
                 raise unknown_name_error(f"value of {name}", str(choice), ["merge", "separate"])
         kind_after = np.where(arrays.last, end[arrays.trajectory], OPEN)
-        # a node is a (key, kind) pair, numbered by key then kind
+        # a node is a (key, kind) pair, in order of key, then kind
         codes = np.concatenate([state.astype(np.int64) * 4 + OPEN, following.astype(np.int64) * 4 + kind_after])
         table, inverse = np.unique(codes, return_inverse=True)
         n = len(state)
@@ -207,7 +207,7 @@ class StateGraph:
 
     @cached_property
     def edges(self) -> Edges:
-        """Distinct kept edges."""
+        """The distinct kept edges."""
         source, action, target = self.source[self.kept], self.action[self.kept], self.target[self.kept]
         code = (source.astype(np.int64) * max(len(self.actions), 1) + action) * max(self.size, 1) + target
         _, first, inverse, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
@@ -217,11 +217,11 @@ class StateGraph:
 
     @cached_property
     def goals(self) -> NDArray[np.int64]:
-        """Numbers of the goal nodes."""
+        """Indices of the goal nodes."""
         return np.flatnonzero(self.kind == GOAL)
 
     def distances(self, weight: Literal["cost", "hops"] = "cost") -> NDArray[np.float64]:
-        """float64 (V,): least cost (or number of edges) to the nearest goal; inf where none can be reached."""
+        """float64 (V,): minimum cost (or number of edges) to the nearest goal; inf where none is reachable."""
         edges = self.edges
         cost = edges.cost if weight == "cost" else np.ones(len(edges.cost))
         if weight not in ("cost", "hops"):
@@ -229,12 +229,12 @@ class StateGraph:
         return shortest_distances(self.size, edges.source, edges.target, cost, self.goals)
 
     def reachable(self) -> NDArray[np.bool_]:
-        """bool (V,): a goal can be reached on observed edges."""
+        """bool (V,): whether a goal is reachable on observed edges."""
         return np.isfinite(self.distances("hops"))
 
     @cached_property
     def visits(self) -> NDArray[np.int64]:
-        """int64 (V,): how many turns began in each node."""
+        """int64 (V,): number of turns that start in each node."""
         return np.bincount(self.source, minlength=self.size)
 
     def centrality(self, kind: Literal["betweenness", "closeness", "degree"]) -> NDArray[np.float64]:
@@ -253,9 +253,9 @@ class StateGraph:
         return np.array([scores[i] for i in range(self.size)], np.float64)
 
     def statistics(self) -> GraphStatistics:
-        """The papers' graph statistics."""
+        """Compute the papers' graph statistics."""
         edges = self.edges
-        acted = self.visits[self.visits > 0]
+        visits = self.visits[self.visits > 0]
         pairs = edges.source.astype(np.int64) * max(len(self.actions), 1) + edges.action
         _, followers = np.unique(pairs, return_counts=True)
         arrays = self._group.arrays
@@ -264,8 +264,8 @@ class StateGraph:
             turns=n,
             nodes=self.size,
             edges=len(edges.source),
-            unique_states=len(acted),
-            singleton_fraction=float((acted == 1).mean()) if len(acted) else 0.0,
+            unique_states=len(visits),
+            singleton_fraction=float((visits == 1).mean()) if len(visits) else 0.0,
             goals=len(self.goals),
             connected_fraction=float(self.reachable()[self.source].mean()) if n else 0.0,
             conflicts=int((followers > 1).sum()),
@@ -274,7 +274,7 @@ class StateGraph:
         )
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
-        """The graph for networkx: nodes carry key, kind, visits, distance; edges action, cost, count.
+        """Convert to networkx: nodes have key, kind, visits and distance, edges have action, cost and count.
 
         Edge keys are the actions.
         """

@@ -129,8 +129,8 @@ def test_a_task_without_an_entity_graph_is_refused_at_reset() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"store": PotentialStore("rewardflow")}, "would be idle"),
-        ({"unknown": "zero"}, "would be idle"),
+        ({"store": PotentialStore("rewardflow")}, "would have no effect"),
+        ({"unknown": "zero"}, "would have no effect"),
         ({"decays": 2.0}, "did you mean 'decay'"),
     ],
 )

@@ -227,7 +227,7 @@ BUILD = StateGraph.from_group
         (lambda g, wrong: BUILD(g, key=wrong("texts")), "unknown value of key 'texts'; did you mean 'text'"),
         (lambda g, wrong: BUILD(g).distances(wrong("hop")), "did you mean 'hops'"),
         (lambda g, wrong: BUILD(g).centrality(wrong("between")), "did you mean 'betweenness'"),
-        (lambda g, wrong: greedy_similarity(["a"], [0], 1.0), "threshold lies in"),
+        (lambda g, wrong: greedy_similarity(["a"], [0], 1.0), "threshold must lie in"),
     ],
 )
 def test_wrong_names_suggest_the_near_one(call: Any, message: str) -> None:
