@@ -33,5 +33,5 @@ def test_unknown_rules_fail_at_construction():
 
 def test_observations_must_be_text():
     env = CanonicalState(creditflow.make("sokoban", level=LEVEL, obs_mode="grid"))
-    with pytest.raises(ConfigError, match="text observations"):
+    with pytest.raises(ConfigError, match="observations that are strings"):
         env.reset(seed=0)

@@ -225,7 +225,7 @@ def test_restoring_behind_the_wrappers_back_is_noticed():
     snapshot = base.get_state()
     env.step("down")
     base.set_state(snapshot)
-    with pytest.raises(EpisodeError, match="without its potential"):
+    with pytest.raises(EpisodeError, match="restored outside this wrapper"):
         env.step("down")
 
 
@@ -306,7 +306,7 @@ def test_info_has_the_same_types_at_reset_and_step():
 
 def test_evaluation_refuses_shaped_rewards():
     env = InvalidActions(DenseReward(sokoban(), "rewardflow", gamma=0.9))
-    with pytest.raises(ConfigError, match="take the wrapper off"):
+    with pytest.raises(ConfigError, match="remove the wrapper"):
         require_unshaped(env)
     require_unshaped(env, force=True)
     require_unshaped(sokoban())
