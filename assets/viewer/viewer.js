@@ -1,6 +1,6 @@
 "use strict";
-// ASCII only: the page escapes other characters, which would change the script its policy allows by hash.
-// Text from logs reaches the page through textContent only; attributes are numbers and our own words.
+// ASCII only: other characters would be escaped in the page, which would change the script that the policy allows by hash.
+// Text from logs is set through textContent only; attributes are numbers and texts of this file.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
@@ -25,7 +25,7 @@
     return x !== 0 && digits === "0.00" ? "~0" : (x > 0 ? "+" : x < 0 ? "\u2212" : "") + digits;
   };
 
-  // Hops to success on the transitions of the first `count` rollouts; Infinity where no way was seen.
+  // Hops to success on the transitions of the first `count` rollouts; Infinity without an observed path.
   const distances = (group, count) => {
     const before = group.nodes.map(() => []);
     for (const rollout of group.rollouts.slice(0, count))
@@ -82,7 +82,7 @@
         stroke: change > 0 ? "#0a7f3f" : change < 0 ? "#c2410c" : "#aab3bc", "stroke-opacity": change ? 0.75 : 0.5,
       });
       const tip = draw("title", {});
-      tip.textContent = `${[...edge.actions].slice(0, 4).join(", ")} \u00b7 seen ${edge.seen}\u00d7`;
+      tip.textContent = `${[...edge.actions].slice(0, 4).join(", ")} \u00b7 ${edge.seen} turn${edge.seen === 1 ? "" : "s"}`;
       line.append(tip);
       svg.append(line);
     }
@@ -93,12 +93,12 @@
       const dot = draw("g", { "data-node": i });
       dot.append(draw("circle", { cx: x, cy: y, r: mark ? radius + 2 : radius, fill: mark ? "#ffffff" : shade(hops[i], far), stroke: "#6b7580", "stroke-width": 1 }));
       if (mark) {
-        const sign = draw("text", { x, y: y + radius * 0.7, "text-anchor": "middle", "font-size": radius * 2, fill: kind === "goal" ? "#b7791f" : "#c2410c" });
-        sign.textContent = mark;
-        dot.append(sign);
+        const symbol = draw("text", { x, y: y + radius * 0.7, "text-anchor": "middle", "font-size": radius * 2, fill: kind === "goal" ? "#b7791f" : "#c2410c" });
+        symbol.textContent = mark;
+        dot.append(symbol);
       }
       const tip = draw("title", {});
-      tip.textContent = `${key}\n${hops[i] === Infinity ? "no way to success seen" : hops[i] + " turns to success"}`;
+      tip.textContent = `${key}\n${hops[i] === Infinity ? "no observed path to success" : hops[i] + " turns to success"}`;
       dot.append(tip);
       svg.append(dot);
     });
@@ -128,7 +128,7 @@
     $("turns").replaceChildren(...group.rollouts[view.rollout].turns.map((turn, t) => {
       const row = make("tr");
       row.setAttribute("aria-selected", String(t === view.turn));
-      const action = make("td", text(turn[ACTION]), turn[REASON] ? "refused" : "");
+      const action = make("td", text(turn[ACTION]), turn[REASON] ? "invalid" : "");
       if (turn[REASON]) action.title = text(turn[REASON]);
       row.append(make("td", String(t + 1)), action, make("td", turn[REWARD] ? signed(turn[REWARD]) : "\u00b7", turn[REWARD] > 0 ? "up" : turn[REWARD] < 0 ? "down" : "zero"));
       for (const value of turn[CREDIT]) row.append(make("td", signed(value), value > 0 ? "up" : value < 0 ? "down" : "zero"));
@@ -137,7 +137,7 @@
     }));
     const turn = group.rollouts[view.rollout].turns[view.turn];
     $("observation").textContent = turn ? text(turn[OBSERVATION]) : "";
-    $("thought").textContent = turn ? [text(turn[THOUGHT]), text(turn[REASON]) && "refused: " + text(turn[REASON])].filter(Boolean).join("\n") : "";
+    $("thought").textContent = turn ? [text(turn[THOUGHT]), text(turn[REASON]) && "invalid action: " + text(turn[REASON])].filter(Boolean).join("\n") : "";
   };
 
   const refresh = () => {
@@ -146,7 +146,7 @@
     $("count").max = group.rollouts.length;
     $("count").value = view.count;
     $("shown").textContent = ` ${view.count} of ${group.rollouts.length}`;
-    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeed \u00b7 ${group.nodes.length} states \u00b7 credit is of the whole group`;
+    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 credit is computed on the full group \u00b7 buttons: rollout, outcome, turns`;
     drawSide();
     drawGraph();
     document.body.dataset.ready = "yes";
@@ -180,7 +180,7 @@
     document.querySelector("tr[aria-selected=true]").scrollIntoView({ block: "nearest" });
   });
   window.addEventListener("resize", drawGraph);
-  // begin where there is most to see: a group with both outcomes
+  // show first a group with both outcomes
   const mixed = (group) => new Set(group.rollouts.map((r) => r.stop === "success")).size > 1;
   const first = Math.max(0, data.groups.findIndex(mixed));
   $("group").value = first;

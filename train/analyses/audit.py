@@ -1,8 +1,8 @@
-"""What a log can teach and what it cannot, before anybody trains on it.
+"""Audit of a trajectory log: what schemes can learn from it and what they cannot, before anything is trained on it.
 
-Credit schemes fail quietly: a group in which everybody failed gives GRPO nothing, states met once give GiGPO nothing, a
-text key that stands for two states gives graph methods something wrong. An audit counts these cases in any trajectory
-log; what follows from the counts stands in ``audit_advice``.
+Credit schemes fail silently: a group without a success gives GRPO no signal, states visited once give GiGPO none, and a
+text key that stands for two states misleads graph methods. An audit counts these cases in any log; ``audit_advice``
+draws the conclusions.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
 
-__all__ = ["Audit", "Keys", "Sight", "audit"]
+__all__ = ["Audit", "Coverage", "Keys", "audit"]
 
 
 class Keys(NamedTuple):
-    """What one kind of key does to the log; shares are of turns.
+    """Statistics of state (or text) keys; fractions are of turns.
 
     Attributes:
-        states: distinct keys acted in, summed over groups.
+        states: distinct keys that were acted in, summed over groups.
         singletons: turns in keys that were acted in once.
         comparable: turns in keys in which at least two different actions were tried.
         conflicted: turns in keys in which one action had two different results.
-        explained: share of the conflicts' repeated contexts (previous key, key, action) with one result only: near 1 the
-            key hides something that the way to it tells; near 0 the environment is random. nan without repeats.
+        explained: fraction of the repeated contexts (previous key, key, action) of conflicts that had one result only:
+            near 1 the key hides something that the previous key reveals; near 0 the environment is random. nan without
+            repeated contexts.
         connected: turns in keys from which a success was reached on observed transitions.
     """
 
@@ -45,8 +46,15 @@ class Keys(NamedTuple):
     connected: float
 
 
-class Sight(NamedTuple):
-    """What a scheme sees: shares of turns with any credit and with step credit, share of groups without any credit."""
+class Coverage(NamedTuple):
+    """How much credit a scheme assigns.
+
+    Attributes:
+        coverage: fraction of turns with credit.
+        step_coverage: fraction of turns with a step advantage.
+        dead_groups: fraction of groups without any credit.
+        note: why the scheme is not defined on the log; "" if it is.
+    """
 
     coverage: float
     step_coverage: float
@@ -56,26 +64,26 @@ class Sight(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings; shares in [0, 1], nan where undefined.
+    """The results of an audit; fractions in [0, 1], nan where undefined.
 
     Attributes:
-        groups, trajectories, turns: how many.
-        success: share of trajectories.
-        score: mean.
-        graded: whether scores between 0 and 1 occur.
-        all_failed, all_succeeded, tied: groups in which nobody, everybody succeeded; in which all scores are equal.
-        lone: groups of one.
-        length, length_succeeded, length_failed: mean turns.
-        limited: trajectories ended by a limit.
-        length_correlation: of length and score within groups.
-        unparsed, inadmissible, ineffective: shares of turns.
-        penalty_decides: groups with equal scores but different numbers of invalid turns, where a penalty is all there
-            is to learn from.
-        revisits: turns in states that the same trajectory acted in before.
-        state, text: what each kind of key does; ``text`` is None if the log has no text keys.
-        aliased: turns whose text key stands for several states of the group.
-        fragmented: turns whose state has several text keys in the group.
-        sight: by scheme.
+        groups, trajectories, turns: numbers of each.
+        success: fraction of trajectories.
+        score: mean score.
+        graded_scores: whether scores between 0 and 1 occur.
+        all_failed, all_succeeded, tied_groups: fractions of groups without a success, with successes only, with equal scores.
+        singleton_groups: fraction of groups with one trajectory.
+        length, length_succeeded, length_failed: mean number of turns.
+        truncated: fraction of trajectories that a limit ended.
+        length_correlation: Pearson's correlation of length and score within groups.
+        unparsed, inadmissible, ineffective: fractions of turns.
+        penalty_decides: fraction of groups with equal scores but different numbers of invalid turns, in which a penalty is
+            the only learning signal.
+        revisits: fraction of turns in states that the same trajectory acted in before.
+        state, text: statistics of each kind of key; ``text`` is None if the log has no text keys.
+        aliased: fraction of turns whose text key stands for several states of the group.
+        fragmented: fraction of turns whose state has several text keys in the group.
+        coverage: coverage by scheme.
     """
 
     groups: int
@@ -83,15 +91,15 @@ class Audit:
     turns: int
     success: float
     score: float
-    graded: bool
+    graded_scores: bool
     all_failed: float
     all_succeeded: float
-    tied: float
-    lone: float
+    tied_groups: float
+    singleton_groups: float
     length: float
     length_succeeded: float
     length_failed: float
-    limited: float
+    truncated: float
     length_correlation: float
     unparsed: float
     inadmissible: float
@@ -102,17 +110,17 @@ class Audit:
     text: Keys | None
     aliased: float
     fragmented: float
-    sight: Mapping[str, Sight]
+    coverage: Mapping[str, Coverage]
 
 
 def audit(groups: Sequence[Group]) -> Audit:
     """Audit a log.
 
     Args:
-        groups: at least one, with at least one turn in all.
+        groups: groups of the log, with at least one turn.
 
     Raises:
-        DataError: there is nothing to audit.
+        DataError: the log has no turns.
     """
     turns = sum(len(group.arrays.reward) for group in groups)
     if not turns:
@@ -132,32 +140,32 @@ def audit(groups: Sequence[Group]) -> Audit:
         turns=turns,
         success=float(won.mean()),
         score=float(score.mean()),
-        graded=bool(((score > 0.0) & (score < 1.0)).any()),
+        graded_scores=bool(((score > 0.0) & (score < 1.0)).any()),
         all_failed=float(np.mean([not a.success.any() for a in arrays])),
         all_succeeded=float(np.mean([a.success.all() for a in arrays])),
-        tied=float(tied.mean()),
-        lone=float(np.mean([a.size == 1 for a in arrays])),
+        tied_groups=float(tied.mean()),
+        singleton_groups=float(np.mean([a.size == 1 for a in arrays])),
         length=float(lengths.mean()),
         length_succeeded=_mean(lengths[won]),
         length_failed=_mean(lengths[~won]),
-        limited=float(np.mean(np.concatenate([a.end == TRUNCATED for a in arrays]))),
+        truncated=float(np.mean(np.concatenate([a.end == TRUNCATED for a in arrays]))),
         length_correlation=_within_groups(arrays),
-        unparsed=_share(~a.parsed for a in arrays),
-        inadmissible=_share(a.parsed & ~a.valid for a in arrays),
-        ineffective=_share(a.valid & ~a.effective for a in arrays),
+        unparsed=_fraction(~a.parsed for a in arrays),
+        inadmissible=_fraction(a.parsed & ~a.valid for a in arrays),
+        ineffective=_fraction(a.valid & ~a.effective for a in arrays),
         penalty_decides=float(
             np.mean([bool(t) and np.ptp(_invalid_counts(a)) > 0 for t, a in zip(tied, arrays, strict=True)])
         ),
-        revisits=_share(map(_revisits, arrays)),
+        revisits=_fraction(map(_revisits, arrays)),
         state=state,
         text=text,
         aliased=aliased,
         fragmented=fragmented,
-        sight=_sights(groups),
+        coverage=_coverage(groups),
     )
 
 
-def _share(parts: Any) -> float:
+def _fraction(parts: Any) -> float:
     return float(np.concatenate(list(parts)).mean())
 
 
@@ -171,7 +179,7 @@ def _invalid_counts(arrays: Any) -> NDArray[np.int64]:
 
 
 def _within_groups(arrays: Sequence[Any]) -> float:
-    """Correlation of length and score after taking each group's means away; nan if either is constant."""
+    """Correlation of length and score after subtracting each group's means; nan if either is constant."""
     length = np.concatenate([np.diff(a.offsets) - np.diff(a.offsets).mean() for a in arrays])
     score = np.concatenate([a.score - a.score.mean() for a in arrays])
     size = float(np.sqrt((length @ length) * (score @ score)))
@@ -203,22 +211,22 @@ def _keys(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
         end = np.where(arrays.last, arrays.end[arrays.trajectory], OPEN)
         end = np.where(end == TRUNCATED, OPEN, end)
         result = index.next_state.astype(np.int64) * 4 + end
-        did = state.astype(np.int64) * (int(arrays.action.max(initial=0)) + 1) + arrays.action
-        differing = _differs(did, result)
-        torn_keys = np.zeros(n, np.bool_)
-        torn_keys[state[differing]] = True
-        # the same action after the same predecessor: does it still have several results?
+        taken = state.astype(np.int64) * (int(arrays.action.max(initial=0)) + 1) + arrays.action
+        differing = _differs(taken, result)
+        conflicted = np.zeros(n, np.bool_)
+        conflicted[state[differing]] = True
+        # does an action in conflict still have several results after the same previous key?
         previous = np.concatenate([[-1], state[:-1]])
         previous[arrays.offsets[:-1][np.diff(arrays.offsets) > 0]] = -1
-        torn = np.isin(did, np.unique(did[differing]))
-        context = (did * (n + 1) + previous + 1)[torn]
-        seen, inverse, count = np.unique(context, return_inverse=True, return_counts=True)
-        unsure = np.zeros(len(seen), np.bool_)
-        unsure[inverse[_differs(context, result[torn])]] = True
+        in_conflict = np.isin(taken, np.unique(taken[differing]))
+        context = (taken * (n + 1) + previous + 1)[in_conflict]
+        distinct, inverse, count = np.unique(context, return_inverse=True, return_counts=True)
+        ambiguous = np.zeros(len(distinct), np.bool_)
+        ambiguous[inverse[_differs(context, result[in_conflict])]] = True
         repeated += int((count > 1).sum())
-        contexts += int((~unsure & (count > 1)).sum())
+        contexts += int((~ambiguous & (count > 1)).sum())
         graph = StateGraph.from_group(group, key=kind)
-        parts.append(np.stack([visits[state] == 1, several[state], torn_keys[state], graph.reachable()[graph.source]]))
+        parts.append(np.stack([visits[state] == 1, several[state], conflicted[state], graph.reachable()[graph.source]]))
     single, comparable, conflicted, connected = np.concatenate(parts, axis=1).mean(axis=1).tolist()
     explained = contexts / repeated if repeated else float("nan")
     return Keys(states, single, comparable, conflicted, explained, connected)
@@ -240,7 +248,7 @@ def _has_texts(group: Group) -> bool:
 
 
 def _mismatch(groups: Sequence[Group]) -> tuple[float, float]:
-    """Shares of turns whose text stands for several states, and whose state has several texts."""
+    """Fractions of turns whose text key stands for several states, and whose state has several text keys."""
     aliased, fragmented = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
     for group in groups:
         state, text = group.states("state").state.astype(np.int64), group.states("text").state.astype(np.int64)
@@ -250,23 +258,23 @@ def _mismatch(groups: Sequence[Group]) -> tuple[float, float]:
     return float(np.concatenate(aliased).mean()), float(np.concatenate(fragmented).mean())
 
 
-def _sights(groups: Sequence[Group]) -> dict[str, Sight]:
-    sights = {}
+def _coverage(groups: Sequence[Group]) -> dict[str, Coverage]:
+    coverage = {}
     present = {name for group in groups for turn in group.turns[:1] for name in turn.values}
     for name in credit.names():
         missing = [need for need in lookup(name).requires if need not in present]
         if missing:
-            sights[name] = Sight(
+            coverage[name] = Coverage(
                 float("nan"), float("nan"), float("nan"), f"needs the annotations {', '.join(missing)}"
             )
             continue
         try:
             scored = credit.make(name).assign_batch(groups)
         except credit.CreditError as error:
-            sights[name] = Sight(float("nan"), float("nan"), float("nan"), str(error))
+            coverage[name] = Coverage(float("nan"), float("nan"), float("nan"), str(error))
             continue
-        whole = np.concatenate([c.flat_advantages for c in scored]) != 0.0
+        any_credit = np.concatenate([c.flat_advantages for c in scored]) != 0.0
         step = np.concatenate([c.flat_step_advantages for c in scored]) != 0.0
         dead = float(np.mean([not c.flat_advantages.any() for c in scored]))
-        sights[name] = Sight(float(whole.mean()), float(step.mean()), dead, "")
-    return sights
+        coverage[name] = Coverage(float(any_credit.mean()), float(step.mean()), dead, "")
+    return coverage

@@ -1,9 +1,9 @@
-"""E-GRPO's question: do correct rollouts name more of the question's entities than incorrect ones?
+"""Analysis of E-GRPO: do correct rollouts name more of the question's entities than incorrect ones?
 
-The match rate of a rollout is the share of the question's entities that its thoughts name (eq. 2), normalised by the
-best of its group (eq. 3). Histograms of the normalised rate are the paper's figure 1 (below), the count of questions in
-which correct rollouts name more than incorrect ones its figure 1 (above), here with an exact sign test. The same over
-whole trajectories, with queries, results and answers, is its figure 5: seen is not used.
+The match rate of a rollout is the fraction of the question's entities that its thoughts name (eq. 2), divided by the best
+of its group (eq. 3). The paper's figure 1 shows histograms of the normalised rate (bottom) and the number of questions in
+which correct rollouts name more entities than incorrect ones (top), here with an exact sign test. Its figure 5 is the same
+for whole trajectories, with queries, results and answers.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _EQUAL: Final = 1e-12  # rates are ratios of small integers
 
 
 def bins(rates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """int64 (6,): how many rates lie in each of ``BINS``; exactly none and exactly all have bins of their own."""
+    """int64 (6,): how many rates lie in each of ``BINS``; exactly 0 and exactly 1 have bins of their own."""
     inner = np.clip(np.ceil(4.0 * rates - _EQUAL), 1, 4)
     where = np.where(rates <= _EQUAL, 0, np.where(rates >= 1.0 - _EQUAL, 5, inner)).astype(np.int64)
     return np.bincount(where, minlength=len(BINS))
 
 
 def sign_test(more: int, less: int) -> float:
-    """Two-sided exact p-value of a fair coin showing ``more`` against ``less``; ties are left out before.
+    """Two-sided exact p-value of the sign test, from the numbers of positive and negative differences without ties.
 
     >>> sign_test(5, 0)
     0.0625
@@ -69,7 +69,7 @@ def _normalised(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[np.bool_]]) -> dict[str, Any]:
     """Histograms, means and the sign test of one scope."""
     rate = np.concatenate(per_group)
-    share = np.concatenate([_normalised(rates) for rates in per_group])
+    normalised = np.concatenate([_normalised(rates) for rates in per_group])
     right = np.concatenate(correct)
     gaps = np.array(
         [r[c].mean() - r[~c].mean() for r, c in zip(per_group, correct, strict=True) if c.any() and not c.all()]
@@ -81,8 +81,8 @@ def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[n
         sides[name] = {
             "rollouts": n,
             "rate": float(rate[mask].mean()) if n else float("nan"),
-            "normalised": float(share[mask].mean()) if n else float("nan"),
-            "histogram": dict(zip(BINS, bins(share[mask]).tolist(), strict=True)),
+            "normalised": float(normalised[mask].mean()) if n else float("nan"),
+            "histogram": dict(zip(BINS, bins(normalised[mask]).tolist(), strict=True)),
         }
     return {
         **sides,
@@ -98,9 +98,9 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
     """Match rates in thoughts and in whole trajectories.
 
     Args:
-        groups: of the log.
-        match: when a text names an entity: "exact_substring" (paper: the full name, no other written form) or
-            "normalized" (words, other forms too).
+        groups: groups of the log.
+        match: rule by which a text names an entity: "exact_substring" (paper: the full name only) or "normalized" (words,
+            aliases too).
 
     Raises:
         NotDefined: no question has entities, or no text names any.
@@ -120,23 +120,21 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
     scopes = [scope for scope in SCOPES if scope == "trajectory" or thinks]
     numbers: dict[str, Any] = {"groups": len(chosen), "groups_left_out": len(groups) - len(chosen), "match": match}
     numbers |= {scope: _scope(rates[scope], correct) for scope in scopes}
-    notes = [_verdict(scope, numbers[scope]) for scope in scopes]
+    notes = [_comparison(scope, numbers[scope]) for scope in scopes]
     if not thinks:
-        notes.append(
-            "the log holds no thoughts, which is what the paper matches: only whole trajectories can be compared"
-        )
+        notes.append("the log contains no thoughts, which the paper matches: only whole trajectories can be compared")
     if numbers["groups_left_out"]:
         notes.append(f"left out: {numbers['groups_left_out']} groups whose question has no entities")
     return Finding("egrpo", SOURCE, numbers, [_table(numbers, scopes)], notes)
 
 
-def _verdict(scope: str, found: dict[str, Any]) -> str:
+def _comparison(scope: str, found: dict[str, Any]) -> str:
     if not found["questions"]:
-        return f"{scope}: no question has both correct and incorrect rollouts, so there is nothing to compare"
+        return f"{scope}: no question has both correct and incorrect rollouts to compare"
     return (
-        f"{scope}: correct rollouts name more in {found['correct_higher']} of {found['questions']} questions, less in "
-        f"{found['incorrect_higher']}, as much in {found['equal']}; sign test p = {found['sign_test_p']:.2g} (paper: more "
-        "in 1939, less in 487)"
+        f"{scope}: correct rollouts name more entities in {found['correct_higher']} of {found['questions']} questions, fewer in "
+        f"{found['incorrect_higher']}, equally many in {found['equal']}; sign test p = {found['sign_test_p']:.2g} (paper: more "
+        "in 1939, fewer in 487)"
     )
 
 
@@ -146,8 +144,8 @@ def _table(numbers: dict[str, Any], scopes: Sequence[str]) -> Table:
         for side in ("correct", "incorrect"):
             row = numbers[scope][side]
             total = row["rollouts"]
-            shares = [percent(n / total if total else float("nan"), 0) for n in row["histogram"].values()]
-            rows.append([scope, side, str(total), decimals(row["rate"]), decimals(row["normalised"]), *shares])
+            fractions = [percent(n / total if total else float("nan"), 0) for n in row["histogram"].values()]
+            rows.append([scope, side, str(total), decimals(row["rate"]), decimals(row["normalised"]), *fractions])
     return Table("Match rate, and the distribution of the rate normalised by the group's best", rows)
 
 
@@ -162,6 +160,6 @@ def draw(finding: Finding, folder: Path) -> Path:
             axes.bar(np.arange(len(BINS)) + (i - 0.5) * 0.4, heights, width=0.4, color=COLOURS[i], label=side)
         axes.set(xticks=range(len(BINS)), xticklabels=BINS, xlabel="normalised match rate", title=f"in {scope}")
         tidy(axes)
-    figure.axes[0].set(ylabel="share of rollouts")
+    figure.axes[0].set(ylabel="fraction of rollouts")
     figure.axes[0].legend(frameon=False)
     return save_figure(figure, folder / "egrpo.png")

@@ -1,4 +1,4 @@
-"""What the entity analyses share: the rollouts of questions that come with entities, and how each ended."""
+"""Shared by the entity analyses: the rollouts of questions with entities, and how each rollout ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Episode", "episodes", "with_entities"]
 
 
 class Episode(NamedTuple):
-    """A whole rollout: its turns, whether it ended with an answer, and whether that was right."""
+    """A complete rollout: its turns, whether it ended with an answer, and whether the answer was correct."""
 
     turns: tuple[Turn, ...]
     answered: bool
@@ -23,10 +23,10 @@ class Episode(NamedTuple):
 
 
 def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group, EntityGraph]]:
-    """The groups whose task has entities (and, if asked, an answer among them), with their graphs.
+    """The groups whose task has entities (and, with ``answer``, an answer node), with their entity graphs.
 
     Raises:
-        NotDefined: there is none.
+        NotDefined: there are no such groups.
     """
     found, without_entities = [], 0
     for group in groups:
@@ -49,7 +49,7 @@ def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group,
 
 
 def episodes(group: Group) -> list[Episode]:
-    """The group's rollouts; a branch begins with the turns it shares."""
+    """The group's rollouts; that of a branch includes the prefix."""
     return [
         Episode(turns, member.stop_reason in ANSWERED, member.success)
         for member, turns in zip(group.trajectories, group.episodes, strict=True)

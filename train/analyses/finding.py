@@ -1,4 +1,4 @@
-"""What an analysis returns: numbers for machines, tables for people, and what they do not say."""
+"""The result of an analysis: values for programs, tables for readers, and notes on how to read them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.report.tables import text_table
 
-__all__ = ["Finding", "NotDefined", "Table", "decimals", "percent", "plain"]
+__all__ = ["Finding", "NotDefined", "Table", "decimals", "json_values", "percent"]
 
 
-class NotDefined(CreditflowError):  # noqa: N818 - nobody's mistake: what a log does not hold cannot be analysed
-    """An analysis that has no meaning on a log; says why, and what would give it one."""
+class NotDefined(CreditflowError):  # noqa: N818 - not an error of the user: the log lacks the data
+    """An analysis is not defined on a log; the message tells why, and what it needs."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Finding:
     """The result of one analysis.
 
     Attributes:
-        name: of the analysis.
-        source: the paper's table or figure.
-        numbers: everything that was found, as plain JSON values; None where undefined.
-        tables: what a person reads.
-        notes: what to know when reading them.
+        name: name of the analysis.
+        source: table or figure of the paper.
+        numbers: all results as plain JSON values; None where undefined.
+        tables: tables for readers.
+        notes: how to read the tables.
     """
 
     name: str
@@ -53,20 +53,20 @@ class Finding:
         return "\n\n".join(parts)
 
 
-def plain(x: Any) -> Any:
-    """JSON has neither nan nor infinity: null stands for both."""
+def json_values(x: Any) -> Any:
+    """The same values with None for nan and infinity, which JSON lacks."""
     if isinstance(x, Mapping):
-        return {str(key): plain(value) for key, value in x.items()}
+        return {str(key): json_values(value) for key, value in x.items()}
     if isinstance(x, list | tuple):
-        return [plain(value) for value in x]
+        return [json_values(value) for value in x]
     return None if isinstance(x, float) and not math.isfinite(x) else x
 
 
 def percent(x: float, digits: int = 1) -> str:
-    """A share as a cell."""
+    """A fraction as a table cell."""
     return "–" if math.isnan(x) else f"{100.0 * x:.{digits}f}%"
 
 
 def decimals(x: float, digits: int = 3) -> str:
-    """A number as a cell."""
+    """A number as a table cell."""
     return "–" if math.isnan(x) else f"{x:.{digits}f}"

@@ -1,9 +1,9 @@
-"""GDCR's question: do correct rollouts come nearer to the answer in the entity graph, and sooner?
+"""Analysis of GDCR: do correct rollouts come nearer to the answer in the entity graph, and earlier?
 
-Per step d_t = min d(v) over the entities newly cited or newly retrieved (eq. 16), and the best so far (eq. 17), as in
-the paper's table 1; and the correlation of the step reward (eq. 12) with the correctness of the rollout. The step that
-gives the answer is left out, as in the paper. Steps of one rollout are not independent, so the interval resamples
-questions, and no p-value is given.
+Per turn ("step" in the paper) the distance d_t = min d(v) over newly cited or retrieved entities (eq. 16) and the best so
+far (eq. 17), as in the paper's table 1; and the correlation of the step reward (eq. 12) with the correctness of the
+rollout. The turn with the answer is excluded, as in the paper. Turns of one rollout are not independent, so the confidence
+interval resamples questions, and there is no p-value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["NEEDS", "SOURCE", "analyse", "clustered_correlation", "draw", "read_
 SOURCE: Final = "distance to the answer by step, GDCR (arXiv 2605.29697) eqs. 12, 16, 17 and table 1"
 NEEDS: Final = "an entity graph with an answer node"
 DECAY: Final = 2.0
-MOST_STEPS: Final = 30  # rows of the table
+MAX_STEPS: Final = 30  # rows of the table
 
 
 class _Rollout(NamedTuple):
@@ -43,12 +43,12 @@ def read_group(group: Group, graph: EntityGraph, match: Any = "normalized") -> l
     """The group's rollouts, step by step.
 
     Args:
-        group: of one question.
-        graph: of its payload.
-        match: when a text names an entity.
+        group: group of one question.
+        graph: entity graph of its task.
+        match: rule by which a text names an entity.
     """
     reader = EntityReader(graph, rule=match)
-    distance, worth = graph.distances(), graph.contributions(DECAY)
+    distance, contribution = graph.distances(), graph.contributions(DECAY)
     out = []
     for turns, answered, correct in episodes(group):
         progress = EntityProgress()
@@ -58,7 +58,7 @@ def read_group(group: Group, graph: EntityGraph, match: Any = "normalized") -> l
             cited, seen = progress.step(reader.found(reader.thought(turn)), shown)
             new = [*cited, *seen]
             nearest.append(float(distance[new].min(initial=np.inf)))
-            rewards.append(float(worth[new].sum()))
+            rewards.append(float(contribution[new].sum()))
         d = np.array(nearest, np.float64)
         best = np.minimum.accumulate(d)
         out.append(_Rollout(_known(d), _known(best), np.array(rewards, np.float64), correct))
@@ -124,11 +124,11 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
     """Distances by step, and correlations.
 
     Args:
-        groups: of the log.
-        match: when a text names an entity, "normalized" or "exact_substring".
+        groups: groups of the log.
+        match: rule by which a text names an entity, "normalized" or "exact_substring".
 
     Raises:
-        NotDefined: no question has an answer node, or no turn shows or names an entity.
+        NotDefined: no question has an answer node, or no turn retrieves or names an entity.
     """
     chosen = with_entities(groups, answer=True)
     by_group = [read_group(group, graph, match) for group, graph in chosen]
@@ -136,8 +136,8 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
     steps = sum(len(r.reward) for r in rollouts)
     if not any(r.reward.any() for r in rollouts):
         raise NotDefined(
-            f"no turn of {len(rollouts)} rollouts shows or cites an entity of its question: were texts and entities kept "
-            "in the log?"
+            f"no turn of {len(rollouts)} rollouts retrieves or cites an entity of its question: were texts and entities "
+            "recorded in the log?"
         )
     clusters = [[r for r in group if len(r.reward)] for group in by_group]
     clusters = [group for group in clusters if group]
@@ -163,17 +163,17 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
         "correlation_of_rollouts": dict(zip(named, by_rollout, strict=True)),
     }
     notes = [
-        "best: mean over the rollouts still running that have met an entity with a path to the answer; a rollout that "
-        "ends drops out of later rows, so a column may rise",
+        "best: mean over the rollouts that have not ended and have found an entity with a path to the answer; rollouts that "
+        "end drop out of later rows, so a column may increase",
         f"step reward and correctness: r = {_interval(by_turn)} over {steps} steps (paper: 0.334); reward of a whole "
-        f"rollout and correctness: r = {_interval(by_rollout)} over {len(rollouts)} rollouts; 95 % intervals resample "
+        f"rollout and correctness: r = {_interval(by_rollout)} over {len(rollouts)} rollouts; 95 % confidence intervals resample "
         "questions",
     ]
-    if len(rows) > MOST_STEPS:
-        notes.append(f"{len(rows) - MOST_STEPS} later steps are in the JSON only")
+    if len(rows) > MAX_STEPS:
+        notes.append(f"{len(rows) - MAX_STEPS} later steps are in the JSON only")
     if numbers["groups_left_out"]:
         notes.append(f"left out: {numbers['groups_left_out']} groups whose question has no answer node")
-    return Finding("gdcr", SOURCE, numbers, [_table(rows[:MOST_STEPS])], notes)
+    return Finding("gdcr", SOURCE, numbers, [_table(rows[:MAX_STEPS])], notes)
 
 
 def _interval(found: tuple[float, float, float]) -> str:

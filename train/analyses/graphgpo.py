@@ -1,17 +1,17 @@
-"""GraphGPO's step statistics: how many turns of failed rollouts were useful, how many of successful ones were not.
+"""Analysis of GraphGPO: how many turns of failed rollouts were useful, and how many of successful ones were not.
 
-The paper counts steps that "contribute to task progress" (its figure 1) without giving the rule. Ours is its own
-distance (eq. 3), the least cost from a state to success over all transitions that the group observed:
+The paper counts steps that "contribute to task progress" (its figure 1) without defining them. The definition here uses
+its distance (eq. 3), the minimum cost from a state to success over all transitions observed in the group:
 
   shortest     d(s) = c + d(s'), on a shortest path: useful
-  detour       d(s') ≤ d(s) all the same: standing still, or nearer at too high a cost
+  detour       d(s') ≤ d(s) otherwise: no progress, or progress at too high a cost
   regress      d(s') > d(s)
-  lost         success was in reach and is no more
-  invalid      the action was refused, wherever
-  out of reach no observed path leads from here to success: nothing can be said
+  lost         success could be reached before the turn, but not after it
+  invalid      the action was not parsed or not admissible, in any state
+  out of reach no observed path leads from s to success, so the turn cannot be classified
 
-Distances are over *observed* transitions, so they are upper bounds: with more rollouts, a shortest turn may become a
-detour. Groups in which nobody succeeded have no distance, and are left out.
+Distances are over *observed* transitions, so they are upper bounds: with more rollouts, a turn on a shortest path may become a
+detour. Groups without a success have no distances and are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["CLASSES", "NEEDS", "SOURCE", "analyse", "classes", "draw"]
 
-SOURCE: Final = "shares of useful turns, GraphGPO (arXiv 2605.26684) figure 1"
+SOURCE: Final = "fractions of useful turns, GraphGPO (arXiv 2605.26684) figure 1"
 NEEDS: Final = "a group with a success"
 CLASSES: Final = ("shortest", "detour", "regress", "lost", "invalid", "out of reach")
 _TOLERANCE: Final = 1e-9  # of sums of costs
@@ -42,9 +42,9 @@ def classes(
     """int (N,): the class of each turn, an index into ``CLASSES``.
 
     Args:
-        valid: bool (N,), the action was not refused.
-        cost: float64 (N,), of the transition.
-        before, after: float64 (N,), distance to success of the states; inf where it is out of reach.
+        valid: bool (N,), whether the action was valid.
+        cost: float64 (N,), cost of the transition.
+        before, after: float64 (N,), distance to success of the states; inf where it cannot be reached.
     """
     return np.select(
         [
@@ -78,15 +78,15 @@ def _oracle_distances(group: Group) -> tuple[NDArray[np.float64], NDArray[np.flo
 def _count(kinds: NDArray[np.int64], chosen: NDArray[np.bool_]) -> dict[str, Any]:
     counts = np.bincount(kinds[chosen], minlength=len(CLASSES))
     total = int(counts.sum())
-    shares = {
+    fractions = {
         name: float(count / total) if total else float("nan") for name, count in zip(CLASSES, counts, strict=True)
     }
-    return {"turns": total, **shares}
+    return {"turns": total, **fractions}
 
 
 def _by_outcome(kinds: NDArray[np.int64], succeeded: NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
-    everybody = np.ones(len(kinds), np.bool_)
-    chosen = {"successful": succeeded, "failed": ~succeeded, "all": everybody}
+    everything = np.ones(len(kinds), np.bool_)
+    chosen = {"successful": succeeded, "failed": ~succeeded, "all": everything}
     return {name: _count(kinds, mask) for name, mask in chosen.items()}
 
 
@@ -94,23 +94,23 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
     """Classify every turn of every group that has a success.
 
     Args:
-        groups: of the log.
-        key: what makes two states equal.
+        groups: groups of the log.
+        key: which key states are compared by.
 
     Raises:
-        NotDefined: nobody ever succeeded.
+        NotDefined: no rollout succeeded.
     """
     live = [group for group in groups if group.arrays.success.any() and len(group.turns)]
     if not live:
         raise NotDefined(
-            f"needs {NEEDS}: nobody succeeded in any of the {len(groups)} groups, so nothing has a distance"
+            f"needs {NEEDS}: no rollout succeeded in any of the {len(groups)} groups, so no state has a distance"
         )
     kinds, oracle_kinds, succeeded = [], [], []
     for group in live:
         arrays = group.arrays
         kinds.append(classes(arrays.valid, arrays.cost, *_distances(group, key)))
         exact = _oracle_distances(group)
-        if exact is not None:  # an oracle counts environment steps
+        if exact is not None:  # an oracle counts environment steps, so each turn costs 1
             oracle_kinds.append(classes(arrays.valid, np.ones(len(group.turns)), *exact))
         succeeded.append(arrays.success[arrays.trajectory])
     won = np.concatenate(succeeded)
@@ -130,13 +130,13 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
     numbers["useful_in_failed"] = graph["failed"]["shortest"]
     numbers["not_useful_in_successful"] = 1.0 - graph["successful"]["shortest"]
     notes = [
-        f"useful turns in failed rollouts {percent(numbers['useful_in_failed'])} (paper: 22.0%), turns without "
-        f"use in successful ones {percent(numbers['not_useful_in_successful'])} (paper: 65.3%); the paper gives no rule"
+        f"useful turns in failed rollouts: {percent(numbers['useful_in_failed'])} (paper: 22.0%); turns without use in "
+        f"successful ones: {percent(numbers['not_useful_in_successful'])} (paper: 65.3%, by a rule that it does not state)"
     ]
     if left_out:
         notes.append(
-            f"left out: {len(groups) - len(live)} groups in which nobody succeeded ({left_out} turns), none of which "
-            "has a distance"
+            f"left out: {len(groups) - len(live)} groups without a success ({left_out} turns), whose states have no "
+            "distance"
         )
     return Finding("graphgpo", SOURCE, numbers, tables, notes)
 
@@ -161,7 +161,7 @@ def draw(finding: Finding, folder: Path) -> Path:
         widths = np.nan_to_num([row[kind] for _, row in bars])
         axes.barh(range(len(bars)), widths, left=left, color=COLOURS[i], label=kind)
         left += widths
-    axes.set(yticks=range(len(bars)), yticklabels=[name for name, _ in bars], xlim=(0, 1), xlabel="share of turns")
+    axes.set(yticks=range(len(bars)), yticklabels=[name for name, _ in bars], xlim=(0, 1), xlabel="fraction of turns")
     axes.invert_yaxis()
     tidy(axes)
     figure.legend(loc="outside upper center", ncols=6, frameon=False, fontsize=8)

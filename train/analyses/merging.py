@@ -1,8 +1,8 @@
-"""What merging similar text states does to the states of a log, and to the credit that schemes give on them.
+"""The effect of merging similar text states on the states of a log, and on the credit that schemes assign there.
 
-The true state keys of the log are the judge: which merged states stand for several true ones, which true ones stay
-split, how much step credit there is, and how far it agrees with the credit under the true keys. GraphGPO's noisy shop
-(appendix D.3) and RewardFlow's search setting (appendix B) are this table on their rollouts.
+Merges are compared with the true state keys of the log: which merged states stand for several true ones, which true ones
+stay split, how much step credit there is, and how far it agrees with the credit under the true keys. GraphGPO's noisy shop
+(appendix D.3) and RewardFlow's search setting (appendix B) are this table for their rollouts.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ SCHEMES = ("gigpo", "graphgpo", "rewardflow", "grouptd")
 
 
 class Partition(NamedTuple):
-    """What a merge makes of the states, in all groups together.
+    """The merged states compared with the true ones, over all groups.
 
     Attributes:
-        states: states acted in.
-        aliased: share of turns whose state stands for several true states.
-        fragmented: share of turns whose true state is split over several states.
-        precision: of the pairs of turns in one state, the share that truly is in one; 1 without pairs.
-        recall: of the pairs of turns truly in one state, the share that is in one here; 1 without pairs.
-        comparisons: of texts, to find the merge.
+        states: number of states acted in.
+        aliased: fraction of turns whose state stands for several true states.
+        fragmented: fraction of turns whose true state is split into several states.
+        precision: of the pairs of turns in one state, the fraction in one true state; 1 without pairs.
+        recall: of the pairs of turns in one true state, the fraction in one state; 1 without pairs.
+        comparisons: number of text comparisons that the merge needed.
     """
 
     states: int
@@ -70,12 +70,12 @@ class Partition(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """A scheme's step credit under a merge beside its step credit under the true keys.
+    """A scheme's step credit under a merge compared with that under the true keys.
 
     Attributes:
-        coverage: share of turns with step credit.
-        same, opposite: of the turns with step credit under the true keys, the shares whose sign is the same, or the
-            opposite one; the rest gets none.
+        coverage: fraction of turns with step credit.
+        same, opposite: of the turns with step credit under the true keys, the fractions with the same and with the opposite
+            sign; the rest has none.
         rank: Spearman's correlation over all turns; nan if one side is constant.
     """
 
@@ -99,11 +99,11 @@ class Merge:
     """A way of merging text states.
 
     Attributes:
-        name: as written.
+        name: as given.
         kind: "none" (equal texts), "state" (the true keys), "released" (greedy, by difflib's ratio; GraphGPO merges
             the graph only), "difflib" (the same clusters, in graph and groups), or "embedder".
-        threshold: least similarity, in (0, 1].
-        embedder: of kind "embedder".
+        threshold: minimum similarity, in (0, 1].
+        embedder: embedder of the kind "embedder".
     """
 
     name: str
@@ -116,7 +116,7 @@ class Merge:
         """``none``, ``state``, ``released@T``, ``difflib@T``, ``hash@T`` or ``hf:MODEL@T``.
 
         Raises:
-            ConfigError: it is written differently, or names an embedder that is not here.
+            ConfigError: the text has another form, or names an unknown embedder.
         """
         if text in ("none", "state"):
             return cls(text, text)
@@ -146,7 +146,7 @@ class Merge:
 
 
 def _greedy(group: Group, threshold: float, source: TextSource) -> tuple[NDArray[np.int32], int]:
-    """The released clusters, in the order in which the rollouts meet the states."""
+    """The clusters of the released code, in the order in which the rollouts visit the states."""
     arrays, states = group.arrays, group.states("text")
     texts = state_texts(group, source)
     arrived = arrays.last & (arrays.end == GOAL)[arrays.trajectory]
@@ -170,17 +170,17 @@ def merging(
     *,
     source: TextSource = "key",
 ) -> list[MergeRow]:
-    """Judge merges by the log's true states.
+    """Compare merges with the log's true states.
 
     Args:
-        groups: with text keys (and observations, if they are the source), at least one turn in all.
-        merges: see ``Merge.parse``.
-        schemes: credit schemes with states, in paper semantics.
+        groups: groups with text keys (and observations, if they are the source), with at least one turn.
+        merges: names of merges, see ``Merge.parse``.
+        schemes: names of schemes that compare states, in paper semantics.
         source: which text of a state is compared.
 
     Raises:
-        ConfigError: an unknown merge, or a scheme without states.
-        DataError: a log without turns or text keys.
+        ConfigError: a merge is unknown, or a scheme does not compare states.
+        DataError: the log has no turns or no text keys.
     """
     if not any(group.turns for group in groups):
         raise DataError("the log has no turns: there is nothing to merge")
@@ -198,8 +198,8 @@ def merging(
         for name in schemes:
             if way.kind == "released":
                 if name != "graphgpo":
-                    continue  # elsewhere the released merge is the same as in graph and groups, or does not exist
-                # graph nodes merge, comparison groups stay exact
+                    continue  # for other schemes it equals "difflib", or does not exist
+                # graph nodes are merged, comparison groups are not
                 scheme = credit.make(name, key="text", similarity=min(way.threshold, 1.0 - 1e-9))
                 got = _step_credit(scheme, [_shown(group, source) for group in groups])
             else:
@@ -228,7 +228,7 @@ def _agreement(got: NDArray[np.float64], truth: NDArray[np.float64]) -> Agreemen
 
 
 def _partition(groups: Sequence[Group], changed: Sequence[Group], true: bool, comparisons: int) -> Partition:
-    """Compare each group's states with its true ones."""
+    """The merged states of each group compared with its true states."""
     states = 0
     aliased, fragmented = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
     both = ours = truly = 0
@@ -259,12 +259,12 @@ def _pairs(count: NDArray[np.int64]) -> int:
 
 
 def merging_text(rows: Sequence[MergeRow]) -> str:
-    """Two tables: the states, then every scheme."""
+    """The rows as two text tables: states, and credit by scheme."""
     states = [["merge", *Partition._fields]]
     for row in rows:
         p = row.partition
-        shares = [f"{x:.1%}" for x in (p.aliased, p.fragmented, p.precision, p.recall)]
-        states.append([row.merge, str(p.states), *shares, str(p.comparisons)])
+        fractions = [f"{x:.1%}" for x in (p.aliased, p.fragmented, p.precision, p.recall)]
+        states.append([row.merge, str(p.states), *fractions, str(p.comparisons)])
     effects = [["scheme", "merge", "step credit", "same sign", "opposite sign", "rank correlation"]]
     for name in dict.fromkeys(name for row in rows for name in row.schemes):
         for row in rows:
@@ -275,7 +275,7 @@ def merging_text(rows: Sequence[MergeRow]) -> str:
 
 
 def merging_json(rows: Sequence[MergeRow]) -> list[dict[str, Any]]:
-    """Rows as plain JSON values."""
+    """The rows as plain JSON values."""
     return [
         {
             "merge": row.merge,

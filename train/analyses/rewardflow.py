@@ -1,7 +1,7 @@
-"""RewardFlow's graph statistics: how large the groups' state graphs are, and how much rollouts repeat each other.
+"""Analysis of RewardFlow: the size of the groups' state graphs, and how far rollouts repeat each other.
 
-Graphs are the paper's: distinct states and (state, action, next state) edges of a group, without transitions that were
-refused or changed nothing. Unique and total states by group size (its figure 4, eq. 1) are over all sub-groups of g of
+Graphs are the paper's: distinct states and (state, action, next state) edges of a group, without invalid or ineffective
+transitions. Unique and total states by group size (its figure 4, eq. 1) are over all sub-groups of g of
 the G rollouts, exactly: a state that m rollouts visit is missing from C(G − m, g) of the C(G, g) sub-groups.
 """
 
@@ -27,41 +27,41 @@ __all__ = ["NEEDS", "SOURCE", "analyse", "draw", "expected_unique", "graph_row"]
 SOURCE: Final = "graph size and repeated states, RewardFlow (arXiv 2603.18859) tables 4, 6 and 9, figure 4"
 NEEDS: Final = "turns"
 _COLUMNS: Final = {
-    "nodes": "distinct states, ends included, on kept transitions",
+    "nodes": "distinct states, terminal ones included, on kept transitions",
     "edges": "distinct kept (state, action, next state)",
-    "pruned": "share of turns refused or without effect, left out of the graph",
-    "degree": "edges out of a state that was acted in",
-    "junctions": "share of acted-in states with at least two different edges out",
+    "pruned": "fraction of turns that were invalid or ineffective, left out of the graph",
+    "degree": "outgoing edges of a state that was acted in",
+    "junctions": "fraction of acted-in states with at least two different outgoing edges",
     "pieces": "weakly connected components",
-    "depth": "largest number of hops from a start",
+    "depth": "maximum number of hops from a start",
     "hops": "fewest hops from a start to a success; groups with a success",
-    "reachable": "share of nodes from which a success was reached; groups with a success",
+    "reachable": "fraction of nodes from which a success was reached; groups with a success",
 }
 
 
 def graph_row(group: Group, key: Literal["state", "text"]) -> dict[str, float]:
     """The statistics of one group's graph; nan where undefined."""
-    whole = StateGraph.from_group(group, key=key)
-    kept = group.arrays.valid & (whole.source != whole.target)
+    full = StateGraph.from_group(group, key=key)
+    kept = group.arrays.valid & (full.source != full.target)
     graph = StateGraph.from_group(group, key=key, kept=kept)
     edges = graph.edges
-    begins = (np.diff(group.arrays.offsets) > 0) & (group.first_turns == 0)  # a branch begins in mid-episode
+    begins = (np.diff(group.arrays.offsets) > 0) & (group.first_turns == 0)  # a branch does not begin at the start
     starts = np.unique(graph.source[group.arrays.offsets[:-1][begins]])
     nodes = np.unique(np.concatenate([edges.source, edges.target, starts]))
-    walk: nx.DiGraph[int] = nx.DiGraph()
-    walk.add_nodes_from(nodes.tolist())
-    walk.add_edges_from(zip(edges.source.tolist(), edges.target.tolist(), strict=True))
-    fan = np.bincount(edges.source, minlength=graph.size)[np.unique(edges.source)]
-    depths = nx.multi_source_dijkstra_path_length(walk, set(starts.tolist()), weight=None) if len(starts) else {}
+    digraph: nx.DiGraph[int] = nx.DiGraph()
+    digraph.add_nodes_from(nodes.tolist())
+    digraph.add_edges_from(zip(edges.source.tolist(), edges.target.tolist(), strict=True))
+    out_degree = np.bincount(edges.source, minlength=graph.size)[np.unique(edges.source)]
+    depths = nx.multi_source_dijkstra_path_length(digraph, set(starts.tolist()), weight=None) if len(starts) else {}
     to_goal = graph.distances("hops")
     won = len(graph.goals) > 0
     return {
         "nodes": float(len(nodes)),
         "edges": float(len(edges.source)),
         "pruned": float((~kept).mean()),
-        "degree": float(fan.mean()) if len(fan) else float("nan"),
-        "junctions": float((fan > 1).mean()) if len(fan) else float("nan"),
-        "pieces": float(nx.number_weakly_connected_components(walk)),
+        "degree": float(out_degree.mean()) if len(out_degree) else float("nan"),
+        "junctions": float((out_degree > 1).mean()) if len(out_degree) else float("nan"),
+        "pieces": float(nx.number_weakly_connected_components(digraph)),
         "depth": float(max(depths.values(), default=0)),
         "hops": float(to_goal[starts].min()) if won else float("nan"),
         "reachable": float(np.isfinite(to_goal[nodes]).mean()) if won else float("nan"),
@@ -69,29 +69,25 @@ def graph_row(group: Group, key: Literal["state", "text"]) -> dict[str, float]:
 
 
 def expected_unique(visits: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Expected number of distinct things among g of G rollouts drawn without replacement, for g = 1 … G.
+    """Expected number of distinct items among g of G rollouts drawn without replacement, for g = 1 … G.
 
     Args:
-        visits: int (K,), for each thing the number of rollouts that met it, ≥ 1.
+        visits: int (K,), for each item the number of rollouts that contain it, ≥ 1.
         size: G.
 
     Returns:
         float64 (G,).
     """
-    seen_by = np.bincount(visits, minlength=size + 1)
+    items = np.bincount(visits, minlength=size + 1)
     return np.array(
         [
-            sum(
-                int(count) * (1.0 - comb(size - met, g) / comb(size, g))
-                for met, count in enumerate(seen_by)
-                if met and count
-            )
+            sum(int(count) * (1.0 - comb(size - m, g) / comb(size, g)) for m, count in enumerate(items) if m and count)
             for g in range(1, size + 1)
         ]
     )
 
 
-def _met_by(labels: NDArray[np.int64], owner: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _num_owners(labels: NDArray[np.int64], owner: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """int (K,): for each distinct label the number of different owners."""
     pairs = np.unique(np.stack([labels, owner.astype(np.int64)]), axis=1)
     _, counts = np.unique(pairs[0], return_counts=True)
@@ -107,7 +103,7 @@ def _curves(group: Group, key: Literal["state", "text"]) -> NDArray[np.float64]:
     edge = (state * max(len(arrays.actions), 1) + arrays.action) * (4 * len(index.keys)) + after
     size = arrays.size
     turns = len(group.turns) / size * np.arange(1, size + 1)
-    unique = [expected_unique(_met_by(labels, arrays.trajectory), size) for labels in (state, edge)]
+    unique = [expected_unique(_num_owners(labels, arrays.trajectory), size) for labels in (state, edge)]
     return np.stack([*unique, turns])
 
 
@@ -136,8 +132,8 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
     """Graph statistics and repetition.
 
     Args:
-        groups: of the log.
-        key: what makes two states equal.
+        groups: groups of the log.
+        key: which key states are compared by.
 
     Raises:
         NotDefined: the log has no turns.
@@ -157,23 +153,23 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
         }
     sizes = _by_size(live, key)
     numbers = {"key": key, "groups": len(live), "graph": statistics, "by_size": sizes}
-    shares = ("pruned", "junctions", "reachable")
+    fractions = ("pruned", "junctions", "reachable")
     first = [["statistic", "mean", "max", "groups", "meaning"]]
     for name, row in statistics.items():
-        show = percent if name in shares else (lambda x: decimals(x, 1))
+        show = percent if name in fractions else (lambda x: decimals(x, 1))
         first.append([name, show(row["mean"]), show(row["max"]), str(row["groups"]), _COLUMNS[name]])
-    second = [["rollouts", "groups", "states visited", "unique", "share", "unique transitions", "share"]]
+    second = [["rollouts", "groups", "states visited", "unique", "fraction", "unique transitions", "fraction"]]
     for row in sizes:
         cells = [str(row["rollouts"]), str(row["groups"]), decimals(row["turns"], 1)]
         for name in ("state", "transition"):
             cells += [decimals(row[f"{name}s"], 1), percent(row[f"{name}_share"])]
         second.append(cells)
-    notes = ["a state visit is a turn; unique states are those acted in; shares are of the visits"]
+    notes = ["a state visit is a turn; unique states are those acted in; fractions are of the visits"]
     if len({len(group) for group in live}) > 1:
-        notes.append("groups differ in size: larger sub-groups are means over the larger groups only")
+        notes.append("groups differ in size: rows of more rollouts are means over the larger groups only")
     if all(len(group) == 1 for group in live):
         notes.append(
-            "every group has one rollout: nothing can be shared; --group-by task puts all rollouts of a task together"
+            "every group has one rollout, so none can share states; --group-by task puts all rollouts of a task together"
         )
     tables = [Table("State graphs of the groups", first), Table("Unique among visited, by number of rollouts", second)]
     return Finding("rewardflow", SOURCE, numbers, tables, notes)

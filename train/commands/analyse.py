@@ -24,7 +24,7 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.analyses.finding import Finding, NotDefined, plain
+from creditflow.train.analyses.finding import Finding, NotDefined, json_values
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
@@ -122,4 +122,4 @@ def _json(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str,
         "analyses": {name: {"source": f.source, **f.numbers, "notes": list(f.notes)} for name, (_, f) in found.items()},
         "not_defined": dict(reasons),
     }
-    return json.dumps(plain(numbers), indent=1, allow_nan=False)
+    return json.dumps(json_values(numbers), indent=1, allow_nan=False)

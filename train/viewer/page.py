@@ -1,4 +1,4 @@
-"""One self-contained HTML file: data as inert JSON, one script and one style allowed by their hashes."""
+"""One self-contained HTML file: data as inert JSON, one script and one style sheet allowed by their hashes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["render_page"]
 def render_page(data: dict[str, Any]) -> str:
     """The page for ``view_data``.
 
-    The content security policy forbids everything but this script and this style, both by hash: text from a log can
-    neither run nor load anything, even if some browser took it for markup.
+    The content security policy allows only this script and this style sheet, both by hash: text from a log can neither run
+    nor load anything, even if a browser took it for markup.
     """
     folder = files("creditflow.assets") / "viewer"
     script = (folder / "viewer.js").read_text(encoding="ascii")
     style = (folder / "viewer.css").read_text(encoding="ascii")
     policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'"
-    # inside a script element only "<" could end it; escaping also > and & keeps every HTML parser indifferent
+    # only "<" could end a script element; ">" and "&" are escaped as well, so that no HTML parser finds anything in it
     inert = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         inert = inert.replace(character, f"\\u{ord(character):04x}")
@@ -34,10 +34,10 @@ def render_page(data: dict[str, Any]) -> str:
         "@SCRIPT@": script,
         "@DATA@": inert,
     }
-    for mark, text in parts.items():
-        head, found, tail = page.partition(mark)
+    for placeholder, text in parts.items():
+        head, found, tail = page.partition(placeholder)
         if not found:
-            raise AssertionError(f"viewer.html lacks {mark}")
+            raise AssertionError(f"viewer.html lacks {placeholder}")
         page = head + text + tail
     return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
 

@@ -1,4 +1,4 @@
-"""The audit counts what it says it counts, on logs small enough to count by hand."""
+"""The statistics of the audit, on logs small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_counts_of_a_log_by_hand():
     assert found.state.comparable == pytest.approx(3 / 5)
     assert found.state.connected == pytest.approx(1.0)  # c leads back to a
     assert found.state.conflicted == 0.0
-    assert found.limited == 0.75
+    assert found.truncated == 0.75
     assert (found.length_succeeded, found.length_failed) == (2.0, 1.0)
     assert found.length_correlation == pytest.approx(1.0)
 
 
-def test_dead_groups_are_told_apart():
+def test_kinds_of_dead_groups_are_counted():
     groups = [
         Group((walk("w0", "ab", group="g0"), walk("w1", "ac", group="g0"))),
         Group((walk("w0", "ag", "success", group="g1"), walk("w1", "ah", "success", group="g1"))),
@@ -51,8 +51,8 @@ def test_dead_groups_are_told_apart():
         Group((walk("w0", "ag", "success", group="g3"),)),
     ]
     found = audit(groups)
-    assert (found.all_failed, found.all_succeeded, found.tied, found.lone) == (0.25, 0.5, 0.75, 0.25)
-    assert found.sight["grpo"].dead_groups == 0.75
+    assert (found.all_failed, found.all_succeeded, found.tied_groups, found.singleton_groups) == (0.25, 0.5, 0.75, 0.25)
+    assert found.coverage["grpo"].dead_groups == 0.75
     assert any("equal scores" in line for line in warnings(found))
     assert any("one rollout" in line for line in warnings(found))
 
@@ -68,7 +68,7 @@ def test_aliasing_and_fragmentation():
     assert found.text.states == 3
 
 
-def test_a_log_without_texts_has_no_text_column():
+def test_a_log_without_text_keys_has_no_text_statistics():
     members = tuple(
         replace(m, turns=tuple(replace(t, text_key="") for t in m.turns)) for m in (walk("w0", "ab"), walk("w1", "ac"))
     )
@@ -78,7 +78,7 @@ def test_a_log_without_texts_has_no_text_column():
     assert "–" in audit_text(found)
 
 
-def test_conflicts_that_the_state_before_explains():
+def test_conflicts_that_the_previous_state_explains():
     # in x the action "go" leads to y after a and to z after b
     members = [walk(f"a{i}", "axy", actions=["in", "go"]) for i in range(3)]
     members += [walk(f"b{i}", "bxz", actions=["in", "go"]) for i in range(3)]
@@ -87,10 +87,10 @@ def test_conflicts_that_the_state_before_explains():
     assert found.state.explained == 1.0
     variant, reason = supported_variant(found)
     assert variant == {"deterministic": True}
-    assert "state before tells" in reason
+    assert "previous state determines" in reason
 
 
-def test_conflicts_by_chance_are_not_explained():
+def test_random_conflicts_are_not_explained():
     members = [walk(f"y{i}", "axy", actions=["in", "go"]) for i in range(3)]
     members += [walk(f"z{i}", "axz", actions=["in", "go"]) for i in range(3)]
     found = audit([Group(tuple(members))])
@@ -103,7 +103,7 @@ def test_markov_keys_support_the_conflict_rule():
     assert supported_variant(found)[0] == {"deterministic": True}
 
 
-def test_conflicting_texts_send_back_to_the_states():
+def test_conflicting_text_keys_lead_to_state_keys():
     members = [walk(f"a{i}", "acy", actions=["in", "go"], texts="AXY") for i in range(2)]
     members += [walk(f"b{i}", "bdz", actions=["in", "go"], texts="BXZ") for i in range(2)]
     variant, _ = supported_variant(audit([Group(tuple(members))]))
@@ -112,25 +112,25 @@ def test_conflicting_texts_send_back_to_the_states():
 
 def test_groups_where_only_a_penalty_decides():
     plain = walk("w0", "abc")
-    spoilt = replace(walk("w1", "abc"), turns=(replace(plain.turns[0], parsed=False), plain.turns[1]))
-    found = audit([Group((plain, spoilt))])
+    unparsed = replace(walk("w1", "abc"), turns=(replace(plain.turns[0], parsed=False), plain.turns[1]))
+    found = audit([Group((plain, unparsed))])
     assert found.penalty_decides == 1.0
     assert found.unparsed == 0.25
     assert any("penalty" in line for line in warnings(found))
 
 
-def test_revisits_count_within_a_rollout_only():
+def test_revisits_are_counted_within_a_rollout_only():
     assert audit([Group((walk("w0", "abab"), walk("w1", "ab")))]).revisits == pytest.approx(1 / 4)
 
 
-def test_blind_schemes_are_named_with_the_reason():
+def test_schemes_with_low_coverage_are_named_with_the_reason():
     found = audit([Group((walk("w0", "abc"), walk("w1", "bcd")))])
     shown = warnings(found)
-    assert any(line.startswith("grpo is blind") and "none" in line for line in shown)
-    assert any(line.startswith("grouptd is blind") and "needs a success" in line for line in shown)
+    assert any(line.startswith("grpo assigns credit to only 0%") and "none" in line for line in shown)
+    assert any(line.startswith("grouptd assigns credit to only 0%") and "needs a success" in line for line in shown)
 
 
-def test_nothing_to_audit_is_an_error():
+def test_a_log_without_turns_is_an_error():
     empty = Trajectory("w0", "g", "task", (), False, 0.0, "env_limit", "a")
     with pytest.raises(DataError, match="no turns"):
         audit([Group((empty,))])

@@ -1,4 +1,4 @@
-"""Match rates: by hand, in thoughts and in whole trajectories; the sign test against its definition."""
+"""Match rates in thoughts and in whole trajectories, worked out by hand; the sign test against its definition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from creditflow.train.analyses.egrpo import BINS, analyse, bins, sign_test
 from creditflow.train.analyses.finding import NotDefined
 
 
-def test_thoughts_count_and_what_was_only_seen_does_not():
+def test_entities_named_in_thoughts_count_and_retrieved_ones_do_not():
     thinks = rollout("thinks", [("Nolan made Inception", "x")], True, answer="so London")
     sees = rollout("sees", [("", "Inception, Nolan, London, Paris")], False)
     numbers = analyse([question(thinks, sees)]).numbers
@@ -31,7 +31,7 @@ def test_rates_are_normalised_by_the_groups_best():
     assert found["correct"]["histogram"]["1"] == 1
 
 
-def test_the_exact_phrase_is_the_papers_rule_and_the_normalised_one_an_option():
+def test_the_default_rule_matches_the_exact_phrase():
     lower = rollout("lower", [("nolan", "London")], True)
     assert analyse([question(lower)]).numbers["thoughts"]["correct"]["rate"] == 0.0
     assert analyse([question(lower)], match="normalized").numbers["thoughts"]["correct"]["rate"] == 0.25
@@ -51,20 +51,20 @@ def test_the_sign_test_sums_the_tails_of_a_fair_coin(more, less):
     assert sign_test(more, less) == pytest.approx(expected)
 
 
-def test_every_rate_has_one_bin_and_the_ends_their_own():
+def test_every_rate_has_one_bin_and_the_end_points_have_their_own():
     rates = np.array([0.0, 0.01, 0.25, 0.26, 0.5, 0.75, 0.76, 0.99, 1.0])
     assert dict(zip(BINS, bins(rates).tolist(), strict=True)) == {
         "0": 1, "(0, ¼]": 2, "(¼, ½]": 2, "(½, ¾]": 1, "(¾, 1)": 2, "1": 1,
     }  # fmt: skip
 
 
-def test_a_log_without_thoughts_is_compared_by_whole_trajectories_and_says_so():
+def test_a_log_without_thoughts_is_compared_by_whole_trajectories_with_a_note():
     found = analyse([question(rollout("r", [("", "Nolan")], True, answer=""))])
     assert "thoughts" not in found.numbers
     assert any("no thoughts" in note for note in found.notes)
 
 
-def test_what_the_log_lacks_is_said():
+def test_the_error_names_what_the_log_lacks():
     with pytest.raises(NotDefined, match="no entities at all"):
         analyse([question(rollout("r", [("Nolan", "x")], True), task={})])
     with pytest.raises(NotDefined, match="texts"):

@@ -1,4 +1,4 @@
-"""Distance to the answer by step: the paper's quantities on rollouts worked out by hand."""
+"""Distance to the answer by step, on rollouts worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RIGHT = rollout("right", [("", "Inception is a film"), ("Inception then", "by No
 WRONG = rollout("wrong", [("", "Inception is a film"), ("", "nothing"), ("", "Paris")], False)
 
 
-def test_distances_and_rewards_follow_the_order_of_events():
+def test_distances_and_rewards_follow_the_order_of_turns():
     right, wrong = read_group(question(RIGHT, WRONG), EntityGraph.from_task(TASK))
     assert right.distance.tolist() == [2.0, 1.0, 0.0]
     # c = 2^-d: Inception seen; cited, and Nolan seen; London seen. The answering step is left out
@@ -25,7 +25,7 @@ def test_distances_and_rewards_follow_the_order_of_events():
     np.testing.assert_array_equal(wrong.best, [2.0, 2.0, 2.0])
 
 
-def test_the_table_averages_the_best_distance_of_rollouts_still_running():
+def test_the_table_averages_the_best_distance_of_rollouts_that_have_not_ended():
     short = rollout("short", [("", "Nolan")], True)
     rows = analyse([question(RIGHT, WRONG, short)]).numbers["by_step"]
     assert [row["correct"]["rollouts"] for row in rows] == [2, 1, 1]
@@ -34,14 +34,14 @@ def test_the_table_averages_the_best_distance_of_rollouts_still_running():
     assert [row["difference"] for row in rows] == [-0.5, -1.0, -2.0]
 
 
-def test_a_rollout_that_has_met_nothing_is_counted_apart():
+def test_a_rollout_without_entities_so_far_is_counted_separately():
     blind = rollout("blind", [("", "nothing"), ("", "Nolan")], False)
     rows = analyse([question(RIGHT, blind)]).numbers["by_step"]
     assert [row["incorrect"]["nothing_yet"] for row in rows] == [1, 0, 0]
     assert rows[0]["incorrect"]["rollouts"] == 1
 
 
-def test_guessed_entities_come_no_nearer():
+def test_guessed_entities_leave_the_distance_unchanged():
     guess = rollout("guess", [("It is London and Nolan", "nothing")], False)
     (read,) = read_group(question(guess), EntityGraph.from_task(TASK))
     assert np.isnan(read.best).all()
@@ -58,7 +58,7 @@ def test_the_correlation_is_pearsons(pairs):
         assert np.isnan(r)
 
 
-def test_the_interval_resamples_clusters_and_holds_the_estimate():
+def test_the_interval_resamples_clusters_and_contains_the_estimate():
     rng = np.random.default_rng(0)
     x = [rng.normal(size=8) for _ in range(30)]
     y = [(a + rng.normal(size=8) > 0).astype(float) for a in x]
@@ -67,7 +67,7 @@ def test_the_interval_resamples_clusters_and_holds_the_estimate():
     assert clustered_correlation(x, y) == (r, low, high)
 
 
-def test_what_the_log_lacks_is_said():
+def test_the_error_names_what_the_log_lacks():
     with pytest.raises(NotDefined, match="have no entities at all"):
         analyse([question(RIGHT, task={})])
     with pytest.raises(NotDefined, match="answers=virtual"):

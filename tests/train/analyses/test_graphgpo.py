@@ -1,4 +1,4 @@
-"""Useful turns: every class on a log small enough to draw."""
+"""Classes of useful turns, on a log small enough to draw."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shares(found, outcome):
     return {name: round(row[name] * row["turns"]) for name in CLASSES if row[name]}
 
 
-def test_every_turn_has_the_class_of_what_it_did_to_the_distance():
+def test_turns_are_classified_by_their_change_of_distance():
     # s - a - g is the shortest way; b is as far as s, x is a dead end
     g = group(
         walk("s a g"),
@@ -32,7 +32,7 @@ def test_every_turn_has_the_class_of_what_it_did_to_the_distance():
     assert found.numbers["not_useful_in_successful"] == pytest.approx(2 / 7)
 
 
-def test_costs_decide_what_is_shortest():
+def test_shortest_paths_are_those_of_least_cost():
     g = group(walk("s a g", costs=[5.0, 1.0]), walk("s b a g", costs=[1.0, 1.0, 1.0], name="cheap"))
     assert shares(analyse([g]), "successful") == {"shortest": 4, "detour": 1}
 
@@ -48,8 +48,8 @@ def test_groups_without_a_success_are_left_out_and_counted():
     assert (found.numbers["groups"], found.numbers["groups_left_out"], found.numbers["turns_left_out"]) == (1, 1, 2)
 
 
-def test_without_any_success_nothing_is_defined():
-    with pytest.raises(NotDefined, match="nobody succeeded"):
+def test_a_log_without_a_success_is_not_defined():
+    with pytest.raises(NotDefined, match="no rollout succeeded"):
         analyse([group(walk("s x", "failed"))])
 
 

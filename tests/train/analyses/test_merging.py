@@ -1,4 +1,4 @@
-"""The merging table, counted by hand; the command that prints it and writes merged logs."""
+"""The merging table, counted by hand, and the command that prints it and writes merged logs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_partition_counted_by_hand():
     assert rows["hash@0.7"] == (2, 0.4, 0.0, 0.75, 1.0, 2)
 
 
-def test_the_true_states_agree_with_themselves_and_merging_brings_credit_back():
+def test_the_true_states_agree_with_themselves_and_merging_restores_step_credit():
     rows = {row.merge: row.schemes["gigpo"] for row in merging(log(), ["state", "none", "hash@0.7"], ["gigpo"])}
     assert tuple(rows["state"]) == pytest.approx((0.6, 1.0, 0.0, 1.0))
     assert rows["none"].coverage == pytest.approx(0.4)
@@ -54,7 +54,7 @@ def test_the_true_states_agree_with_themselves_and_merging_brings_credit_back():
     assert rows["hash@0.7"].coverage == 1.0  # t and u are compared, although they are two states
 
 
-def test_the_released_merge_moves_the_graph_only():
+def test_the_released_merge_changes_the_graph_only():
     rows = merging(log(), ["released@0.8", "difflib@0.8"], ["gigpo", "graphgpo"])
     assert list(rows[0].schemes) == ["graphgpo"]
     assert rows[0].partition == rows[1].partition
@@ -80,12 +80,12 @@ def test_both_outputs_name_every_merge():
         ("stat", "did you mean 'state'"),
     ],
 )
-def test_a_merge_is_written_in_one_way(text, message):
+def test_a_malformed_merge_is_rejected(text, message):
     with pytest.raises(ConfigError, match=message):
         Merge.parse(text)
 
 
-def test_schemes_without_states_and_empty_logs_are_refused():
+def test_schemes_without_states_and_empty_logs_are_rejected():
     with pytest.raises(ConfigError, match="scheme with states 'grpo'"):
         merging(log(), ["none"], ["grpo"])
     with pytest.raises(DataError, match="no turns"):

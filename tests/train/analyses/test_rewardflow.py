@@ -1,4 +1,4 @@
-"""Graph statistics: known graphs, and sub-groups counted one by one."""
+"""Graph statistics of known graphs, and sub-groups enumerated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_graph_small_enough_to_draw():
     assert row["junctions"] == pytest.approx(2 / 3)
 
 
-def test_dead_ends_are_not_reachable_and_refused_turns_are_no_edges():
+def test_dead_ends_are_not_reachable_and_invalid_turns_are_no_edges():
     row = graph_row(group(walk("s a g"), walk("s x y", "failed", invalid=[1])), "state")
     assert (row["nodes"], row["edges"]) == (4.0, 3.0)
     assert row["reachable"] == 0.75
@@ -57,7 +57,7 @@ def test_expected_unique_is_the_average_over_all_sub_groups(rollouts):
         assert got[g - 1] == pytest.approx(np.mean(every))
 
 
-def test_groups_of_unequal_size_are_said_to_be_so():
+def test_groups_of_unequal_size_get_a_note():
     found = analyse([group(walk("s a g")), group(walk("s a g"), walk("s b g"))])
     assert [row["groups"] for row in found.numbers["by_size"]] == [2, 1]
     assert any("differ in size" in note for note in found.notes)

@@ -61,7 +61,7 @@ def test_other_environments_have_graphs_but_no_entities_and_it_says_so(sokoban_l
     shown = capsys.readouterr().out
     assert "gdcr: not defined on this log: needs an entity graph" in shown
     assert "egrpo: not defined on this log: needs the question's entities" in shown
-    assert "\ngraphgpo: shares" in shown
+    assert "\ngraphgpo: fractions" in shown
 
 
 def test_nothing_defined_is_missing_data(sokoban_log, capsys):

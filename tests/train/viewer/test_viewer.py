@@ -1,4 +1,4 @@
-"""The viewer's page: what it holds, and that hostile logs stay text."""
+"""The viewer's page: its data, and that hostile text of a log stays text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def page_data(page):
     return json.loads(found(r'<script type="application/json" id="data">(.*?)</script>', page))
 
 
-def test_the_page_holds_every_turn_and_the_credit_of_every_scheme(group):
+def test_the_page_contains_every_turn_and_the_credit_of_every_scheme(group):
     schemes = {name: credit.make(name) for name in ("grpo", "graphgpo")}
     data = page_data(render_page(view_data([group], schemes, "title")))
     (shown,) = data["groups"]
@@ -62,7 +62,7 @@ def test_equal_texts_are_stored_once(group):
     assert data["texts"] == ["", "go", "the same"]
 
 
-def test_the_policy_allows_exactly_the_pages_own_script_and_style(group):
+def test_the_content_security_policy_allows_exactly_the_own_script_and_style(group):
     page = render_page(view_data([group], {"grpo": credit.make("grpo")}, "title"))
     policy = found(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)
     script = found(r"<script>(.*?)</script>", page)
@@ -74,7 +74,7 @@ def test_the_policy_allows_exactly_the_pages_own_script_and_style(group):
     assert "unsafe" not in policy
 
 
-def test_hostile_text_cannot_leave_the_data_block():
+def test_hostile_text_cannot_end_the_data_block():
     group = Group((rollout("t0", ["a", HOSTILE], observation=HOSTILE, action=HOSTILE),))
 
     class Tags(HTMLParser):
@@ -92,7 +92,7 @@ def test_hostile_text_cannot_leave_the_data_block():
 
 
 @pytest.mark.browser
-def test_in_a_browser_hostile_text_is_shown_and_not_run(tmp_path):
+def test_in_a_browser_hostile_text_is_shown_and_not_executed(tmp_path):
     group = Group((rollout("t0", ["a", HOSTILE], observation=HOSTILE, action=HOSTILE), rollout("t1", "ab", "success")))
     page = tmp_path / "view.html"
     page.write_text(render_page(view_data([group], {"grpo": credit.make("grpo")}, "fine")), encoding="ascii")
@@ -113,7 +113,7 @@ def test_layers_follow_the_distance_from_the_start(group):
     assert ((places >= 0) & (places <= 1)).all()
 
 
-def test_the_command_writes_a_page_and_refuses_an_empty_log(group, tmp_path, capsys):
+def test_the_command_writes_a_page_and_rejects_an_empty_log(group, tmp_path, capsys):
     log, out, empty = tmp_path / "log.jsonl", tmp_path / "view.html", tmp_path / "empty.jsonl"
     write_jsonl(log, [group])
     empty.write_text("")
