@@ -1,4 +1,4 @@
-"""WebShop: a shopper searches, opens pages, chooses options and buys; the score says how well the goal was met."""
+"""WebShop: the agent searches, opens pages, chooses options and buys; the score measures how well the goal is met."""
 
 from creditflow.envs.webshop.catalogue.importing import ImportReport, import_webshop
 from creditflow.envs.webshop.catalogue.stock import ShopFiles, Stock, load_stock

@@ -1,8 +1,8 @@
-"""``search[words]`` and ``click[name]``: how an action text is read.
+"""Parsing of ``search[words]`` and ``click[name]``.
 
-The rule is the original's: everything before the last opening bracket that still has a closing one after it is the
-verb, what stands between that bracket and the last closing one is the argument, and the rest of the text is ignored.
-Only the first line counts. The argument is lower-cased, the verb is not.
+The rule is the original's: the verb is everything before the last opening bracket that is followed by a closing one, the
+argument is everything between that bracket and the last closing one, and the rest is ignored. Only the first line
+counts. The argument is lower-cased, the verb is not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ShopAction", "parse_action", "searchable"]
 
 
 class ShopAction(NamedTuple):
-    """A verb ("search" or "click" if it is to mean anything) and its lower-case argument."""
+    """A verb ("search" and "click" are known) and its lower-case argument."""
 
     verb: str
     argument: str
@@ -23,7 +23,7 @@ class ShopAction(NamedTuple):
 
 
 def parse_action(text: str) -> ShopAction | None:
-    """The action, or None if the text has not the form ``verb[argument]``. Takes linear time on any input.
+    """The action, or None if the text is not of the form ``verb[argument]``. Linear time for any input.
 
     >>> parse_action("click[Buy Now] please"), parse_action("a[b[c]"), parse_action("click[]")
     (ShopAction(verb='click', argument='buy now'), ShopAction(verb='a[b', argument='c'), None)

@@ -1,7 +1,7 @@
-"""The actions an environment lists: every click that works, and on the first page two searches anyone could think of.
+"""The listed actions: every click that has an effect, and on the first page two obvious searches.
 
-Any other search is admitted too, on every page; a list of all searches cannot be given. The listed ones are made from
-the instruction alone: its wording without the price, and its first sentence, or what stands before the options.
+Any other search is admissible too, on every page; the set of all searches is infinite. The listed searches are made from
+the instruction alone: its text without the price, and its first sentence or the part before the options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["listed_actions", "suggested_searches"]
 
 @lru_cache(maxsize=4096)
 def suggested_searches(instruction: str) -> tuple[str, ...]:
-    """Searches made from an instruction's own words; at least one.
+    """Searches made from the text of an instruction; at least one.
 
     >>> suggested_searches("Find me light tents with color: red, and price lower than 40.00 dollars")
     ('find me light tents with color: red', 'find me light tents')
@@ -31,7 +31,7 @@ def suggested_searches(instruction: str) -> tuple[str, ...]:
 
 
 def listed_actions(shop: Shop, state: ShopState) -> tuple[str, ...]:
-    """Action texts for this state, in page order; every one of them is admitted."""
+    """Action texts for this state, in page order; all are admissible."""
     searches = (
         [f"search[{text}]" for text in suggested_searches(shop.goal.instruction)] if state.page == "index" else []
     )

@@ -1,4 +1,4 @@
-"""``creditflow/WebShop-v0``: a shopper with an instruction searches, opens pages, chooses options and buys."""
+"""``creditflow/WebShop-v0``: given an instruction, search, open pages, choose options and buy."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ _NO_VALUES: Final[tuple[str, ...]] = ()
 
 
 class WebShopEnv(AgentEnv[str, str, ShopAction]):
-    """Buy what the instruction asks for.
+    """Buy the product that the instruction describes.
 
-    All arguments are plain JSON values, so ``env.spec`` round-trips; environments of a process that name the same data
-    share one catalogue.
+    All arguments are JSON values, so ``env.spec`` round-trips; environments of one process over the same data share one
+    catalogue.
 
     Args:
         panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
-        data: instead, a folder with WebShop's files, or one written by ``creditflow data import webshop``. A ``Stock``
-            is taken too.
+        data: instead, a folder with WebShop's files, or one written by ``creditflow data import webshop``. Or a
+            ``Stock``.
         goals: with ``data``, "synthetic" or "human".
         split: with ``data``, a split of the preset: "val" and "train" (verl_agent, rewardflow, graphgpo), "test", "dev"
             and "train" (upstream), "valid" and "train" (standard), or "all".
-        seed: with ``data``, of the draws of prices and price caps.
-        num_products: with ``data``, how many records to read.
+        seed: with ``data``, random seed of prices and price caps.
+        num_products: with ``data``, number of records to read.
         solvable_only: with ``data``, leave out goals whose own product cannot be bought for a score of 1.
-        preset: see ``presets``; the next six override it.
+        preset: see ``presets``; the next seven arguments override it.
         obs_mode: "text", "text_rich", "json" or "html".
         reward: "score" or "ten".
-        max_steps: the episode's limit.
+        max_steps: limit of an episode.
         show_attributes: whether item pages offer their attributes.
-        ads: advertisements inserted into every page.
-        ad_chance: of each of them to appear.
-        tagger: "rules" or "spacy": what names the nouns of a product for the reward.
+        ads: number of advertisements inserted into every page.
+        ad_chance: probability that each of them appears.
+        tagger: "rules" or "spacy": finds the nouns of a product name for the reward.
 
-    Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if it is none of the stock's goals),
-    ``solvable``, and the parts of the score, zero before the purchase: ``r_type``, ``r_att``, ``w_att``, ``r_option``,
+    Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if it is not one of the stock's goals),
+    ``solvable``, and the parts of the score, zero before a purchase: ``r_type``, ``r_att``, ``w_att``, ``r_option``,
     ``w_option``, ``r_price``, ``w_price``, ``query_match``, ``category_match``, ``title_score``. ``success`` is a score
     of exactly 1.
 
@@ -124,8 +124,8 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         self._state, self._values = INDEX, _NO_VALUES
         self._goal_index, self._solvable = -1, False
         self._parts = NO_PURCHASE
-        self._noise = ""  # what the advertisements of the present page follow from
-        self._seen = ""
+        self._noise = ""  # key of the advertisements on the present page
+        self._text = ""
 
     # -- AgentEnv -----------------------------------------------------------------------------------------------------
     def _start(self, task: Task) -> None:
@@ -134,19 +134,19 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         self._shop = self._shop_for(goal, str(self._goal_index) if self._goal_index >= 0 else "task")
         self._solvable = solvable(self.stock.catalogue, self._shop.goal)
         self._noise = str(self.np_random.bit_generator.random_raw()) if self.preset.ads else ""
-        self._place(INDEX, ())
+        self._move_to(INDEX, ())
 
     def _shop_for(self, goal: Goal, session: str) -> Shop:
         return Shop(self.stock.catalogue, goal, session, self.preset.show_attributes, self._tagger)
 
-    def _place(self, state: ShopState, values: tuple[str, ...]) -> None:
+    def _move_to(self, state: ShopState, values: tuple[str, ...]) -> None:
         self._state, self._values = state, values
         self._parts = self.shop.purchase(state) if state.page == "done" else NO_PURCHASE
-        self._seen = ""
+        self._text = ""
 
     @property
     def shop(self) -> Shop:
-        """The rules with the present goal.
+        """The rules of the shop with the present goal.
 
         Raises:
             EpisodeError: before the first ``reset``.
@@ -157,7 +157,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     @property
     def shop_state(self) -> ShopState:
-        """Where the shopper stands."""
+        """The present page with the choices made."""
         return self._state
 
     def _parse(self, action: Any) -> tuple[ShopAction | None, str]:
@@ -169,7 +169,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         return parsed, ""
 
     def _rejection_reason(self, action: ShopAction) -> str:
-        return self.shop.refusal(self._state, action)
+        return self.shop.rejection_reason(self._state, action)
 
     def _apply(self, action: ShopAction) -> Outcome:
         before = self._state
@@ -179,7 +179,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         values = _NO_VALUES
         if before.page == after.page == "item":
             values = tuple(dict.fromkeys((*self._values, action.argument)))
-        self._place(after, values)
+        self._move_to(after, values)
         done = after.page == "done"
         score = self._parts.score
         reward = score if self.preset.reward == "score" else PERFECT_REWARD * (score == 1.0)
@@ -189,9 +189,9 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         return 0.0
 
     def _observe(self) -> str:
-        if not self._seen:
-            self._seen = self._render(self.preset.obs_mode)
-        return self._seen
+        if not self._text:
+            self._text = self._render(self.preset.obs_mode)
+        return self._text
 
     def _render(self, mode: str) -> str:
         shop, state = self.shop, self._state
@@ -245,7 +245,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         """Restore a snapshot; returns what ``reset`` would.
 
         Raises:
-            DataError: no snapshot of this environment, or of another catalogue.
+            DataError: not a snapshot of this environment, or of another catalogue.
         """
         read = read_snapshot(snapshot)
         task = self.goal_tasks.from_content(read.task)
@@ -253,7 +253,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         self._begin(task, read.steps)
         self._shop = self._shop_for(self.shop.goal, read.session)
         self._noise = read.noise
-        self._place(read.state, read.values)
+        self._move_to(read.state, read.values)
         self._over = read.state.page == "done" or read.steps >= self.max_steps
         return self._observe(), self._info(True, True, False, "")
 
@@ -264,20 +264,20 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     @property
     def oracle(self) -> ShopOracle:
-        """Best score, distance and optimal actions; takes snapshots."""
+        """The oracle; takes snapshots."""
         return self._oracle
 
     @property
     def reward_parts(self) -> RewardParts:
-        """The parts of the score; zeros before the purchase."""
+        """The parts of the score; zeros before a purchase."""
         return self._parts
 
     def render(self) -> str | None:
-        """The page with marked buttons, in render mode "ansi"."""
+        """The page with labelled buttons, in render mode "ansi"."""
         return self._render("text_rich") if self.render_mode == "ansi" else None
 
     def describe(self) -> Mapping[str, Any]:
-        """What a result should be reported with: catalogue, search engine, number of goals, the preset's options."""
+        """Facts to report with results: catalogue, search engine, number of goals, the preset's options."""
         return {
             "products": len(self.stock.catalogue),
             "catalogue": self.stock.catalogue.digest,

@@ -1,9 +1,9 @@
-"""The oracle: what can still be scored, how many steps it takes, and which actions begin a shortest way.
+"""The oracle: the best reachable score, the steps to it, and the actions that begin a shortest plan.
 
 Any search is allowed on any page, so a product that some search lists on its first results page is two steps away from
-everywhere; ``find_product`` looks for that search. Scores of all products of the catalogue are known, not only that of
-the product the goal was made from. Catalogues above ``EXACT_LIMIT`` products are not searched through: there only the
-products collected under the goal's query are looked at, and ``exact`` is False.
+every page; ``find_product`` finds such a search. The oracle scores all products of the catalogue, not only the one that
+the goal was made from. In catalogues above ``EXACT_LIMIT`` products it considers only the products collected under the
+goal's query, and ``exact`` is False.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GoalOracle:
         distance = self.distance(state)
         if math.isfinite(distance) and distance <= budget:
             return 1.0
-        best = self.plan.best(budget)  # through a search
+        best = self.plan.best(budget)  # by a new search
         for asin, steps in self._near(state):
             chosen = dict(state.options) if asin == state.asin else {}
             product = self.shop.catalogue.product(asin)
@@ -49,7 +49,7 @@ class GoalOracle:
         return best
 
     def distance(self, state: ShopState) -> float:
-        """Fewest steps to a purchase that scores 1; inf if there is none."""
+        """Fewest steps to a purchase with a score of 1; infinity if there is none."""
         if state.page == "done":
             return 0.0 if self.shop.purchase(state).score == 1.0 else math.inf
         best = math.inf
@@ -63,7 +63,7 @@ class GoalOracle:
         return float(best)
 
     def _near(self, state: ShopState) -> Iterator[tuple[str, int]]:
-        """(product, steps to its page) without a new search."""
+        """Products that are reachable without a new search, with the steps to their page."""
         kind = page_kind(state, self.shop.session)
         back = {"results": 0, "item": 1, "sub": 2}.get(state.page)
         if state.page == "item" or (state.page == "sub" and kind == "item_sub_page"):
@@ -76,7 +76,7 @@ class GoalOracle:
                 yield asin, back + turns + 1
 
     def optimal_actions(self, state: ShopState) -> tuple[str, ...]:
-        """Listed actions that begin a shortest way, or if there is none a search that does; sorted."""
+        """Listed actions that begin a shortest plan, or without any a search that does; sorted."""
         distance = self.distance(state)
         if state.page == "done" or math.isinf(distance):
             return ()
@@ -84,7 +84,7 @@ class GoalOracle:
         return tuple(sorted(found or self._searches(distance)))
 
     def _searches(self, distance: float) -> Iterator[str]:
-        """A search for the product that a shortest way through a search would buy, the goal's own if it is one."""
+        """A search for a product that a shortest plan buys, the goal's own product if possible."""
         perfect, own = self.plan.perfect(), self.shop.goal.asin
         for asin in sorted(perfect, key=lambda asin: (asin != own, asin)):
             query, _ = find_product(self.shop.catalogue, asin)
@@ -101,7 +101,7 @@ class ShopOracle:
     """The environment's oracle: takes snapshots.
 
     Args:
-        read: rules and state of a snapshot.
+        read: returns the rules and the state of a snapshot.
         products: size of the catalogue.
     """
 
@@ -118,11 +118,11 @@ class ShopOracle:
         return self.of_goal(shop).value(place, steps_left)
 
     def distance(self, state: str) -> float:
-        """Fewest steps to a purchase that scores 1; inf if there is none."""
+        """Fewest steps to a purchase with a score of 1; infinity if there is none."""
         shop, place = self._read(state)
         return self.of_goal(shop).distance(place)
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Sorted texts of actions that begin a shortest way; () if there is none, or nothing is left to do."""
+        """Sorted texts of actions that begin a shortest plan; () if there is none, or after the purchase."""
         shop, place = self._read(state)
         return self.of_goal(shop).optimal_actions(place)

@@ -1,4 +1,4 @@
-"""How the embedded panel ``standard-v1`` was made, so that anybody can make it again.
+"""The embedded panel ``standard-v1``: the code that made it.
 
 All goals of the embedded shop, in three splits that share no product; rows name goals by their number.
 """
@@ -21,7 +21,7 @@ def panel_rows() -> Iterator[PanelRow]:
     """All rows in published order: train, valid, test; within a split in order of the goals."""
     stock = embedded_stock()
     tasks = GoalTasks(stock, range(len(stock.goals)))
-    products = {asin: place for place, asin in enumerate(dict.fromkeys(goal.asin for goal in stock.goals))}
+    products = {asin: i for i, asin in enumerate(dict.fromkeys(goal.asin for goal in stock.goals))}
     rows = []
     for number, goal in enumerate(stock.goals):
         found = stock.catalogue.search(goal.instruction.lower()).asins

@@ -1,7 +1,7 @@
-"""What can be reached with one goal: scores of purchases by number of option clicks, and where products are found.
+"""Plans for one goal: purchase scores by number of option clicks, and searches that find a product.
 
-A product's score depends on the chosen options only through *which wanted options are met*, a small set; so the best
-choice is found by going through the option groups once and keeping, for every such set, the fewest clicks.
+A product's score depends on the chosen options only through *which wanted options are met*, a small set; so one pass over
+the option groups that keeps the fewest clicks for every such set finds the best choice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from creditflow.envs.webshop.rules import PAGE_SIZE, SUB_PAGES, Shop
 
 __all__ = ["EXACT_LIMIT", "GoalPlan", "click_costs", "find_product", "steps_by_search"]
 
-EXACT_LIMIT: Final = 20_000  # larger catalogues are not searched through for other products that fit
+EXACT_LIMIT: Final = 20_000  # in larger catalogues not all products are considered
 MIN_STEPS: Final = 3  # search, open, buy
 _NOT_OPTIONS: Final = {"buy now", "back to search", "next >", "< prev", "search", *SUB_PAGES}
 
@@ -51,7 +51,7 @@ def find_product(catalogue: Catalogue, asin: str) -> tuple[str, int]:
 
 
 def steps_by_search(catalogue: Catalogue, asin: str) -> float:
-    """Fewest steps to the product's purchase without choices, through a search for it; inf if no search lists it."""
+    """Fewest steps from a search to the product's purchase, without options; infinity if no search lists it."""
     _, page = find_product(catalogue, asin)
     return 1 + (page - 1) + 1 + 1 if page else math.inf  # search, turn pages, open, buy
 
@@ -60,7 +60,7 @@ def click_costs(groups: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
     """Fewest clicks for every reachable set of met options.
 
     Args:
-        groups: option group -> {set met by a value (as bits): clicks it costs}; 0 clicks is the present value.
+        groups: option group -> {set met by a value (as bits): number of clicks}; 0 clicks is the present value.
 
     Returns:
         set met -> fewest clicks.
@@ -80,7 +80,7 @@ def click_costs(groups: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
 
 
 class GoalPlan:
-    """Everything about one goal that does not depend on where the shopper stands. Filled as it is asked for.
+    """Everything about one goal that does not depend on the state, computed on demand.
 
     Args:
         shop: rules, catalogue and goal.
@@ -107,7 +107,7 @@ class GoalPlan:
         return found
 
     def cover(self, value: str) -> int:
-        """Which wanted options a chosen value meets, as bits."""
+        """The wanted options that a chosen value meets, as bits."""
         found = self._covers.get(value)
         if found is None:
             found = 0
@@ -118,7 +118,7 @@ class GoalPlan:
         return found
 
     def choices(self, product: Product) -> dict[str, dict[str, int]]:
-        """Option group -> {value that can be clicked: what it meets}; of equal values the last group's counts."""
+        """Option group -> {clickable value: options met}; of equal values the last group's counts."""
         found = self._choices.get(product.asin)
         if found is None:
             owner = {value: name for name, values in product.options for value in values}
@@ -145,19 +145,19 @@ class GoalPlan:
         return found
 
     def score(self, product: Product, met: int) -> float:
-        """Score of buying the product with these options met."""
+        """The score of buying the product with these options met."""
         attributes, cheap, factor = self._base_of(product)
         return (attributes + met.bit_count() + cheap) / self._total * factor
 
     def clicks_to_perfect(self, product: Product, chosen: Mapping[str, str]) -> int:
-        """Fewest option clicks to a purchase that scores 1; -1 if there is none."""
+        """Fewest option clicks to a purchase with a score of 1; -1 if there is none."""
         everything = (1 << len(self.goal.options)) - 1
         if self.score(product, everything) < 1.0:
             return -1
         return self.costs(product, chosen).get(everything, -1)
 
     def clicks_from(self, asin: str, chosen: Mapping[str, str]) -> int:
-        """``clicks_to_perfect`` of a product by id, whether or not it is among those looked through."""
+        """``clicks_to_perfect`` of a product by id, whether or not it is among ``rows``."""
         if not chosen and asin in self.perfect():
             return self.perfect()[asin]
         if not chosen and self.exact:
@@ -166,7 +166,7 @@ class GoalPlan:
 
     # -- all products -------------------------------------------------------------------------------------------------
     def rows(self) -> tuple[int, ...]:
-        """The products looked through: all, or in a large catalogue those collected under the goal's query."""
+        """The products considered: all, or in a large catalogue those collected under the goal's query."""
         store = self.catalogue.store
         if self.exact:
             return tuple(range(len(store)))
@@ -183,7 +183,7 @@ class GoalPlan:
         return met
 
     def perfect(self) -> Mapping[str, int]:
-        """Products that can be bought for a score of 1 -> option clicks it takes, by id."""
+        """Products that can be bought for a score of 1, by id, with the option clicks needed."""
         if self._perfect is None:
             rows, store = self.rows(), self.catalogue.store
             complete = np.flatnonzero(self._met(rows) == len(self.goal.attributes))
@@ -198,13 +198,13 @@ class GoalPlan:
         return self._perfect
 
     def best(self, steps: float) -> float:
-        """Best score of any product that some search lists, bought within so many steps, the search included."""
+        """The best score of a purchase within ``steps`` steps that begin with a search."""
         if self._best is None:
             self._best = self._scan()
         return _within(self._best, steps)
 
     def _scan(self) -> dict[int, float]:
-        """Number of steps -> the best score it buys through a search; numbers that buy no more than fewer are left out."""
+        """Number of steps -> best score through a search, for every number of steps that improves the score."""
         rows, store = self.rows(), self.catalogue.store
         cheap = np.array([store.price(row) <= self.goal.price_cap for row in rows])
         bound = (self._met(rows) + len(self.goal.options) + cheap) / self._total
@@ -215,7 +215,7 @@ class GoalPlan:
             product = self.catalogue.product(store.asin(rows[place]))
             scores = [(clicks, self.score(product, met)) for met, clicks in self.costs(product, {}).items()]
             if all(score <= _within(best, MIN_STEPS + clicks) for clicks, score in scores):
-                continue  # no better even on a first results page
+                continue  # not better even from a first results page
             begin = steps_by_search(self.catalogue, product.asin)
             for clicks, score in scores:
                 if math.isfinite(begin) and score > _within(best, begin + clicks):

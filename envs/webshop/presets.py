@@ -1,12 +1,12 @@
-"""Ways of wrapping the shop that published work used, each a named set of plain options.
+"""Environment variants of published work, each a named set of options.
 
 | preset | from | what it is |
 | --- | --- | --- |
 | standard | here | text pages, reward = score, 15 steps |
 | upstream | Princeton's WebShop | the same pages, 100 steps, goal order from seed 233, their three splits |
-| verl_agent | verl-agent (GiGPO) | reward 10 for a perfect purchase, else 0; ``seed`` orders the goals; text key = page without instruction |
-| rewardflow | RewardFlow | the same, text key = page with the clicked option values |
-| graphgpo | GraphGPO | the same, pages with marked buttons; ``ads`` inserts advertisements |
+| verl_agent | verl-agent (GiGPO) | reward 10 for a perfect purchase, else 0; ``seed`` orders the goals; text key: page without instruction |
+| rewardflow | RewardFlow | the same; text key: page with the clicked option values |
+| graphgpo | GraphGPO | the same; pages with labelled buttons; ``ads`` inserts advertisements |
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ REWARD_MODES: Final = ("score", "ten")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Options of the environment that published work differs in.
+    """Options in which published environments differ.
 
     Attributes:
-        obs_mode: form of the page.
+        obs_mode: format of the page.
         reward: "score" of a purchase in [0, 1], or "ten" for a perfect one and 0 else.
         max_steps: limit of an episode.
         show_attributes: whether item pages offer the "Attributes" sub page.
         text_key: "page" (the observation), "bare_page" (verl-agent's form, without the instruction) or "clicked"
             (RewardFlow's form, with the option values clicked).
-        goal_seed: orders the goals; None takes the seed that prices are drawn with.
+        goal_seed: random seed of the order of goals; None for the seed of the prices.
         splits: name -> (first, last) goal number, last exclusive and None for the end.
-        ads: advertisements inserted into every page.
-        ad_chance: of each of them to appear.
+        ads: number of advertisements inserted into every page.
+        ad_chance: probability that each of them appears.
     """
 
     obs_mode: ObservationMode = "text"
@@ -54,7 +54,7 @@ class Preset:
     ad_chance: float = 1.0
 
     def goal_range(self, split: str) -> slice:
-        """The goal numbers of a split; "all" always exists.
+        """The goal numbers of a split; every preset has the split "all".
 
         Raises:
             ConfigError: no such split.
@@ -79,7 +79,7 @@ PRESETS: Final = {
 
 
 def resolve_preset(name: str, **overrides: Any) -> Preset:
-    """The named preset with every override that is not None put in.
+    """The named preset with every override that is not None.
 
     Raises:
         ConfigError: unknown preset, or an override outside its range.

@@ -1,7 +1,7 @@
-"""A page as a list of nodes, and the nodes as text, as text with marked buttons, or as JSON.
+"""A page as a list of nodes, and its observation as text, as text with labelled buttons, or as JSON.
 
-The nodes are the texts of the original's pages in page order; both text forms are made from them alone. How white
-space fares follows from the original's way through HTML and back: an empty node does not exist, a blank one shrinks.
+The nodes are the texts of the original's pages in page order; both text forms are made from them alone. White space is
+treated as by the original's conversion to HTML and back: empty nodes vanish, blank nodes become one space.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLANK = " \t\n\f\r"
 
 
 class Node(NamedTuple):
-    """One text of a page: plain text, a button, an option value, or a product link."""
+    """One text of a page: a plain text, a button, an option value or a product link."""
 
     kind: Literal["text", "button", "option", "link"]
     text: str
@@ -112,10 +112,10 @@ def render_text(nodes: Iterable[Node]) -> str:
 
 
 def render_rich(nodes: Iterable[Node], state: ShopState, session: str) -> str:
-    """The form with marked buttons; what was clicked is marked too.
+    """The form with labelled buttons; clicked ones have another label.
 
-    An option counts as clicked if its text occurs in double quotes in the page's address, which is where the original
-    looks: values that JSON escapes never show, and a quoted word of the query may.
+    As in the original, an option counts as clicked if its text occurs in double quotes in the page's URL: values that JSON
+    escapes never do, and a quoted word of the query may.
     """
     url = address(state, session)
     lines: list[str] = []
@@ -129,15 +129,15 @@ def render_rich(nodes: Iterable[Node], state: ShopState, session: str) -> str:
             if clicked:
                 notes.append(f"You have clicked {text}.")
         elif kind == "link":
-            mark = "clicked button" if text in state.clicked else "button"
-            lines.append(f"\n[{mark}] {text} [{mark}_]")
+            label = "clicked button" if text in state.clicked else "button"
+            lines.append(f"\n[{label}] {text} [{label}_]")
         else:
             lines.append(text)
     return "".join(f"{line}\n" for line in [*reversed(notes), *lines])
 
 
 def render_json(shop: Shop, state: ShopState) -> str:
-    """The page as a JSON object: kind, instruction, what is shown, what can be clicked."""
+    """The page as a JSON object: kind, instruction, content, clickable texts."""
     page: dict[str, object] = {"page": state.page, "instruction": shop.goal.instruction}
     if state.page == "results":
         listed = [shop.catalogue.product(asin) for asin in shop.listed(state)]

@@ -2,7 +2,7 @@
 
     score = (attributes met + options met + [price ≤ cap]) / (attributes + options + 1) · type factor
 
-The type factor punishes a purchase of another kind: see ``type_factor``.
+The type factor penalises a purchase of another kind: see ``type_factor``.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
 
 __all__ = ["RewardParts", "attributes_met", "option_met", "score_purchase", "type_factor"]
 
-SIMILARITY_THRESHOLD = 85  # per cent that two phrases must exceed to count as the same
+SIMILARITY_THRESHOLD = 85  # per cent above which two phrases count as equal
 
 
 class RewardParts(NamedTuple):
-    """The score and what it is made of; every ``r_`` part lies in [0, 1], the ``w_`` weights sum to 1.
+    """The score and its parts; every ``r_`` part lies in [0, 1], the ``w_`` weights sum to 1.
 
     Attributes:
         score: the reward.
         r_type: the type factor.
-        r_att, w_att: share of the wanted attributes met, and its weight.
+        r_att, w_att: fraction of the wanted attributes met, and its weight.
         r_option, w_option: the same for options (0 and 0 if the goal has none).
         r_price, w_price: 1 if the price does not exceed the cap, and its weight.
-        query_match, category_match, title_score: what the type factor was decided by.
+        query_match, category_match, title_score: what the type factor depends on.
     """
 
     score: float
@@ -54,13 +54,13 @@ def _category_parts(path: str) -> set[str]:
 
 
 def type_factor(product: Product, goal: Goal, tagger: Tagger) -> tuple[float, bool, bool, float]:
-    """How far the purchase is of the wanted kind.
+    """The factor for the kind of the product.
 
     1 if the queries are equal, two parts of the category paths agree, or more than a fifth of the wanted name's nouns
-    occur; else 0.5. Below a tenth of the nouns it is 0.1, without any 0, whatever else agrees.
+    occur in the title; else 0.5. With less than a tenth of the nouns it is 0.1, with none 0, whatever else agrees.
 
     Returns:
-        the factor, query match, category match, share of nouns (0.2 if the wanted name has none).
+        the factor, query match, category match, fraction of nouns (0.2 if the wanted name has none).
     """
     query_match = product.query == goal.query
     category_match = len(_category_parts(product.product_category) & _category_parts(goal.product_category)) >= 2
@@ -73,7 +73,7 @@ def type_factor(product: Product, goal: Goal, tagger: Tagger) -> tuple[float, bo
 
 
 def attributes_met(product: Product, goal: Goal) -> int:
-    """How many wanted attributes the product has: alike to one of its attributes, or found in its texts."""
+    """The number of wanted attributes that the product has: similar to one of its attributes, or part of its texts."""
     texts = (product.title.lower(), " ".join(product.bullets).lower(), product.description.lower())
     return sum(
         any(token_set_ratio(own, wanted) > SIMILARITY_THRESHOLD for own in product.attributes)
@@ -83,7 +83,7 @@ def attributes_met(product: Product, goal: Goal) -> int:
 
 
 def option_met(wanted: str | tuple[str, str], chosen: Iterable[str]) -> bool:
-    """Whether one of the chosen values counts as the wanted option; a pair is compared as Python prints it."""
+    """Whether one of the chosen values counts as the wanted option; a pair is compared as its Python repr."""
     reduced = reduce_colour(wanted)
     text = reduced if isinstance(reduced, str) else str(reduced)
     return any(token_set_ratio(str(reduce_colour(value)), text) > SIMILARITY_THRESHOLD for value in chosen)

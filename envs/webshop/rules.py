@@ -1,8 +1,8 @@
-"""The shop's rules: where a shopper stands, what can be clicked there, and where each action leads.
+"""The rules of the shop: states, the clickable texts of a page, and transitions.
 
-A state is a small immutable value; everything else is the catalogue's. The rules follow the original to the letter,
-oddities included: every action but a purchase can be repeated for ever, a search works on any page, and which page
-"< prev" goes back to is decided by what is found in the page's address.
+A state is a small immutable value; the catalogue holds everything else. The rules follow the original exactly, including
+its oddities: every action but a purchase can be repeated for ever, a search works on any page, and the target of
+"< prev" depends on which words occur in the page's URL.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ PageKind = Literal["index", "results", "item", "sub", "done"]
 
 @dataclass(frozen=True, slots=True)
 class ShopState:
-    """Where the shopper stands.
+    """The present page and the choices made.
 
     Attributes:
         page: kind of page.
         query: words searched for, "" on the index page.
         number: number of the results page.
-        asin: product looked at or bought, "" elsewhere.
+        asin: product viewed or bought, "" elsewhere.
         options: chosen (group, value) pairs, in order of first choice.
-        sub: which sub page, "" elsewhere.
-        clicked: products looked at since the last visit to the index page.
+        sub: name of the sub page, "" elsewhere.
+        clicked: products viewed since the last visit to the index page.
     """
 
     page: PageKind = "index"
@@ -56,14 +56,14 @@ INDEX: Final = ShopState()
 
 
 class Click(NamedTuple):
-    """What stands behind a clickable text: its kind, and the option group or the product id."""
+    """The target of a clickable text: its kind, with the button, option group or product id."""
 
     kind: Literal["button", "link", "option"]
     target: str
 
 
 def address(state: ShopState, session: str) -> str:
-    """The page's address, unescaped as the original builds it."""
+    """The page's URL, unescaped as in the original."""
     words = state.query.replace(" ", "+")
     options = dict(state.options)
     match state.page:
@@ -80,7 +80,7 @@ def address(state: ShopState, session: str) -> str:
 
 
 def page_kind(state: ShopState, session: str) -> str:
-    """The page kind that the original reads off the address: the first of these names that occurs anywhere in it."""
+    """The page kind that the original infers from the URL: the first of these names that occurs anywhere in it."""
     url = address(state, session)
     return next((name for name in ("search_results", "item_page", "item_sub_page", "done") if name in url), "")
 
@@ -103,14 +103,14 @@ def check_state(catalogue: Catalogue, state: ShopState) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """The rules for one shopper with one goal.
+    """The rules for one episode with one goal.
 
     Attributes:
-        catalogue: the stock.
-        goal: what is to be bought.
-        session: name of the session, part of every address.
+        catalogue: the products.
+        goal: what to buy.
+        session: name of the session, part of every URL.
         show_attributes: whether item pages have the "Attributes" button.
-        tagger: names the nouns of a product name, for the reward.
+        tagger: finds the nouns of a product name, for the reward.
     """
 
     catalogue: Catalogue
@@ -120,7 +120,7 @@ class Shop:
     tagger: Tagger = rule_tagger
 
     def product(self, state: ShopState) -> Product:
-        """The product that an item, sub or done page is about."""
+        """The product of an item, sub or done page."""
         return self.catalogue.product(state.asin)
 
     def listed(self, state: ShopState) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Shop:
                 return ()
 
     def clickables(self, state: ShopState) -> Mapping[str, Click]:
-        """Lower-case text -> what stands behind it, in the original's order; of equal texts the later one wins."""
+        """Lower-case text -> its target, in the original's order; of equal texts the later one wins."""
         found = {text.lower(): Click("button", text) for text in self.buttons(state)}
         if state.page == "results":
             found.update((asin.lower(), Click("link", asin)) for asin in self.listed(state))
@@ -153,8 +153,8 @@ class Shop:
                 found.update((value, Click("option", name)) for value in values)
         return found
 
-    def refusal(self, state: ShopState, action: ShopAction) -> str:
-        """Why the action does nothing here; "" if it does something."""
+    def rejection_reason(self, state: ShopState, action: ShopAction) -> str:
+        """Why the action is invalid in this state; "" if it is valid."""
         if action.verb == "search":
             return ""
         if action.verb != "click":
@@ -166,7 +166,7 @@ class Shop:
         return ""
 
     def act(self, state: ShopState, action: ShopAction) -> ShopState:
-        """The state after an action that is not refused."""
+        """The state after a valid action."""
         if action.verb == "search":
             return self._results(state, action.argument, 1)
         return self._click(state, action.argument)

@@ -1,4 +1,4 @@
-"""Snapshots of an episode as self-contained JSON text, and their strict reader."""
+"""Snapshots of an episode as self-contained JSON text, and their strict parser."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Snapshot(NamedTuple):
 
     Attributes:
         task: content of the task.
-        session: name of the session, part of page addresses.
+        session: name of the session, part of page URLs.
         steps: steps taken.
-        state: where the shopper stands.
+        state: the page and the choices made.
         values: option values clicked since the item page was last entered (RewardFlow's text key is made of them).
-        noise: what the advertisements of the page follow from; "" without them.
+        noise: key of the page's advertisements; "" without them.
     """
 
     task: dict[str, Any]
@@ -66,7 +66,7 @@ def _strings(value: Any) -> bool:
 
 
 def read_snapshot(text: str) -> Snapshot:
-    """The snapshot of a JSON text. That products exist is for the caller to check.
+    """The snapshot of a JSON text. The caller checks that its products exist.
 
     Raises:
         DataError: the text is not a snapshot of this environment.
@@ -97,7 +97,7 @@ def read_snapshot(text: str) -> Snapshot:
         and (not options or data["asin"] != "")
     )
     if not good:
-        raise DataError(f"webshop: a snapshot has a value out of place: {text[:300]}")
+        raise DataError(f"webshop: a snapshot has a value of the wrong type or range: {text[:300]}")
     state = ShopState(
         data["page"],
         data["query"],

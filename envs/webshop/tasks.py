@@ -1,6 +1,6 @@
-"""Where the environment's goals come from: the embedded catalogue's panels, or WebShop's own files.
+"""Sources of goals: the panels of the embedded catalogue, or WebShop's own files.
 
-Stocks are loaded once a process and shared by all environments over the same data.
+A stock is loaded once per process and shared by all environments over the same data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_PANEL = "standard-v1:train"
 def solvable(catalogue: Catalogue, goal: Goal) -> bool:
     """Whether buying the goal's own product with exactly the wanted options scores 1.
 
-    The original's colour rule makes a few synthetic goals impossible: see ``colours.reduce_colour``.
+    The original's colour rule makes some synthetic goals unsolvable: see ``colours.reduce_colour``.
     """
     try:
         product = catalogue.product(goal.asin)
@@ -58,7 +58,7 @@ def _panel_goals(spec: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
-    """The stock of a folder, loaded once a process; a store is opened, files are read into memory."""
+    """The stock of a folder, cached; a store is memory-mapped, WebShop's files are read into memory."""
     if is_checksummed(path):
         if num_products is not None:
             raise ConfigError("num_products does not go with a store; import fewer products instead")
@@ -80,7 +80,7 @@ def open_tasks(
     """The environment's goals.
 
     Raises:
-        ConfigError: arguments that exclude each other, or an unknown name.
+        ConfigError: incompatible arguments, or an unknown name.
         DataError: files that are missing or malformed.
     """
     if data is None:

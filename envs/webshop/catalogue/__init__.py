@@ -1,1 +1,1 @@
-"""Products: read, indexed, stored on disk, or made from a grammar."""
+"""Products: parsed, indexed, stored on disk, or generated from a grammar."""

@@ -1,4 +1,4 @@
-"""How hard a shop is, measured by what simple shoppers achieve: the figures an artificial catalogue is held to."""
+"""The difficulty of a catalogue, measured with simple baselines: the target figures of the embedded catalogue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Difficulty", "chosen_by_text", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """Shares over goals, in [0, 1].
+    """Fractions of goals, in [0, 1].
 
     Attributes:
         whole_1, whole_10, whole_50: the goal's product is among the first 1, 10, 50 results of its instruction.

@@ -1,7 +1,6 @@
-"""The shop's stock: products, their search index and the prices that count, immutable and shared by any number of envs.
+"""The catalogue: products, their search index and prices, immutable and shared by any number of environments.
 
-Everything a page needs besides the shopper's own few fields comes from here. Results are cached; the caches are bounded
-and safe to use from several threads.
+A page is a function of the catalogue and the state. Search results are cached; the caches are bounded and thread-safe.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ __all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngi
 
 MAX_RESULTS = 50  # results of a free-text search
 CACHED_QUERIES = 4096
-CACHED_LENGTH = 4000  # characters: longer queries are searched anew, so that the cache stays small
+CACHED_LENGTH = 4000  # characters; longer queries are not cached
 
 
 class Results(NamedTuple):
-    """What a query finds.
+    """The results of a query.
 
     Attributes:
         asins: product ids, best first.
-        digest: short hash of the list: queries with equal digests lead to the same pages.
+        digest: short hash of the list; queries with equal digests have the same results pages.
     """
 
     asins: tuple[str, ...]
@@ -56,7 +55,7 @@ class ProductStore(Protocol):
         ...
 
     def price(self, row: int) -> float:
-        """The price that counts, in dollars."""
+        """The price for the reward, in dollars."""
         ...
 
     def rows_of_query(self, query: str) -> Sequence[int]:
@@ -81,7 +80,7 @@ class MemoryProducts:
 
     Args:
         products: in catalogue order, ids distinct.
-        prices: what each costs for the reward.
+        prices: the price of each for the reward.
     """
 
     def __init__(self, products: Sequence[Product], prices: Sequence[float]) -> None:
@@ -115,7 +114,7 @@ class MemoryProducts:
         return self._products[row].asin
 
     def price(self, row: int) -> float:
-        """The price that counts, in dollars."""
+        """The price for the reward, in dollars."""
         return self._prices[row]
 
     def rows_of_query(self, query: str) -> Sequence[int]:
@@ -133,7 +132,7 @@ class Catalogue:
     Args:
         store: the products.
         engine: free-text search; default: a BM25 index built here from the store.
-        random_seed: of the products that the query ``<r>`` shows.
+        random_seed: random seed of the results of the query ``<r>``.
     """
 
     def __init__(self, store: ProductStore, engine: SearchEngine | None = None, *, random_seed: int = 0) -> None:
@@ -158,7 +157,7 @@ class Catalogue:
         return self.store.product(row)
 
     def price(self, asin: str) -> float:
-        """The price that counts for this product, in dollars."""
+        """The price of this product for the reward, in dollars."""
         row = self.store.row(asin)
         if row is None:
             raise KeyError(asin)
@@ -167,14 +166,14 @@ class Catalogue:
     def search(self, query: str) -> Results:
         """Results of a lower-case query.
 
-        A first word ``<r>`` shows fifty products at random, ``<c> name`` all of a department, ``<q> phrase`` all that
-        were collected under a phrase. The original crashes on ``<a> …`` and on ``<c>`` alone; here they find nothing,
-        and ``<r>`` shows the same products whenever it is asked, so that a state determines its future.
+        A query that begins with ``<r>`` returns fifty random products, ``<c> name`` all of a department, ``<q> phrase`` all
+        that were collected under a phrase. The original crashes on ``<a> …`` and on ``<c>`` alone; here they return
+        nothing, and ``<r>`` always returns the same products, so that a state determines its future.
         """
         return self._cached_search(query) if len(query) <= CACHED_LENGTH else self._search(query)
 
     def clear_cache(self) -> None:
-        """Forget all results; they are found again when asked for."""
+        """Clear the cached results."""
         self._cached_search.cache_clear()
 
     def _search(self, query: str) -> Results:

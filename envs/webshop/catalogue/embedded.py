@@ -1,8 +1,8 @@
-"""The embedded shop: a thousand products and their goals, made from a seeded grammar whenever a process first asks.
+"""The embedded shop: a thousand products and their goals, generated once per process from a seeded grammar.
 
-Types have between two and thirty products, which share attributes and option values, so that the first hit of a search
-is often the wrong one. The same seed gives the same shop everywhere: only raw integers are drawn. ``calibration``
-measures how hard it is; a test holds the figures to those of WebShop's thousand products.
+The products of a type share attributes and option values, so that the first hit of a search is often the wrong one. The
+same seed gives the same shop on every machine, as only raw integers are sampled. ``calibration`` measures its difficulty;
+a test compares the figures with those of WebShop's thousand products.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SEED: Final = 20_261_121
 # products of a department's types, the largest first: 200 in all
 TYPE_SIZES: Final = (52, 34, 22, 14, 10, 8, 7, 6, 5, 5, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 1)
 TYPE_ATTRIBUTES: Final = 14
-STRAYS: Final = 4  # attributes that a product's texts may name although it is not listed under them
-NAMED: Final = 70  # per cent of goals whose options carry their group's name, as template goals do
-REWORDED: Final = 60  # per cent of the others that say sizes in other words than the shop
+STRAYS: Final = 4  # attributes that a product's texts may mention although it does not have them
+NAMED: Final = 70  # per cent of goals whose options include their group's name, as synthetic goals do
+REWORDED: Final = 60  # per cent of the others that word sizes differently from the shop
 TYPE_VALUES: Final = 20  # option values that the products of a type share, per group
 
 
 class RandomSource:
-    """RandomSource made of raw 64-bit integers, which NumPy keeps the same for ever."""
+    """Random choices made from raw 64-bit integers, which are the same in every NumPy version."""
 
     def __init__(self, *seed: int) -> None:
         self._rng = np.random.Generator(np.random.PCG64(list(seed)))
@@ -57,12 +57,12 @@ class RandomSource:
         return [pool.pop(self.below(len(pool))) for _ in range(min(k, len(pool)))]
 
     def bernoulli(self, percent: int) -> bool:
-        """True in so many of a hundred cases."""
+        """True with a probability of ``percent`` per cent."""
         return self.below(100) < percent
 
 
 def _asin(number: int) -> str:
-    """A ten-character id that tells nothing about the product."""
+    """A ten-character id that carries no information about the product."""
     digits, value = "", (number * 7_919_417 + 104_729) % 36**7
     for _ in range(7):
         value, digit = divmod(value, 36)
@@ -81,8 +81,8 @@ def _product(
     attributes = rng.sample(pool, (2, 2, 3, 3, 3, 4, 5, 6)[rng.below(8)])
     brand = rng.choice(NAME_STARTS) + rng.choice(NAME_ENDS)
     strays = rng.sample([a for a in pool if a not in attributes], STRAYS)
-    told = rng.sample([*attributes, *strays], 7)  # what title and texts speak of
-    shown = told[: 1 + rng.below(2)]
+    mentioned = rng.sample([*attributes, *strays], 7)  # attributes that title and texts mention
+    shown = mentioned[: 1 + rng.below(2)]
     lead = _capital(shown[0])
     title = f"{brand} {lead} {_capital(singular)} {_capital(rng.choice(department.uses))}"
     if len(shown) > 1:
@@ -91,10 +91,10 @@ def _product(
         title += f", {_capital(rng.choice(FILLERS[:8]))}"
     title += f", Model {rng.choice('ABCDEFGHKLMNPRST')}{10 + rng.below(90)}"
     sentences = [f"This {singular} {rng.choice(department.uses)} comes from {brand}"]
-    sentences += [f"Buyers praise it: {attribute}" for attribute in told[2:4]]
+    sentences += [f"Buyers praise it: {attribute}" for attribute in mentioned[2:4]]
     sentences += rng.sample(FILLERS, 3 + rng.below(8))
     description = "" if rng.bernoulli(30) else ". ".join(sentences) + "."
-    bullets = [f"{_capital(a)}: {rng.choice(FILLERS).lower()}" for a in told[4:7]]
+    bullets = [f"{_capital(a)}: {rng.choice(FILLERS).lower()}" for a in mentioned[4:7]]
     bullets += rng.sample(FILLERS, 2)
     low, high = department.prices
     whole = low + rng.below(high - low) * (1 + rng.below(4)) // 4
@@ -119,7 +119,7 @@ def _product(
 
 
 def _options(pools: OptionPool, place: int, rng: RandomSource) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """None for over half of the products, else one or two groups of the department, rarely three."""
+    """The option groups of a product: none for about half of them, else one or two, rarely three."""
     groups = list(pools.items())
     count = (0, 0, 0, 0, 0, 1, 1, 2, 2, 2)[rng.below(10)] if place else (0, 1, 1, 2, 2, 2, 2, 2, 2, 3)[rng.below(10)]
     chosen = groups[:2] if count == 2 else rng.sample(groups, count)
@@ -139,7 +139,7 @@ def make_products(seed: int = SEED) -> list[Product]:
 
 
 def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int = SEED) -> list[Goal]:
-    """Up to three goals for every product that has options, and one for a few that have none."""
+    """Up to three goals per product with options, and one for a few products without."""
     goals: list[Goal] = []
     for row, (product, price) in enumerate(zip(products, prices, strict=True)):
         rng = RandomSource(seed, GENERATION, 100, row)
@@ -171,7 +171,7 @@ def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int =
 
 @cache
 def embedded_stock() -> Stock:
-    """The embedded shop, made once a process (about half a second)."""
+    """The embedded shop, generated once per process (about half a second)."""
     products = make_products()
     rng = RandomSource(SEED, GENERATION, 98)
     prices = [p.prices[0] if len(p.prices) == 1 else round(p.prices[0] + rng.below(100) / 100, 2) for p in products]

@@ -1,7 +1,7 @@
-"""The words that the embedded catalogue is made of: five departments, their product types, attributes and options.
+"""The vocabulary of the embedded catalogue: five departments, their product types, attributes and options.
 
-Every type is written "plural | singular"; the plural is the search phrase its products are filed under. All of it is
-invented here; no product text of anybody else's went in.
+Every type is written "plural | singular"; the plural is the search phrase of its products. All of it is
+invented for this package; it contains no product text from elsewhere.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Department:
     """One department.
 
     Attributes:
-        name: as pages and goals call it.
+        name: its name on pages and in goals.
         title: first part of the category path.
-        types: "plural | singular", the ones with most products first.
-        shelves: second part of the category path; types take them in turn.
-        attributes: what products of the department may have.
+        types: "plural | singular", those with most products first.
+        shelves: second part of the category path, assigned to types in turn.
+        attributes: attributes of its products.
         options: option group -> possible values, near misses included.
-        prices: least and largest usual price in dollars.
+        prices: lowest and highest usual price in dollars.
         uses: phrases for titles and descriptions.
     """
 

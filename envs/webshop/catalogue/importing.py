@@ -1,6 +1,6 @@
-"""``creditflow data import webshop PATH``: check WebShop's files, explain what is missing, and build a store from them.
+"""``creditflow data import webshop PATH``: check WebShop's files, report what is missing, and build a store from them.
 
-One pass over the products, whatever their number; memory holds the attribute file's entries and one number or two per
+One pass over the products, whatever their number; memory holds the attribute file's entries and a few numbers per
 product. The store is written to a temporary folder and renamed when it is complete.
 """
 
@@ -40,13 +40,13 @@ _GOAL_KEYS: Final = ("instruction", "instruction_attributes")
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import found and wrote.
+    """The result of an import.
 
     Attributes:
         path: the store.
-        products: how many products it holds.
-        goals: kind -> how many goals.
-        skipped: reason -> how many records were left out.
+        products: number of products.
+        goals: kind -> number of goals.
+        skipped: reason -> number of records skipped.
         notes: what is missing or unusual, in sentences.
         bytes: size of the store.
     """
@@ -60,7 +60,7 @@ class ImportReport:
 
 
 class _Entries(Mapping[str, Any]):
-    """The attribute file's entries, kept as the JSON they came as: a fraction of the memory."""
+    """The attribute file's entries, kept as JSON text, which takes a fraction of the memory."""
 
     def __init__(self, path: Path) -> None:
         self._texts = {asin: json.dumps(entry).encode("ascii") for asin, entry in stream_items(path)}
@@ -79,7 +79,7 @@ class _Entries(Mapping[str, Any]):
 
 
 class _Names:
-    """Numbers names as they come, and writes the rows of each."""
+    """Numbers names in order of appearance, and writes the rows of each."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -98,7 +98,7 @@ class _Names:
 
 
 class _Builder:
-    """Takes products in order and writes the files of a store."""
+    """Writes the files of a store from products in order."""
 
     def __init__(self, folder: Path, entries: Mapping[str, Any], human: Mapping[str, Any], seed: int) -> None:
         self.folder, self.entries, self.human = folder, entries, human
@@ -182,7 +182,7 @@ class _Builder:
         np.array(rows, "<i4").tofile(self.folder / f"{kind}_rows.i4")
         np.array(caps, "<f8").tofile(self.folder / f"{kind}_caps.f8")
         np.array(weights, "<f8").tofile(self.folder / f"{kind}_weights.f8")
-        for goal_seed in {GOAL_SEED, self.seed}:  # the orders of the upstream and the trainers' presets
+        for goal_seed in {GOAL_SEED, self.seed}:  # the orders of the upstream preset and of the trainers' presets
             shuffled_numbers(int(starts[-1]), goal_seed).tofile(self.folder / f"{kind}_order_{goal_seed}.i4")
         return int(starts[-1])
 
@@ -201,9 +201,9 @@ def import_webshop(
     Args:
         source: the files, or the folder that holds them.
         out: the store's folder; must not exist, without ``replace``.
-        seed: of the draws of prices and price caps.
-        strict: refuse malformed records instead of leaving them out and counting them.
-        replace: put the store in the place of a folder that exists.
+        seed: random seed of prices and price caps.
+        strict: raise an error for malformed records instead of skipping them.
+        replace: replace an existing folder.
         progress: called with the number of products done, every ten thousand.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Which products of a catalogue have a wanted attribute: the reward's test, for all products at once.
+"""Which products of a catalogue have a wanted attribute: the reward's test for all products at once.
 
-The oracle asks it for every goal; answers are kept per attribute.
+The oracle needs it for every goal; results are cached per attribute.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class AttributeMatcher:
     """Attribute tests over the rows of a catalogue, vectorised by its distinct attributes.
 
     Args:
-        catalogue: whose products are tested.
-        rows: which ones.
+        catalogue: the catalogue.
+        rows: the products to test.
     """
 
     def __init__(self, catalogue: Catalogue, rows: tuple[int, ...]) -> None:

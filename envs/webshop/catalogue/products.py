@@ -1,7 +1,6 @@
-"""A product of the shop, and how one is read from a record of WebShop's ``items_shuffle`` files.
+"""A product, and its parsing from a record of WebShop's ``items_shuffle`` files.
 
-A record that cannot become a product is refused with a reason; ``read_products`` counts the reasons, or raises on the
-first one when ``strict``.
+A malformed record is skipped with a reason; ``read_products`` counts the reasons, or raises an error when ``strict``.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from creditflow.envs.errors import DataError, short_repr
 
 __all__ = ["LoadReport", "Product", "parse_pricing", "product_from_record", "read_products", "wanted_attributes"]
 
-NO_PRICE = 100.0  # what the shop asks for a product without a price
-NO_ATTRIBUTES = ("DUMMY_ATTR",)  # attributes of a product that the attribute file does not know
+NO_PRICE = 100.0  # price of a product without one
+NO_ATTRIBUTES = ("DUMMY_ATTR",)  # attributes of a product without an entry in the attribute file
 MAX_ASIN = 10
 _NOT_NUMERIC = re.compile(r"[^0-9.]")
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One product as its pages show it.
+    """A product as its pages show it.
 
     Attributes:
         asin: identifier of at most ten characters.
@@ -33,10 +32,10 @@ class Product:
         prices: one price, or the two ends of a range, in dollars.
         price_tag: the price as shown.
         options: (group name, values) in page order, lower-case.
-        attributes: what the reward compares a goal's attributes with.
+        attributes: compared with a goal's attributes by the reward.
         category, query: department, and the search phrase the product was collected under.
         product_category: path such as "Beauty › Hair Care".
-        image: address of the first picture, "" if none; never fetched.
+        image: URL of the first picture, "" if none; never fetched.
     """
 
     asin: str
@@ -61,12 +60,12 @@ class Product:
 
 @dataclass
 class LoadReport:
-    """What became of the records of a file.
+    """Counts of the records of a file.
 
     Attributes:
-        products: how many records became products.
-        skipped: reason -> how many records were left out for it.
-        examples: reason -> where the first one stands.
+        products: number of records that became products.
+        skipped: reason -> number of records skipped for it.
+        examples: reason -> place of the first one.
     """
 
     products: int = 0
@@ -74,7 +73,7 @@ class LoadReport:
     examples: dict[str, str] = field(default_factory=dict)
 
     def skip(self, reason: str, where: str) -> None:
-        """Count one record left out."""
+        """Count one skipped record."""
         self.skipped[reason] += 1
         self.examples.setdefault(reason, where)
 
@@ -133,7 +132,7 @@ def _options(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The attributes that a product's entry makes synthetic goals with; () if it makes none.
+    """The attributes of a product's synthetic goals, from its entry; () if it has none.
 
     Raises:
         DataError: the entry is malformed.
@@ -142,7 +141,7 @@ def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     wanted = entry.get("instruction_attributes", "")
     if not isinstance(entry["instruction"], str) or not _all_texts(wanted):
-        raise DataError("'instruction' is not a string, or 'instruction_attributes' beside it no list of strings")
+        raise DataError("'instruction' is not a string, or 'instruction_attributes' beside it is not a list of strings")
     return tuple(wanted)
 
 
@@ -158,7 +157,7 @@ def product_from_record(record: Any, attributes: Mapping[str, Any]) -> Product:
         attributes: its entry in ``items_ins_v2*.json``, {} if there is none.
 
     Raises:
-        DataError: which field is wrong, and how.
+        DataError: a malformed field; names it.
     """
     if not isinstance(record, dict):
         raise DataError(f"record is {type(record).__name__}, expected an object")
@@ -197,7 +196,7 @@ def product_from_record(record: Any, attributes: Mapping[str, Any]) -> Product:
 def read_products(
     records: Iterable[Any], attributes: Mapping[str, Any], report: LoadReport, *, strict: bool = False
 ) -> Iterator[Product]:
-    """Products in file order; malformed and repeated records are left out, and counted in ``report``.
+    """Products in file order; malformed and repeated records are skipped and counted in ``report``.
 
     Raises:
         DataError: with ``strict``, at the first record that upstream's loader would not have skipped itself.

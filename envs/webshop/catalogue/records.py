@@ -1,7 +1,7 @@
-"""Records out of JSON files too large to hold: one pass, one element at a time, plain or gzip.
+"""Streaming of JSON files too large for memory: one pass, one element at a time, plain or gzip.
 
-A file that ends in the middle is told apart from one that is malformed, since half-finished downloads are the usual
-trouble with WebShop's 5 GB file.
+A truncated file gets another error than a malformed one, since incomplete downloads are the usual problem with WebShop's
+5 GB file.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Reader:
             except ValueError as error:  # an integer of more digits than Python reads
                 raise DataError(f"{self._path}: {where} is not JSON that is read: {error}") from error
             if type(value) in (int, float) and len(self._buffer) - end < MAX_TOKEN and not self._ended:
-                self._fill()  # the number may go on
+                self._fill()  # the number may continue
                 continue
             self._at = end
             check_plain(value, JSON, f"{self._path}: {where}")
@@ -108,7 +108,7 @@ def stream_records(path: str | Path) -> Iterator[Any]:
     """The elements of a JSON list, one after the other.
 
     Raises:
-        DataError: the file cannot be read, is cut short, or is not a JSON list; says which.
+        DataError: the file cannot be read, is cut short, or is not a JSON list; the message states which.
     """
     path = Path(path)
     with open_text(path) as stream:

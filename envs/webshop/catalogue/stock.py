@@ -1,7 +1,7 @@
-"""A shop ready to be opened: a catalogue and the list of goals set in it, loaded from WebShop's files.
+"""A catalogue with its goals, loaded from WebShop's files.
 
-``load_stock`` takes the three files by path, plain or gzip, of the thousand or any other number of products, and
-replays the original's draws, so that prices, price caps and goal numbers are the original's for the same seeds.
+``load_stock`` reads the three files, plain or gzip, of the thousand or any other number of products, and replays the
+original's random stream, so that prices, price caps and goal numbers are the original's for the same seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GoalKind = Literal["synthetic", "human"]
 
 @runtime_checkable
 class ListedByProduct(Protocol):
-    """Goals that know their numbers by product, without being read through."""
+    """Goals that are indexed by product."""
 
     def of_product(self, asin: str) -> Sequence[int]:
         """Numbers of the goals made from a product, ascending."""
@@ -48,7 +48,7 @@ class Stock:
     Attributes:
         catalogue: the products.
         goals: in their published order; goal ``i`` is ``goals[i]``.
-        report: what was left out on loading.
+        report: records skipped on loading.
     """
 
     catalogue: Catalogue
@@ -56,13 +56,13 @@ class Stock:
     report: LoadReport = field(default_factory=LoadReport)
 
     def number_of(self, goal: Goal) -> int:
-        """The number of the first goal that asks for the same; -1 if none does. No goal but the product's is looked at."""
+        """The number of the first goal that is the same task; -1 if there is none. Only goals of its product are compared."""
         numbers = (
             self.goals.of_product(goal.asin)
             if isinstance(self.goals, ListedByProduct)
             else self._by_product.get(goal.asin, ())
         )
-        return next((number for number in numbers if self.goals[number].asks_as(goal)), -1)
+        return next((number for number in numbers if self.goals[number].same_task_as(goal)), -1)
 
     @cached_property
     def _by_product(self) -> dict[str, list[int]]:
@@ -74,12 +74,12 @@ class Stock:
 
 @dataclass(frozen=True)
 class ShopFiles:
-    """Where WebShop's files lie.
+    """The paths of WebShop's files.
 
     Attributes:
         items: ``items_shuffle*.json``: the products.
         attributes: ``items_ins_v2*.json``: their attributes and synthetic instructions.
-        human: ``items_human_ins*.json``: people's instructions; needed for human goals only.
+        human: ``items_human_ins*.json``: instructions written by annotators, for human goals only.
     """
 
     items: Path
@@ -94,7 +94,7 @@ def find_files(folder: str | Path) -> ShopFiles:
     """WebShop's files in a folder, by the names of its download script.
 
     Raises:
-        DataError: a file is missing, or there are several; says which.
+        DataError: a file is missing, or several match; the message names them.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -127,11 +127,11 @@ def load_stock(
 
     Args:
         files: the files, or the folder that holds them.
-        goals: made from templates ("synthetic"), or written by people ("human").
-        seed: of the draws of prices and price caps.
-        goal_seed: of the order of the goals; the original uses 233.
-        num_products: read only so many records.
-        strict: refuse malformed records instead of leaving them out.
+        goals: made from templates ("synthetic") or written by annotators ("human").
+        seed: random seed of prices and price caps.
+        goal_seed: random seed of the order of goals; the original uses 233.
+        num_products: number of records to read; None for all.
+        strict: raise an error for malformed records instead of skipping them.
 
     Raises:
         DataError: a file is missing, cut short or malformed; with ``strict``, a record is malformed.

@@ -1,4 +1,4 @@
-"""A catalogue on disk: memory-mapped arrays and compressed products, opened in a moment and shared by processes."""
+"""A catalogue on disk: memory-mapped arrays and compressed products, shared by processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_files(path: str | Path) -> ChecksummedFolder:
     """The files of a store.
 
     Raises:
-        DataError: no store, or damaged.
+        DataError: not a store, or a damaged one.
     """
     return ChecksummedFolder(path, FORMAT, "import the data again")
 
@@ -39,7 +39,7 @@ def verify_store(path: str | Path) -> dict[str, Any]:
     """Check every byte of a store; returns its header.
 
     Raises:
-        DataError: what is damaged.
+        DataError: a damaged file; names it.
     """
     files = open_files(path)
     files.verify()
@@ -51,13 +51,13 @@ _TEXTS: Final = tuple(field.name for field in fields(Product) if field.type == "
 
 
 def pack_product(product: Product, extra: dict[str, Any]) -> bytes:
-    """A product as compressed JSON: its fields in order, then what its goals need."""
+    """A product as compressed JSON: its fields in order, then the data of its goals."""
     values = [getattr(product, name) for name in PRODUCT_FIELDS]
     return zlib.compress(json.dumps([*values, extra], separators=(",", ":")).encode("ascii"), 6)
 
 
 def unpack_product(data: bytes) -> tuple[Product, dict[str, Any]]:
-    """What ``pack_product`` packed.
+    """The product and the data of its goals, from ``pack_product``.
 
     Raises:
         DataError: the bytes are damaged.
@@ -87,7 +87,7 @@ def _several(values: Any, kind: type) -> tuple[Any, ...]:
 
 
 class StoredProducts:
-    """A ``ProductStore`` over a store's files. Only the offsets and what is asked for is read."""
+    """A ``ProductStore`` over a store's files, read on demand."""
 
     def __init__(self, files: ChecksummedFolder) -> None:
         self.digest: str = files.fact("digest", str)
@@ -118,7 +118,7 @@ class StoredProducts:
         return self.packed(row)[0]
 
     def packed(self, row: int) -> tuple[Product, dict[str, Any]]:
-        """The product and what its goals need."""
+        """The product and the data of its goals."""
         return unpack_product(self._blob[row])
 
     def row(self, asin: str) -> int | None:
@@ -136,7 +136,7 @@ class StoredProducts:
             return bytes(self._asins[row]).decode("utf-8", "surrogatepass")
 
     def price(self, row: int) -> float:
-        """The price that counts, in dollars."""
+        """The price for the reward, in dollars."""
         return float(self._prices[row])
 
     def rows_of_query(self, query: str) -> Sequence[int]:

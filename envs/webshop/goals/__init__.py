@@ -1,1 +1,1 @@
-"""Goals: how they are made from products, worded, stored and named."""
+"""Goals: made from products, worded, stored, and turned into tasks."""

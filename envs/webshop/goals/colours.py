@@ -1,4 +1,4 @@
-"""The colour words that an option value is reduced to before it is compared, in the order they are looked for."""
+"""The reduction of option values to a colour word, before they are compared; the order of the words matters."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COLOURS = tuple(_WORDS.split())
 def reduce_colour(option: str | tuple[str, str]) -> str | tuple[str, str]:
     """The first colour word contained in the option, else the option itself.
 
-    In a (group, value) pair only a member that *is* a colour word counts. That is the original's rule, and the reason
-    why a goal such as ("color", "dark-navy") cannot be met: the chosen value becomes "dark", the goal stays a pair.
+    In a (group, value) pair only a member that *is* a colour word counts. That is the original's rule, and why
+    a goal such as ("color", "dark-navy") is unsolvable: the chosen value becomes "dark", the goal remains a pair.
 
     >>> reduce_colour("dark-navy"), reduce_colour(("color", "navy")), reduce_colour(("color", "dark-navy"))
     ('dark', 'navy', ('color', 'dark-navy'))

@@ -1,7 +1,7 @@
-"""Goals: what a shopper is asked to buy, made from products the way WebShop makes them.
+"""Goals: an instruction and its requirements, made from products as WebShop makes them.
 
-Synthetic goals come from a product's instruction and every combination of its options; human goals from people's
-texts. Price caps, order and weights follow one random stream, so that goal ``i`` is the original's goal ``i``.
+Synthetic goals come from a product's instruction and every combination of its options; human goals from
+annotators' texts. Price caps, order and weights use one random stream, so that goal ``i`` is the original's goal ``i``.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ PRICE_CAPS = range(10, 1000, 10)
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One instruction and what counts as fulfilling it.
+    """An instruction and its requirements.
 
     Attributes:
         asin: the product it was made from.
         category, query, name, product_category: of that product.
-        instruction: the text the shopper reads.
+        instruction: the text that the agent receives.
         attributes: wanted attributes.
         price_cap: highest acceptable price in dollars.
         options: wanted options: (group, value) pairs, or plain values when ``named_options`` is False (human goals).
-        weight: chance of being drawn, relative to the others.
-        named_options: whether options carry their group's name.
+        weight: relative probability of being sampled.
+        named_options: whether options include their group's name.
     """
 
     asin: str
@@ -70,18 +70,18 @@ class Goal:
         """The wanted values, without their groups' names."""
         return tuple(option if isinstance(option, str) else option[1] for option in self.options)
 
-    def asks_as(self, other: Goal) -> bool:
-        """Whether the other asks for the same; how often each is drawn (``weight``) is no part of it."""
+    def same_task_as(self, other: Goal) -> bool:
+        """Whether both are the same task: equal in everything but ``weight``."""
         return replace(self, weight=0.0) == replace(other, weight=0.0)
 
 
 def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:
-    """The price that counts for each product, in order: its price, or a draw from its range."""
+    """The price of each product for the reward, in order: its price, or a sample from its range."""
     return [p.prices[0] if len(p.prices) == 1 else rng.uniform(p.prices[0], p.prices[1]) for p in products]
 
 
 def price_cap(price: float, rng: Mersenne) -> float:
-    """A cap above ``price``, or ``NO_CAP`` if the price leaves no room for one."""
+    """A price cap above ``price``, or ``NO_CAP`` if fewer than two caps lie above it."""
     above = [cap for cap in PRICE_CAPS if cap > price][:4]
     return float(max(rng.sample(above, 2))) if len(above) >= 2 else NO_CAP
 
@@ -124,8 +124,8 @@ def usable_human_entries(
 
     Args:
         texts: (asin, list of {"instruction", "instruction_attributes", "instruction_options"}) pairs.
-        report: counts the malformed ones, which are left out.
-        strict: refuse them instead.
+        report: counts the malformed ones, which are skipped.
+        strict: raise an error instead.
 
     Raises:
         DataError: with ``strict``, an instruction is malformed.
@@ -155,7 +155,7 @@ def _human_problem(entry: Any) -> str:
 
 
 def attribute_weight(attributes: Sequence[str], carriers: Mapping[str, int]) -> float:
-    """Weight of a synthetic goal: rare attributes count more.
+    """The weight of a synthetic goal: rare attributes count more.
 
     Args:
         attributes: wanted by the goal.
@@ -172,8 +172,8 @@ def synthetic_goals(
     Args:
         products: in catalogue order.
         prices: of the products, in the same order.
-        entries: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are not read).
-        rng: draws one price cap a product.
+        entries: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are ignored).
+        rng: samples one price cap per product.
     """
     found: list[tuple[Product, Mapping[str, Any], float, list[tuple[str, ...]]]] = []
     carriers: Counter[str] = Counter()
@@ -204,7 +204,7 @@ def human_goals(
         products: in catalogue order.
         prices: of the products.
         texts: what ``usable_human_entries`` returned.
-        rng: draws one price cap an instruction.
+        rng: samples one price cap per instruction.
     """
     return [
         human_goal(product, entry, price_cap(price, rng))
@@ -221,9 +221,9 @@ def shuffled(goals: Sequence[Goal], seed: int) -> tuple[list[Goal], Mersenne]:
 
 
 class AutoSessions:
-    """Session names and goal numbers of resets that name neither, as the original draws them.
+    """Session names and goal numbers of resets that give neither, sampled as in the original.
 
-    The draw is the original's, off by one: goal 0 never comes up and goal ``i`` has the weight of goal ``i - 1``.
+    The original is off by one: goal 0 is never sampled and goal ``i`` has the weight of goal ``i - 1``.
 
     Args:
         goals: in their final order.
@@ -234,14 +234,14 @@ class AutoSessions:
         self._bounds = [0.0, *accumulate(goal.weight for goal in goals)]
         self._rng = rng
 
-    def draw(self) -> tuple[str, int]:
+    def sample(self) -> tuple[str, int]:
         """The next session's name (ten letters) and goal number."""
         name = "".join(self._rng.choices("abcdefghijklmnopqrstuvwxyz", k=10))
         return name, min(bisect(self._bounds, self._rng.uniform(0, self._bounds[-1])), len(self._bounds) - 2)
 
 
 def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
-    """The goals as the original's dictionaries, keys in its order."""
+    """The goals as the original's dictionaries, with keys in its order."""
     return [
         {
             "asin": goal.asin,

@@ -1,7 +1,7 @@
-"""The random stream that WebShop's goal order, prices and price caps are drawn from.
+"""The random generator of WebShop's goal order, prices and price caps.
 
-WebShop draws them with Python's Mersenne Twister; goals of the same number are the same goals only if the very same
-stream is replayed. Everything else in this package draws from NumPy generators.
+WebShop samples them with Python's Mersenne Twister; a goal's number denotes the same goal only if the same stream is
+replayed. Everything else in this package uses NumPy generators.
 """
 
 from random import Random as Mersenne  # noqa: TID251 - the recorded goal order is this generator's stream

@@ -1,8 +1,8 @@
-"""Which words of a product name are nouns: the reward compares goal and purchase by them.
+"""The nouns of a product name, by which the reward compares goal and purchase.
 
-The original asks spaCy's ``en_core_web_sm``. Here a tagger is any function from a name to its nouns; the default needs
-no model: a word is taken for a noun unless it is a number, a unit, or on a list of closed-class words and of adjectives
-common in product names. ``spacy_tagger`` gives the original's answer where spaCy and the model are installed.
+The original uses spaCy's ``en_core_web_sm``. Here a tagger is any function from a name to its nouns; the default needs
+no model: a word counts as a noun unless it is a number, a unit, or on a list of closed-class words and of adjectives
+common in product names. ``spacy_tagger`` gives the original's nouns where spaCy and the model are installed.
 """
 
 from __future__ import annotations

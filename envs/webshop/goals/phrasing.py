@@ -1,4 +1,4 @@
-"""How a goal of the embedded shop is put into words: a few ways of asking, none of which hides what is wanted."""
+"""The wording of the embedded shop's goals: a few templates that state all requirements."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _REWORDED: Final = {
 
 
 def _reword(value: str) -> str:
-    """The value as people also say it: "8 oz" for "8 ounce"."""
+    """Another wording of an option value: "8 oz" for "8 ounce"."""
     if value in _REWORDED:
         return _REWORDED[value]
     number, _, unit = value.rpartition(" ")
@@ -75,7 +75,7 @@ def phrase(
     rng: RandomSource,
     reworded: bool,
 ) -> str:
-    """The instruction: what, with which attributes, which options, at what price.
+    """The instruction of a goal: product, attributes, options and price cap.
 
     Args:
         product: the goal's product.
@@ -83,7 +83,7 @@ def phrase(
         options: wanted (group, value) pairs.
         cap: highest price in dollars.
         rng: picks the wording.
-        reworded: say sizes and counts in other words than the shop does.
+        reworded: word sizes and counts differently from the shop.
     """
     if reworded:
         options = [(name, _reword(value)) for name, value in options]

@@ -1,6 +1,6 @@
-"""Goals of a store, made when they are asked for: a million products carry too many to keep.
+"""The goals of a store, made on demand: a million products have too many to keep in memory.
 
-Synthetic goals are numbered product by product; a number is split into the product and one combination of its options.
+Synthetic goals are numbered product by product; a number denotes a product and one combination of its options.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoredGoals(Sequence[Goal]):
         files: the store.
         products: its products.
         kind: "synthetic" or "human".
-        goal_seed: orders them.
+        goal_seed: random seed of their order.
     """
 
     def __init__(self, files: ChecksummedFolder, products: StoredProducts, kind: str, goal_seed: int) -> None:
@@ -91,7 +91,7 @@ class StoredGoals(Sequence[Goal]):
 
     @cached_property
     def _places(self) -> NDArray[np.int32]:
-        """int32 (N,): where the shuffle put each goal."""
+        """int32 (N,): the position of each goal after the shuffle."""
         places = np.empty(len(self._order), np.int32)
         places[self._order] = np.arange(len(self._order), dtype=np.int32)
         return places
@@ -117,30 +117,30 @@ def _order(files: ChecksummedFolder, kind: str, goal_seed: int, count: int) -> N
 
 
 def shuffled_numbers(count: int, seed: int) -> NDArray[np.int32]:
-    """int32 (count,): where the original's shuffle takes each goal from."""
+    """int32 (count,): the original's shuffle, as the number of the goal at each position."""
     numbers = list(range(count))
     Mersenne(seed).shuffle(numbers)
     return np.array(numbers, "<i4")
 
 
 def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, seed: int | None = None) -> Stock:
-    """Open a store: a matter of moments, whatever its size.
+    """Open a store, in a time that does not depend on its size.
 
     Args:
         path: the folder.
         goals: "synthetic" or "human".
-        goal_seed: orders the goals.
-        seed: what prices and caps must have been drawn with; None takes any.
+        goal_seed: random seed of the order of goals.
+        seed: the seed that prices and caps must have; None for any.
 
     Raises:
-        DataError: the store is damaged, or holds no such goals.
-        ConfigError: its prices were drawn with another seed.
+        DataError: the store is damaged, or has no such goals.
+        ConfigError: its prices were sampled with another seed.
     """
     files = open_files(path)
     drawn, kinds = files.fact("seed", int), files.fact("goals", dict)
     if seed is not None and drawn != seed:
         raise ConfigError(
-            f"{path}: prices were drawn with seed {drawn}, not {seed}; import the data with --seed {seed}"
+            f"{path}: prices were sampled with seed {drawn}, not {seed}; import the data with --seed {seed}"
         )
     if goals not in kinds:
         raise DataError(f"{path}: holds no {goals} goals, only {', '.join(kinds) or 'none'}")

@@ -1,6 +1,6 @@
 """WebShop's tasks: the goals of a stock, named by the hash of their content and the catalogue's digest.
 
-Ids are made when they are asked for: a stock may hold millions of goals.
+Ids are computed on demand: a stock may have millions of goals.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from creditflow.envs.webshop.goals.goals import Goal
 
 __all__ = ["GoalTasks", "goal_content", "goal_from_content"]
 
-MAX_PRICE: Final = 1e15  # beyond it dollars and cents are no exact floats
+MAX_PRICE: Final = 1e15  # larger amounts are not exact in dollars and cents
 _KEYS: Final = {"catalogue", "asin", "instruction", "attributes", "price_cap", "options"}
 
 
 def goal_content(goal: Goal, catalogue_digest: str) -> dict[str, Any]:
-    """What makes a goal this goal, as plain JSON values."""
+    """The content of a goal's task, as JSON values."""
     return {
         "catalogue": catalogue_digest,
         "asin": goal.asin,
@@ -89,12 +89,12 @@ class GoalTasks:
 
     Args:
         stock: catalogue and goals.
-        numbers: which goals, in order.
+        numbers: the numbers of the goals, in order.
     """
 
     def __init__(self, stock: Stock, numbers: Sequence[int]) -> None:
         if not len(numbers):
-            raise ConfigError(f"webshop: no goal is left of {len(stock.goals)}; choose another split or filter")
+            raise ConfigError(f"webshop: none of {len(stock.goals)} goals is left; choose another split or filter")
         self.stock, self.numbers = stock, numbers
         self._known: dict[str, int] = {}  # ids of this source made so far -> goal number
         self._all_known = False
@@ -107,11 +107,11 @@ class GoalTasks:
         return Task(task_id, task_id, content)
 
     def sample(self, rng: np.random.Generator) -> Task:
-        """A uniformly drawn goal."""
+        """A uniformly sampled goal."""
         return self.task(int(self.numbers[sample_index(rng, len(self.numbers))]))
 
     def get(self, task_id: str) -> Task:
-        """The goal with this id. The first call for an id not met before hashes all goals.
+        """The goal with this id. The first call with an unknown id hashes all goals.
 
         Raises:
             UnknownTaskError: this source does not hold it.

@@ -1,8 +1,8 @@
-"""How alike two phrases are, whatever the order of their words: the "token set ratio" the reward is defined by.
+"""The "token set ratio": the similarity of two phrases regardless of word order, by which the reward is defined.
 
 Both phrases become sets of words. With I the common words and A, B the phrases rewritten as I followed by the rest of
 each, the ratio is the largest of the sequence similarities (I, A), (I, B), (A, B), as a whole per cent. Similarities
-are ``difflib``'s; other libraries use another measure and round some pairs differently.
+are ``difflib``'s; other libraries use another measure and give some pairs other values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOT_WORD = re.compile(r"\W")
 
 @lru_cache(maxsize=1 << 15)
 def _tokens(text: str) -> frozenset[str]:
-    """Words of a phrase, after dropping code points 128-255 and turning what is no word character into a space."""
+    """Words of a phrase, after dropping code points 128-255 and replacing non-word characters by spaces."""
     return frozenset(_NOT_WORD.sub(" ", _LATIN_1.sub("", text)).lower().split())
 
 

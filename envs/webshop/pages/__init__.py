@@ -1,1 +1,1 @@
-"""Pages of the shop as HTML, in the forms of published work, and as a web page for one person."""
+"""Pages of the shop as HTML, in the formats of published work, with advertisements, and as a local web page."""

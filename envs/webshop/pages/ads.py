@@ -1,8 +1,8 @@
-"""Advertisements inserted into pages: the noise that GraphGPO tests its state merging with.
+"""Advertisements inserted into pages: the noise with which GraphGPO tests its merging of states.
 
-The shop, its actions and its state keys stay as they are; only what is read changes. Which lines stand where follows
-from a key drawn at reset and from the actions since, so a restored snapshot shows the same page, and two visits to one
-state show different ones.
+Only the observation changes, not the rules, the actions or the state keys. The lines and their positions are a function
+of a key sampled at reset and of the actions since, so a restored snapshot has the same page, and two visits to one state
+have different ones.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def insert_ads(
 
     Args:
         nodes: a page.
-        count: how many lines.
-        key: what the choice follows from; equal keys give equal pages.
-        chance: of each line to appear at all.
+        count: number of lines.
+        key: determines the choice; equal keys give equal pages.
+        chance: probability that each line appears.
         bank: lines to choose from.
     """
     noisy = list(nodes)
     for number in range(count):
         digest = hashlib.blake2b(f"{key}:{number}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
-        line, place, luck = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4, 8))
-        if luck >= chance * 2**32:
+        line, position, uniform = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4, 8))
+        if uniform >= chance * 2**32:
             continue
         first = min(3, len(noisy))
-        noisy.insert(first + place % (len(noisy) - first + 1), Node("text", bank[line % len(bank)]))
+        noisy.insert(first + position % (len(noisy) - first + 1), Node("text", bank[line % len(bank)]))
     return noisy
 
 

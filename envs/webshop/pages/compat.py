@@ -1,4 +1,4 @@
-"""What other code makes of the shop's pages before a model sees them: verl-agent's and RewardFlow's text forms."""
+"""The text formats of pages in verl-agent, RewardFlow and the original."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEPARATOR = " [SEP] "
 def verl_page(text: str, instruction: str) -> str:
     """A text page as verl-agent shows it: the parts after the instruction, each in single quotes.
 
-    The page after a purchase does not hold the instruction and stays as it is.
+    The page after a purchase does not contain the instruction and is returned unchanged.
 
     >>> verl_page("WebShop [SEP] Instruction: [SEP] buy tea [SEP] Search", "buy tea")
     "'Search'"
@@ -49,14 +49,14 @@ def rewardflow_state(page: str, clicked: Iterable[str]) -> str:
 def upstream_history(
     page: str, pages: Sequence[str], actions: Sequence[str], num_prev_obs: int = 0, num_prev_actions: int = 0
 ) -> str:
-    """A page with earlier pages and actions in front, oldest first, as the original's ``num_prev_*`` options give it.
+    """A page with earlier pages and actions in front, oldest first, as with the original's ``num_prev_*`` options.
 
     Args:
         page: the present page.
         pages: the pages before it, oldest first.
         actions: the actions so far, oldest first; the last one led to ``page``.
-        num_prev_obs: how many earlier pages to show.
-        num_prev_actions: how many actions to show.
+        num_prev_obs: number of earlier pages.
+        num_prev_actions: number of actions.
 
     >>> upstream_history("C", ["A", "B"], ["a", "b"], num_prev_obs=1, num_prev_actions=2)
     'a [SEP] B [SEP] b [SEP] C'

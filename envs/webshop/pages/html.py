@@ -1,6 +1,6 @@
-"""A page as HTML, for the ``html`` observation and for people: every text escaped, no script, nothing from elsewhere.
+"""A page as HTML, for the ``html`` observation and the web page: all text escaped, no script, no external resource.
 
-Identifiers and classes are the ones WebShop's pages use, so that scripts written for those find their way.
+Identifiers and classes are those of WebShop's pages, so that scripts written for them work.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def document(body: str) -> str:
 
 
 def page_body(shop: Shop, state: ShopState) -> str:
-    """What stands between the body tags."""
+    """The HTML of a page's body."""
     instruction = (
         f'<div id="instruction-text" class="instruction"><h4>Instruction: {escape(shop.goal.instruction)}</h4></div>'
     )

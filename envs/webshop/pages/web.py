@@ -1,7 +1,7 @@
-"""The shop as a web page for one person, on this machine only.
+"""The shop as a web page for one user, on this machine only.
 
-The same environment that agents use answers; the page has no script and loads nothing. Posts must come from its own
-pages, so that no other site open in the browser can shop along. Needs the extra ``[serve]``.
+It serves the same environment that agents use; the page has no script and loads nothing. Posts must come from its own
+pages, so that another site open in the browser cannot act in the shop. Needs the extra ``[serve]``.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """What the page takes.
+    """Limits of the web page.
 
     Attributes:
-        pending: requests that wait; more are answered 503.
-        batch: answered in one go.
-        seconds: from arrival to answer; then 504.
+        pending: requests that wait; further ones get status 503.
+        batch: requests handled together.
+        seconds: time from arrival to response; then status 504.
     """
 
     pending: int = 1_024
@@ -51,11 +51,11 @@ class PageLimits:
 
 
 class ShopPage:
-    """One environment as a page. Not safe for threads: one thread asks.
+    """One environment as a web page. Not safe for threads.
 
     Args:
-        env: whose episodes are played.
-        seed: of the first task; later tasks follow from it.
+        env: the environment.
+        seed: random seed of the first task; later tasks follow from it.
     """
 
     def __init__(self, env: WebShopEnv, *, seed: int | None = None) -> None:
@@ -74,7 +74,7 @@ class ShopPage:
         return document(f'{body}<hr>{notice}<p id="status">{status}</p>{again}')
 
     def act(self, action: str) -> None:
-        """Do an action of the person; after the end nothing happens but a notice."""
+        """Execute an action of the user; after the end of the episode only a notice appears."""
         if self._over:
             self._notice = "The episode is over: begin a new task."
             return
@@ -92,17 +92,17 @@ def create_shop_app(env: WebShopEnv, *, seed: int | None = None, limits: PageLim
     """The page as an ASGI application.
 
     Args:
-        env, seed: as ``ShopPage`` takes them.
-        limits: what it takes.
+        env, seed: see ``ShopPage``.
+        limits: limits of the page.
 
     Raises:
         MissingExtraError: starlette is not installed.
     """
     shop = ShopPage(env, seed=seed)
-    person: Batcher[None, None] = Batcher(lambda _: [], limits or PageLimits())  # calls alone, in its one thread
+    worker: Batcher[None, None] = Batcher(lambda _: [], limits or PageLimits())  # calls alone, in its one thread
 
     async def show(_: Request) -> Response:
-        return _answer(200, await person.call(shop.page, 1))
+        return _answer(200, await worker.call(shop.page, 1))
 
     async def act(request: Request) -> Response:
         form = await _form(request)
@@ -119,11 +119,11 @@ def create_shop_app(env: WebShopEnv, *, seed: int | None = None, limits: PageLim
         return await _done(shop.new_task)
 
     async def _done(change: Callable[[], None]) -> Response:
-        await person.call(change, 1)
+        await worker.call(change, 1)
         return _answer(303, "", Location="/")
 
     endpoints = [("GET", "/", show), ("POST", "/act", act), ("POST", "/new", new)]
-    return application(endpoints, person, "shop", pages=True)
+    return application(endpoints, worker, "shop", pages=True)
 
 
 async def _form(request: Request) -> dict[str, str]:

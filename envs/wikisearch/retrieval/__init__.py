@@ -1,1 +1,1 @@
-"""Passages and who ranks them: corpora, index folders, engines, clients and the search server."""
+"""Retrieval: corpora, index folders, ranking engines, the client of a search server and the server."""

@@ -1,4 +1,4 @@
-"""What a search engine is to the environment: passages in, passages out, behind one interface."""
+"""The interface of a search engine: passages, hits and the retriever protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Hit", "Passage", "RetrievalError", "Retriever"]
 
 
 class RetrievalError(CreditflowError, ConnectionError):
-    """A search server that cannot be reached in time, or that answers with something else than asked for."""
+    """A search server or engine that cannot be reached in time, or whose reply is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Retriever(Protocol):
     """A search engine over a fixed corpus.
 
     Attributes:
-        digest: names the corpus; equal digests mean equal passages, and with the same engine equal answers.
+        digest: hash of the corpus; equal digests mean equal passages, and with the same engine equal results.
     """
 
     digest: str
@@ -56,7 +56,7 @@ class Retriever(Protocol):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` passages for each query, best first.
 
-        Equal scores have one order: that of ids, with tantivy that of the passages.
+        Ties are ordered by id, with tantivy by row.
 
         Raises:
             RetrievalError: the engine cannot answer.
@@ -68,7 +68,7 @@ class Retriever(Protocol):
 
         Args:
             ids: what to open.
-            goal: what the reader looks for; long pages are cut to the passages that fit it best.
+            goal: what is looked for on the page; a long page is cut to the passages that match it best.
 
         Raises:
             RetrievalError: the engine cannot answer.

@@ -23,7 +23,7 @@ class Corpus(Protocol):
     """Passages in a fixed order.
 
     Attributes:
-        digest: names the content; equal digests mean equal passages in equal order.
+        digest: hash of the content; equal digests mean equal passages in equal order.
     """
 
     digest: str

@@ -1,6 +1,6 @@
-"""Passages in an index folder: one JSON lines file read by offset, found by the hashes of id, page and title.
+"""Passages in an index folder: one JSON lines file read by offset, indexed by hashes of id, page and title.
 
-Reading maps files into memory, so it does not grow with the corpus; writing keeps some 60 bytes a passage.
+Files are memory-mapped, so reading takes no memory that grows with the corpus; writing keeps some 60 bytes per passage.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PassageWriter:
     """Writes the passages of a folder, one at a time.
 
     Args:
-        folder: where the files go.
+        folder: receives the files.
     """
 
     def __init__(self, folder: Path) -> None:

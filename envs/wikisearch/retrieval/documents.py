@@ -1,4 +1,4 @@
-"""Passages as corpora and servers write them: JSON objects with an id and the contents, or title and text apart."""
+"""The JSON form of passages in corpora and servers: an id with the contents, or with title and text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_document(data: Any, *, quotes: bool = False) -> Passage:
         quotes: keep double quotes around a title, as Search-R1's prompt does.
 
     Raises:
-        DataError: what is missing.
+        DataError: a missing or malformed key.
 
     >>> read_document({"id": 7, "contents": "\"Inception\"\nA film."}).title
     'Inception'

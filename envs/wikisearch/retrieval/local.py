@@ -22,7 +22,7 @@ class LocalRetriever:
     Args:
         corpus: the passages.
         index: ranks the rows of the corpus.
-        page_passages: how many passages of a page one visit shows; of a longer page those that fit the goal best.
+        page_passages: passages of a page that one visit shows; of a longer page those that match the goal best.
     """
 
     def __init__(self, corpus: Corpus, index: RowIndex, page_passages: int = 5) -> None:
@@ -59,8 +59,8 @@ class LocalRetriever:
         if len(rows) <= self.page_passages:
             return rows
         wanted = set(analyse(goal.lower()))
-        fit = [len(wanted & set(analyse(self.corpus.passage(row).text.lower()))) for row in rows]
-        best = sorted(range(len(rows)), key=lambda i: (-fit[i], i))[: self.page_passages]
+        overlap = [len(wanted & set(analyse(self.corpus.passage(row).text.lower()))) for row in rows]
+        best = sorted(range(len(rows)), key=lambda i: (-overlap[i], i))[: self.page_passages]
         return tuple(rows[i] for i in sorted(best))
 
     def named(self, name: str) -> tuple[Passage, ...]:
@@ -73,8 +73,8 @@ class LocalRetriever:
     def listed_title(self, page: str) -> str:
         """The title that a listed visit opens this page by; "" if visits of it are not listed.
 
-        Listed are pages of several passages that one visit shows whole, under a title that is theirs alone and that
-        every dialect can write.
+        Visits are listed for pages of several passages that one visit shows in full, with a unique title that every
+        dialect can write.
         """
         rows = self.corpus.page_rows(page)
         if not 1 < len(rows) <= self.page_passages:

@@ -1,4 +1,4 @@
-"""Opens whatever passages come in, with the engine that is asked for: a file, an index folder, somebody's Lucene index."""
+"""Opens a passage file, an index folder or an existing Lucene index with the requested engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILD = "creditflow serve-search --build-only --corpus FILE.jsonl --engine {eng
 
 
 def open_corpus(path: str) -> LocalRetriever:
-    """The engine of a passage file (BM25 in memory), of an index folder, or of a Lucene index; kept for the next caller.
+    """The engine of a passage file (BM25 in memory), of an index folder, or of a Lucene index; cached in this process.
 
     Raises:
         DataError: the file or folder is missing or malformed.
@@ -33,15 +33,15 @@ def open_corpus(path: str) -> LocalRetriever:
 def open_engine(
     *, corpus: str = "", index: str = "", engine: str = "auto", memory: str = "", threads: int = 1
 ) -> LocalRetriever:
-    """A search engine over passages on disk; kept for the next caller.
+    """A search engine over passages on disk; cached in this process.
 
     Args:
-        corpus: passage file (JSON lines, ``.gz`` or plain) or index folder. With an index folder of ours it must be
-            what was indexed; with somebody's Lucene index it holds the passages, which may also be stored there.
-        index: index folder of ours, or a Lucene index that Anserini or pyserini built.
-        engine: "bm25", "tantivy", "lucene", or "auto": what the index was built for, and BM25 for a passage file.
-        memory: limit of Java's heap, such as "4g", set once a process; for "lucene" alone.
-        threads: that search the queries of one call; for "tantivy" and "lucene".
+        corpus: passage file (JSON lines, ``.gz`` or plain) or index folder. With an index folder of this package it
+            must be the indexed corpus; with another Lucene index it has the passages, unless the index stores them.
+        index: index folder of this package, or a Lucene index that Anserini or pyserini built.
+        engine: "bm25", "tantivy", "lucene", or "auto": the engine of the index, and BM25 for a passage file.
+        memory: limit of Java's heap, such as "4g", set once per process; for "lucene" alone.
+        threads: threads that search the queries of one call; for "tantivy" and "lucene".
 
     Raises:
         ConfigError: a wrong argument, or the index is of another engine.
@@ -65,7 +65,7 @@ def open_engine(
         _check_options("bm25", memory, threads)
         return index_passages(_in_memory(corpus))
     if is_checksummed(index):
-        return _open_ours(corpus, index, engine, memory, threads)
+        return _open_own(corpus, index, engine, memory, threads)
     if is_lucene(index):
         if engine not in ("auto", "lucene"):
             raise ConfigError(f"{index} is a Lucene index, not one of {engine}")
@@ -77,7 +77,7 @@ def open_engine(
     )
 
 
-def _open_ours(corpus: str, index: str, engine: str, memory: str, threads: int) -> LocalRetriever:
+def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int) -> LocalRetriever:
     files = ChecksummedFolder(index, FORMAT, "build the index again")
     header = files.header
     if engine not in ("auto", header.get("engine")):
@@ -93,7 +93,7 @@ def _open_ours(corpus: str, index: str, engine: str, memory: str, threads: int) 
 
 
 def _check_options(engine: str, memory: str, threads: int) -> None:
-    """An option that would do nothing is refused."""
+    """Reject options that the engine would ignore."""
     if memory and engine != "lucene":
         raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {short_repr(memory, 40)}")
     if threads > 1 and engine == "bm25":

@@ -1,7 +1,7 @@
-"""A search server as the engine: Search-R1's ``/retrieve`` and its relatives.
+"""The client of a search server: Search-R1's ``/retrieve`` and its variants.
 
 search_r1    {"queries": […], "topk": k, "return_scores": true} → {"result": [[{"document": …, "score": …}]]}
-rewardflow   {"query": "…", …}, one request a query, its list wrapped in a list of one
+rewardflow   {"query": "…", …}, one request per query, its result wrapped in a list of one
 asearcher    as search_r1, and POST /access {"urls": […]} → {"result": [page or null]}
 """
 
@@ -26,14 +26,14 @@ MAX_CONTENTS: Final = 1_000_000
 
 
 class HttpRetriever:
-    """Search through a server; remembers passages, so that snapshots of this process can be restored.
+    """Search through a server; keeps the passages, so that snapshots of this process can be restored.
 
     Args:
         url: one URL or several; several are tried in turn when one fails.
-        dialect: of the server.
-        path: of the search end point.
+        dialect: the server's request format.
+        path: path of the search endpoint.
         timeout, max_attempts, backoff: see ``JsonClient``.
-        remember: passages kept in memory.
+        remember: number of passages kept in memory.
         client: replaces the client, in tests.
 
     Raises:
@@ -59,7 +59,7 @@ class HttpRetriever:
         self._dialect, self._path, self._remember = dialect, path, remember
         self._known: OrderedDict[str, Passage] = OrderedDict()
         self._lock = threading.Lock()
-        self.digest = ""  # what a server holds cannot be known
+        self.digest = ""  # the content of a server is unknown
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` passages for each query, as the server ranks them."""
@@ -75,7 +75,7 @@ class HttpRetriever:
         return [[self._hit(row) for row in rows[:k]] for rows in lists]
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:  # noqa: ARG002 - pages come whole
-        """The page of each URL, as one passage; None without an access end point: such a server opens no pages."""
+        """The page of each URL, as one passage; None if the server has no access endpoint."""
         if self._dialect == "asearcher":
             pages = self._list(self._client.post("/access", {"urls": list(ids)}), len(ids))
             return [None if page is None else (self._document(page),) for page in pages]
@@ -87,7 +87,7 @@ class HttpRetriever:
             missing = [name for name in ids if name not in self._known]
             if missing:
                 raise DataError(
-                    f"this process has not seen the passage {missing[0][:60]!r}, and a server cannot be asked"
+                    f"this process has not seen the passage {missing[0][:60]!r}, and a server cannot return it by id"
                 )
             return [self._known[name] for name in ids]
 
@@ -106,7 +106,7 @@ class HttpRetriever:
         return rows
 
     def _hit(self, row: Any) -> Hit:
-        """A hit with its score, or a bare document (servers that were asked for scores and ignore it)."""
+        """A hit with its score, or a bare document (from servers that ignore ``return_scores``)."""
         document, score = (row["document"], row.get("score", 0.0)) if _scored(row) else (row, 0.0)
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise RetrievalError(f"a score must be a finite number, got {short_repr(score, 40)}")
@@ -116,7 +116,7 @@ class HttpRetriever:
         try:
             passage = read_document(row)
         except DataError as error:
-            raise RetrievalError(f"the server sent no document: {error}") from error
+            raise RetrievalError(f"the server sent a malformed document: {error}") from error
         if len(passage.text) > MAX_CONTENTS:
             raise RetrievalError(
                 f"the server sent a document of {len(passage.text)} characters; at most {MAX_CONTENTS}"

@@ -1,4 +1,4 @@
-"""What search clients may send, checked by hand into plain values, with the error types that FastAPI servers report."""
+"""Parsed request bodies of the search server; errors have the types that FastAPI servers report."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["SearchRequest", "ServerLimits", "access_request", "search_request"]
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one server takes.
+    """Limits of a search server.
 
     Attributes:
         body: bytes of a request.
-        queries: in one request.
-        query_chars: of one query.
-        topk: passages a query.
-        pending: queries that wait or run, over all requests; more are answered 503.
-        batch: queries searched in one go.
-        seconds: from arrival to answer; then 504.
+        queries: queries of a request.
+        query_chars: characters of a query.
+        topk: passages per query.
+        pending: queries that wait or run, over all requests; further ones get status 503.
+        batch: queries searched in one call.
+        seconds: time from arrival to response; then status 504.
     """
 
     body: int = 1_000_000
@@ -39,10 +39,10 @@ class ServerLimits:
             raise ConfigError(f"every limit of a server must be positive, got {self}")
 
     def check(self, texts: Sequence[str], key: str) -> None:
-        """Refuses too many or too long texts.
+        """Reject too many or too long texts.
 
         Raises:
-            BadRequestError: what exceeds which limit.
+            BadRequestError: a limit is exceeded; names it.
         """
         if len(texts) > self.queries:
             raise BadRequestError("too_long", ("body", key), f"at most {self.queries} {key} in one request")
@@ -53,7 +53,7 @@ class ServerLimits:
 
 
 class SearchRequest(NamedTuple):
-    """Queries, list length (0: the server's own), and whether scores are wanted."""
+    """Queries, passages per query (0: the server's default), and whether scores are requested."""
 
     queries: tuple[str, ...]
     topk: int
@@ -68,7 +68,7 @@ def search_request(body: Any, dialect: str = "both") -> SearchRequest:
         dialect: "search_r1" takes ``queries`` only, "rewardflow" ``query`` only, "both" either.
 
     Raises:
-        BadRequestError: what is missing or of the wrong type.
+        BadRequestError: a missing key or a wrong type; names it.
     """
     _object(body)
     single = dialect == "rewardflow" or (dialect == "both" and "query" in body)
@@ -88,7 +88,7 @@ def access_request(body: Any) -> tuple[str, ...]:
     """The URLs in a body.
 
     Raises:
-        BadRequestError: what is missing or of the wrong type.
+        BadRequestError: a missing key or a wrong type; names it.
     """
     _object(body)
     return _texts(_required(body, "urls"), "urls")
@@ -118,7 +118,7 @@ def _texts(value: Any, key: str) -> tuple[str, ...]:
 
 
 def _natural(value: Any) -> int:
-    """A list length: a whole number ≥ 0, written as a number or in digits; null counts as 0."""
+    """A number of passages: an integer ≥ 0, as a number or in digits; null counts as 0."""
     loc = ("body", "topk")
     if value is None:
         return 0

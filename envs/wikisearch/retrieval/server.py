@@ -2,10 +2,10 @@
 
 ``POST /retrieve``  {"queries": […]} or {"query": "…"}, "topk", "return_scores"   → {"result": [[…] a query]}
 ``POST /access``    {"urls": […]}                                                 → {"result": [page or null]}
-``GET /health``     what is served, how busy it is
+``GET /health``     corpus digest, settings and load
 
-Everything is bounded: body, queries, their length, list length, waiting queries, seconds. Requests that arrive together
-are searched together, in one thread beside the event loop. Needs the extra ``[serve]``.
+Bodies, queries, their length, results, waiting queries and seconds are limited. Requests that arrive together are
+searched together, in one thread beside the event loop. Needs the extra ``[serve]``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DIALECTS", "create_app"]
 
 DIALECTS: Final = ("both", "search_r1", "rewardflow")
-Asked = tuple[Sequence[str], int]  # queries, and passages for each
+Queries = tuple[Sequence[str], int]  # queries, and passages for each
 
 
 def create_app(
@@ -43,10 +43,10 @@ def create_app(
 
     Args:
         retriever: the engine.
-        topk: passages a query when a request names no number (or 0).
+        topk: passages per query where a request gives no number (or 0).
         dialect: "both", or only "search_r1" or "rewardflow".
-        limits: what it takes.
-        hosts: names that it answers to besides this machine's own.
+        limits: limits of the server.
+        hosts: host names that it accepts besides this machine's own.
 
     Raises:
         ConfigError: a wrong argument.
@@ -56,21 +56,21 @@ def create_app(
     if dialect not in DIALECTS or not 1 <= topk <= limits.topk:
         raise ConfigError(f"dialect is one of {', '.join(DIALECTS)} and topk 1 to {limits.topk}: {dialect!r}, {topk!r}")
 
-    def search(batch: Sequence[Asked]) -> list[list[list[Hit]]]:
+    def search(batch: Sequence[Queries]) -> list[list[list[Hit]]]:
         most = max(k for _, k in batch)
         found = iter(retriever.search([query for queries, _ in batch for query in queries], most))
         return [[next(found)[:k] for _ in queries] for queries, k in batch]
 
-    engine: Batcher[Asked, list[list[Hit]]] = Batcher(search, limits)
+    engine: Batcher[Queries, list[list[Hit]]] = Batcher(search, limits)
 
     async def retrieve(request: Request) -> Response:
-        asked = search_request(await read_json(request, limits.body), dialect)
-        limits.check(asked.queries, "queries")
-        if asked.topk > limits.topk:
+        parsed = search_request(await read_json(request, limits.body), dialect)
+        limits.check(parsed.queries, "queries")
+        if parsed.topk > limits.topk:
             raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
-        k = asked.topk or topk
-        found = await engine.submit((asked.queries, k), len(asked.queries)) if asked.queries else []
-        return json_response({"result": [[_row(hit, asked.scores) for hit in hits] for hits in found]})
+        k = parsed.topk or topk
+        found = await engine.submit((parsed.queries, k), len(parsed.queries)) if parsed.queries else []
+        return json_response({"result": [[_row(hit, parsed.scores) for hit in hits] for hits in found]})
 
     async def access(request: Request) -> Response:
         urls = access_request(await read_json(request, limits.body))
@@ -95,7 +95,7 @@ def _page(retriever: Retriever, url: str) -> dict[str, str] | None:
     """A page by id, title or URL: the last part of its path, or its ``title`` parameter."""
     try:
         parts = urlsplit(url) if "://" in url else None
-    except ValueError:  # no URL after all
+    except ValueError:  # not a URL
         parts = None
     name = url
     if parts is not None:

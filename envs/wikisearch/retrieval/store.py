@@ -1,4 +1,4 @@
-"""An index folder on disk: passages and an engine's files in one sealed folder, memory-mapped, checked when opened."""
+"""An index folder on disk: passages and an engine's files in one checksummed folder, memory-mapped, checked when opened."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ FORMAT: Final = "wikisearch-index/3"
 def write_store(
     path: str | Path, passages: Iterable[Passage], engine: str = "bm25", memory: str = "", *, replace: bool = False
 ) -> None:
-    """Index passages into a new folder; it appears under its name only when it is complete.
+    """Index passages into a new folder, which appears under its name only when it is complete.
 
-    Passages are written as they come: memory holds some 60 bytes of each, and what the engine needs: "bm25" the vocabulary
-    and the ids, "tantivy" its heap, "lucene" nothing (its indexer is a process of its own).
+    Passages are written as they arrive. Memory holds some 60 bytes of each, and for "bm25" the vocabulary and the ids,
+    for "tantivy" its heap, for "lucene" nothing (its indexer is a separate process).
 
     Args:
         path: the folder to make.
-        passages: taken one at a time.
+        passages: consumed one at a time.
         engine: "bm25", "tantivy" or "lucene".
-        memory: such as "512m" or "2g": what tantivy's writer collects (default 256m), or Java's limit (default 1g).
-        replace: put it in the place of a folder that exists.
+        memory: such as "512m" or "2g": the heap of tantivy's writer (default 256m), or Java's limit (default 1g).
+        replace: replace an existing folder.
 
     Raises:
-        ConfigError: an unknown engine, or a memory that it does not take.
+        ConfigError: an unknown engine, or a memory option that it does not have.
         DataError: the folder exists, there are no passages, or an id occurs twice.
         MissingExtraError: the engine is not installed.
     """
@@ -79,7 +79,7 @@ def verify_store(path: str | Path) -> ChecksummedFolder:
     """Compare every byte of an index folder with its checksums; large files are not compared when one is opened.
 
     Raises:
-        DataError: what is missing or damaged.
+        DataError: a missing or damaged file; names it.
     """
     files = ChecksummedFolder(path, FORMAT, "build the index again")
     files.verify()
@@ -92,10 +92,10 @@ def open_store(path: str | Path, memory: str = "", threads: int = 1) -> tuple[Di
     Args:
         path: the folder.
         memory: limit of Java's heap, for "lucene" alone.
-        threads: that search the queries of one call; "bm25" has one.
+        threads: threads that search the queries of one call; "bm25" has one.
 
     Raises:
-        DataError: what is missing or damaged.
+        DataError: a missing or damaged file; names it.
         MissingExtraError: its engine is not installed.
     """
     files = ChecksummedFolder(path, FORMAT, "build the index again")

@@ -50,7 +50,7 @@ def replay(episode):
             return
         action = parse_action(step["action"])
         reward = 0.0
-        if action is not None and not shop.refusal(state, action):
+        if action is not None and not shop.rejection_reason(state, action):
             state = shop.act(state, action)
             if state.page == "done":
                 bought, wanted = step["nouns"]
@@ -133,6 +133,6 @@ def test_goals_prices_and_draws_follow_the_recorded_seed(name, kind):
     assert {asin: prices[asin] for asin in recorded["ranged_prices"]} == recorded["ranged_prices"]
     _, rng = shuffled(ours.goals, 233)  # the stream after shuffling that many goals, in whatever order they came
     sessions = AutoSessions(ours.goals, rng)
-    first, goal = sessions.draw()
+    first, goal = sessions.sample()
     assert (first, ours.goals[goal].asin) == (recorded["first_auto_session"], recorded["first_auto_goal"])
-    assert [list(sessions.draw()) for _ in recorded["auto_resets"]] == recorded["auto_resets"]
+    assert [list(sessions.sample()) for _ in recorded["auto_resets"]] == recorded["auto_resets"]

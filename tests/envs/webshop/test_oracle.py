@@ -24,7 +24,7 @@ STOCK = small_stock()
 def act(shop, state, text):
     action = parse_action(text)
     assert action is not None
-    assert not shop.refusal(state, action)
+    assert not shop.rejection_reason(state, action)
     return shop.act(state, action)
 
 

@@ -44,7 +44,7 @@ def test_a_store_holds_what_loading_the_files_gives(folder, store, goals, goal_s
     assert disk.catalogue.digest == memory.catalogue.digest
     assert list(disk.goals) == list(memory.goals)
     assert [disk.number_of(goal) for goal in memory.goals] == [memory.number_of(goal) for goal in memory.goals]
-    assert all(memory.goals[memory.number_of(goal)].asks_as(goal) for goal in memory.goals)
+    assert all(memory.goals[memory.number_of(goal)].same_task_as(goal) for goal in memory.goals)
     assert disk.number_of(replace(memory.goals[0], instruction="something else")) == -1
     for row in range(len(memory.catalogue)):
         assert disk.catalogue.store.product(row) == memory.catalogue.store.product(row)

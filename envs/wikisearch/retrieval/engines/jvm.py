@@ -1,7 +1,7 @@
-"""The one Java machine of this process, started when Lucene is first asked for.
+"""The one Java machine of this process, started when Lucene is first used.
 
-A process has at most one, its memory limit and class path are fixed when it starts, and it does not survive a fork: a
-forked child is refused with the way out. Everything in Java runs in one thread of its own, so callers' threads come and go freely.
+A process has at most one, its memory limit and class path are fixed when it starts, and it does not survive a fork: calls
+in a forked child raise an error that names the remedy. All Java code runs in one dedicated thread, whatever thread calls it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def checked_memory(memory: str) -> str:
     """A memory limit as Java writes it: "512m", "4g".
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not one.
     """
     if not _MEMORY.fullmatch(memory):
         raise ConfigError(f"memory is a number with m or g, such as '512m' or '4g'; got {short_repr(memory, 40)}")
@@ -39,12 +39,12 @@ class JavaMachine:
     """A running Java machine with Anserini on its class path.
 
     Args:
-        memory: limit of its heap.
+        memory: limit of its heap, such as "4g".
 
     Raises:
         MissingExtraError: pyjnius is not installed.
         MissingJavaError: Java or the jar is missing, or too old.
-        RetrievalError: it does not start, or one without Anserini runs already.
+        RetrievalError: it does not start, or one without Anserini is already running.
     """
 
     def __init__(self, memory: str) -> None:
@@ -58,7 +58,7 @@ class JavaMachine:
         except ImportError as error:
             raise MissingExtraError("pyjnius, the bridge to Java,", "lucene") from error
         if jnius_config.vm_running:
-            self.memory = ""  # somebody else's limit
+            self.memory = ""  # started elsewhere: the limit is unknown
         else:
             jar = find_jar()
             java = find_java(jar)
@@ -89,7 +89,7 @@ class JavaMachine:
         return jnius
 
     def call(self, work: Callable[[Any], _Result]) -> _Result:
-        """Run something in Java's thread; it is given the bridge.
+        """Run ``work`` in the Java thread, with the bridge as its argument.
 
         Raises:
             RetrievalError: this process was forked from the one that started Java.
@@ -97,7 +97,7 @@ class JavaMachine:
         if os.getpid() != self._process:
             raise RetrievalError(
                 "Java was started before this process was forked from that one, and does not work here. Start workers with "
-                "'spawn', open the engine in each worker, or let them ask one `creditflow serve-search`"
+                "'spawn', open the engine in each worker, or let them use one `creditflow serve-search`"
             )
         return self._pool.submit(work, self._jnius).result()
 
@@ -110,10 +110,10 @@ def java_machine(memory: str = "") -> JavaMachine:
     """The Java machine of this process; starts it on the first call.
 
     Args:
-        memory: limit of its heap, such as "4g"; "" takes what runs, or 1g.
+        memory: limit of its heap, such as "4g"; "" for the running limit, or 1g.
 
     Raises:
-        ConfigError: no memory limit, or another one than it runs with.
+        ConfigError: a malformed memory limit, or another one than that of the running machine.
         MissingExtraError: something that it needs is missing.
         RetrievalError: it does not start.
     """

@@ -1,8 +1,8 @@
-"""Lucene through Anserini: the engine that the published BM25 runs used, by its jar alone.
+"""Lucene through Anserini's jar: the engine of the published BM25 runs.
 
-``LuceneIndex`` asks Anserini's searcher (k₁ = 0.9, b = 0.4, English analyser); queries are bags of words, no syntax is
-read. Anserini orders equal scores by id and lowers each by a millionth, so that they differ. ``LuceneBuilder`` runs
-Anserini's indexer over the passages of an index folder, in a Java of its own. Needs the extra ``[lucene]``, Java and
+``LuceneIndex`` calls Anserini's searcher (k₁ = 0.9, b = 0.4, English analyser); queries are bags of words without syntax.
+Anserini orders ties by id and lowers each score by a millionth, so that they differ. ``LuceneBuilder`` runs Anserini's
+indexer over the passages of an index folder, in a separate Java process. Needs the extra ``[lucene]``, Java and
 the jar (see ``java``).
 """
 
@@ -33,19 +33,19 @@ __all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
 
 MAX_ID_BYTES: Final = 8_000  # bytes; Lucene's terms end at 32,766
 MAX_CLAUSES: Final = 2**31 - 1  # different words of one query; Lucene's own limit is 1,024
-BLANK: Final = "".join(map(chr, range(33)))  # what Java trims
+BLANK: Final = "".join(map(chr, range(33)))  # characters that Java trims
 _CONTROL: Final = dict.fromkeys((*range(32), 127), " ")
 
 
 class LuceneBuilder:
-    """Indexes the passages file of a folder when all passages are there.
+    """Indexes the passage file of a folder once it is complete.
 
     Args:
-        folder: holds, or will hold, ``passages.jsonl``.
+        folder: contains, or will contain, ``passages.jsonl``.
         memory: limit of the indexer's heap.
 
     Raises:
-        ConfigError: no memory limit.
+        ConfigError: a malformed memory limit.
         MissingJavaError: Java or the jar is missing, or too old.
     """
 
@@ -64,7 +64,7 @@ class LuceneBuilder:
         if len(passage.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
             raise DataError(f"Lucene takes ids of at most {MAX_ID_BYTES} bytes; got {short_repr(passage.id[:60])}…")
         if plain_text(passage.id) != passage.id:
-            raise DataError(f"Lucene takes ids of whole characters; {passage.id[:60]!r} holds half of one")
+            raise DataError(f"Lucene takes ids of whole characters; {passage.id[:60]!r} has half of one")
         self._expected += bool(passage.contents.strip(BLANK))
 
     def finish(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class LuceneBuilder:
         """
         half = max(64, _mebibytes(self._memory) // 2)
         with tempfile.TemporaryDirectory(dir=self._folder.parent, prefix=f"{self._folder.name}.in.") as source:
-            _beside(self._folder / PASSAGES, Path(source) / PASSAGES)  # it reads every file of a folder
+            _link_or_copy(self._folder / PASSAGES, Path(source) / PASSAGES)  # the indexer reads every file of a folder
             done = subprocess.run(  # noqa: S603 - the Java and jar that were checked
                 [
                     str(self._java.command), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
@@ -89,16 +89,16 @@ class LuceneBuilder:
         count = int(indexed[1].replace(",", "")) if indexed else 0
         if done.returncode or count != self._expected:
             raise DataError(
-                f"Anserini's indexer took {count} of {self._expected} passages (exit code {done.returncode}); it said: "
+                f"Anserini's indexer took {count} of {self._expected} passages (exit code {done.returncode}); its output: "
                 f"{(done.stderr or done.stdout).strip()[-600:]}"
             )
         return {"indexed": count}
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Nothing is open."""
 
 
-def _beside(file: Path, copy: Path) -> None:
+def _link_or_copy(file: Path, copy: Path) -> None:
     """The same file under a second name; a copy where the file system has no hard links."""
     try:
         os.link(file, copy)
@@ -115,10 +115,10 @@ class LuceneIndex:
 
     Args:
         path: folder of the Lucene index.
-        row: row of a hit, by its id and its number in the index.
-        size: passages of the corpus; None if it is what the index holds.
-        memory: limit of Java's heap, which is set once a process; "" for what runs, or 1g.
-        threads: that search the queries of one call.
+        row: maps a hit's id and its number in the index to a row.
+        size: number of passages in the corpus; None for the number of documents in the index.
+        memory: limit of Java's heap, set once per process; "" for the running limit, or 1g.
+        threads: threads that search the queries of one call.
 
     Raises:
         DataError: Lucene cannot open the folder.
@@ -139,7 +139,7 @@ class LuceneIndex:
             searcher = jnius.autoclass("io.anserini.search.SimpleSearcher")(str(self._path))
             jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MAX_CLAUSES)
         except jnius.JavaException as error:
-            raise DataError(f"{self._path}: Lucene cannot open it: {_said(error)}") from error
+            raise DataError(f"{self._path}: Lucene cannot open it: {_java_message(error)}") from error
         return searcher
 
     def __len__(self) -> int:
@@ -149,13 +149,13 @@ class LuceneIndex:
         """The best ``k`` rows for each query.
 
         Raises:
-            DataError: a hit is no passage of the corpus.
+            DataError: a hit is not a passage of the corpus.
             RetrievalError: Lucene failed, or this process is a fork of the one that opened the index.
         """
         if k <= 0 or not queries:
             return [no_ranking() for _ in queries]
         plain = [plain_text(query).translate(_CONTROL) for query in queries]
-        found = self._machine.call(lambda jnius: self._ask(jnius, plain, k))
+        found = self._machine.call(lambda jnius: self._search(jnius, plain, k))
         return [
             (
                 np.array([self._row(name, number) for name, number, _ in hits], np.int64),
@@ -164,7 +164,7 @@ class LuceneIndex:
             for hits in found
         ]
 
-    def _ask(self, jnius: Any, queries: Sequence[str], k: int) -> list[list[tuple[str, int, float]]]:
+    def _search(self, jnius: Any, queries: Sequence[str], k: int) -> list[list[tuple[str, int, float]]]:
         try:
             if self._threads == 1 or len(queries) == 1:
                 answers = [self._searcher.search(query, k) for query in queries]
@@ -177,12 +177,12 @@ class LuceneIndex:
                 answers = [batch.get(str(number)) for number in range(len(queries))]
             return [[(hit.docid, hit.lucene_docid, hit.score) for hit in hits] for hits in answers]
         except jnius.JavaException as error:
-            raise RetrievalError(f"Lucene cannot answer: {_said(error)}") from error
+            raise RetrievalError(f"Lucene failed: {_java_message(error)}") from error
 
     def documents_at(self, numbers: Sequence[int]) -> list[tuple[str, str | None]]:
         """Id and stored raw text (None if it was not stored) of documents by their number in the index."""
 
-        def read(jnius: Any) -> list[tuple[str, str | None]]:  # noqa: ARG001 - what ``call`` hands over
+        def read(jnius: Any) -> list[tuple[str, str | None]]:  # noqa: ARG001 - ``call`` passes it
             return [((found := self._searcher.doc(number)).get("id"), found.get("raw")) for number in numbers]
 
         return self._machine.call(read)
@@ -199,19 +199,19 @@ class LuceneIndex:
         return self._machine.call(find)
 
 
-def _said(error: Exception) -> str:
+def _java_message(error: Exception) -> str:
     return str(error).removeprefix("JVM exception occurred: ")[:300]
 
 
 def row_by_id(corpus: Corpus, path: Path) -> Callable[[str, int], int]:
-    """Finds hits in a corpus by their ids."""
+    """A function that finds hits in a corpus by their ids."""
 
     def row(name: str, number: int) -> int:
         del number
         found = corpus.row(name)
         if found is None:
             raise DataError(
-                f"{path}: finds the document {name[:60]!r}, which the corpus does not hold; they do not belong together"
+                f"{path}: returned the document {name[:60]!r}, which the corpus does not have; they do not belong together"
             )
         return found
 
@@ -219,10 +219,10 @@ def row_by_id(corpus: Corpus, path: Path) -> Callable[[str, int], int]:
 
 
 def open_lucene(files: ChecksummedFolder, corpus: Corpus, memory: str = "", threads: int = 1) -> LuceneIndex:
-    """The index of one of our folders.
+    """The index of an index folder.
 
     Raises:
-        DataError: Lucene cannot open it, or it holds something else than its header says.
+        DataError: Lucene cannot open it, or its size differs from its header.
     """
     index = LuceneIndex(files.path, row_by_id(corpus, files.path), len(corpus), memory, threads)
     indexed = files.fact("indexed", int)

@@ -1,7 +1,7 @@
-"""Somebody else's Lucene index: made by Anserini or pyserini, with its passages stored in it or in a file beside it.
+"""Existing Lucene indexes of Anserini or pyserini, with their passages stored in them or in a file beside them.
 
-Whatever comes with the index is checked against it: ids that the corpus lacks, or more documents than it has passages,
-are refused when the index is opened.
+A corpus is checked against the index when it is opened: ids that the corpus lacks, or another number of documents than
+passages, are errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["StoredCorpus", "is_lucene", "open_prebuilt"]
 
 SAMPLED: Final = 1_000  # documents, spread evenly, whose ids are looked up when an index is opened
 MAX_TITLES: Final = 1 << 16
-PAGE_DEPTH: Final = 200  # passages among which a page without an index of pages is looked for
+PAGE_DEPTH: Final = 200  # search results among which a page is looked for
 
 
 def is_lucene(path: str | Path) -> bool:
@@ -35,7 +35,7 @@ def is_lucene(path: str | Path) -> bool:
 class StoredCorpus:
     """The passages that a Lucene index stores.
 
-    There is no index of pages: they are looked for by searching their title. A page whose name is not its title is
+    There is no index of pages: they are found by a search for their title. A page whose name is not its title is
     known once a passage of it was read.
 
     Args:
@@ -46,7 +46,7 @@ class StoredCorpus:
     def __init__(self, index: LuceneIndex, path: Path) -> None:
         self._index, self._path, self.digest = index, path, _digest(path)
         self.passage: Callable[[int], Passage] = lru_cache(maxsize=4096)(self._passage)
-        self._titles: dict[str, str] = {}  # of pages that are named otherwise
+        self._titles: dict[str, str] = {}  # of pages whose name is not their title
 
     def __len__(self) -> int:
         return len(self._index)
@@ -55,14 +55,14 @@ class StoredCorpus:
         """The passage of a row.
 
         Raises:
-            DataError: what is stored is no passage.
+            DataError: the stored text is not a passage.
         """
         name, raw = self._index.documents_at([row])[0]
         try:
             data: Any = parse_json(raw or "", where="its text")
             passage = read_document({**data, "id": name} if isinstance(data, dict) else data)
         except DataError as error:
-            raise DataError(f"{self._path}: what is stored for {short_repr(name)} is no passage: {error}") from error
+            raise DataError(f"{self._path}: what is stored for {short_repr(name)} is not a passage: {error}") from error
         if passage.page != passage.title:
             self._titles[passage.page] = passage.title
             if len(self._titles) > MAX_TITLES:
@@ -74,11 +74,11 @@ class StoredCorpus:
         return self._index.number_of(passage_id)
 
     def page_rows(self, page: str) -> tuple[int, ...]:
-        """The rows of a page, in order, as far as they are among the best 200 for its name."""
+        """The rows of a page, in order, among the best 200 results for its name."""
         return tuple(sorted(row for row in self._near(self._titles.get(page, page)) if self.passage(row).page == page))
 
     def find_page(self, name: str) -> str | None:
-        """The page that a page id, a passage id or a title names, as far as a search for it finds it."""
+        """The page that a page id, a passage id or a title names, among the results of a search for it."""
         if name in self._titles:
             return name
         row = self.row(name)
@@ -101,11 +101,11 @@ def open_prebuilt(
     Args:
         path: its folder.
         corpus: its passages, found by id; None where the index stores them.
-        memory: limit of Java's heap; "" for what runs, or 1g.
-        threads: that search the queries of one call.
+        memory: limit of Java's heap; "" for the running limit, or 1g.
+        threads: threads that search the queries of one call.
 
     Raises:
-        DataError: Lucene cannot open it, it stores no passages, or the corpus is not what was indexed.
+        DataError: Lucene cannot open it, it stores no passages, or the corpus is not the indexed one.
     """
     path = Path(path)
     if corpus is None:
@@ -139,7 +139,7 @@ MAX_SEGMENTS = 2**26  # bytes of Lucene's list of segments
 
 
 def _digest(path: Path) -> str:
-    """Names an index by its commit and the sizes of its files."""
+    """A digest of an index: its commit and the sizes of its files."""
     digest = blake2b(digest_size=16)
     for file in sorted(path.iterdir()):
         if file.is_file() and file.name != "write.lock":

@@ -1,14 +1,14 @@
-"""Tens of millions of passages in this process: a tantivy index over the passages of an index folder.
+"""A tantivy index over the passages of an index folder, for tens of millions of passages in this process.
 
-Its BM25 is fixed at k₁ = 1.2, b = 0.75 and its words and stems are its own, so its ranking is near, not equal to, that of
-the default engine. Equal scores are in the order of passages: a row number stands beside every document, and a tie that
-the list's end would cut is read whole before it is ordered, so segments and threads cannot show. Files are mapped
-into memory. Needs the extra ``[tantivy]``.
+Its BM25 is fixed at k₁ = 1.2, b = 0.75 and it has its own tokenizer and stemmer, so its ranking is similar, not equal, to
+that of the default engine. Ties are in the order of passages: every document stores its row number, and ties at the end
+of the list are read completely before they are ordered, so segments and threads have no effect. Files are
+memory-mapped. Needs the extra ``[tantivy]``.
 
 Trust: tantivy reads its files without checking them, and damaged ones can abort the whole process, which no ``except``
-stops. So every byte is compared with the folder's checksums before it is opened. They find damage, not malice: whoever can
-write into the folder can seal it again. Open only folders of people whom you would let run a program here, or build the
-index from the passages, which may come from anybody.
+stops. So every byte is compared with the folder's checksums before it is opened. They find damage, not malice: who can
+write into the folder can also write its checksums. Open only folders from sources whose programs you would run, or build the
+index from the passages, which may come from any source.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_rankin
 __all__ = ["TantivyBuilder", "TantivyIndex", "open_tantivy"]
 
 MAX_WORD_BYTES: Final = 255  # bytes of a word; longer ones are not indexed
-HEAP: Final = 256 << 20  # bytes that the writer collects before it writes a segment
-MIN_HEAP, MAX_HEAP = 15_000_000, (1 << 32) - 1_000_000  # what the library takes
+HEAP: Final = 256 << 20  # bytes that the writer buffers before it writes a segment
+MIN_HEAP, MAX_HEAP = 15_000_000, (1 << 32) - 1_000_000  # the library's limits
 LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")
 
 
@@ -64,11 +64,11 @@ class TantivyBuilder:
     """Writes a tantivy index into a folder.
 
     Args:
-        folder: where the files go.
-        heap: bytes the writer collects before it writes a segment: more is faster and merges less.
+        folder: receives the files.
+        heap: bytes that the writer buffers before it writes a segment; more is faster and merges less.
 
     Raises:
-        ConfigError: a heap that the library does not take.
+        ConfigError: a heap outside the library's limits.
         MissingExtraError: tantivy is not installed.
     """
 
@@ -89,7 +89,7 @@ class TantivyBuilder:
         self._rows += 1
 
     def finish(self) -> dict[str, Any]:
-        """Write what is left and wait for merges."""
+        """Write the remaining documents and wait for merges."""
         self._writer.commit()
         self._writer.wait_merging_threads()
         self.close()
@@ -98,7 +98,7 @@ class TantivyBuilder:
         return {}
 
     def close(self) -> None:
-        """Let go of the writer."""
+        """Release the writer."""
         self._writer = None
 
 
@@ -106,9 +106,9 @@ class TantivyIndex:
     """An opened index as a ``RowIndex``.
 
     Args:
-        engine: the library.
-        searcher: of the index.
-        threads: that search the queries of one call.
+        engine: the tantivy module.
+        searcher: searcher of the index.
+        threads: threads that search the queries of one call.
     """
 
     def __init__(self, engine: ModuleType, searcher: Any, threads: int = 1) -> None:
@@ -124,17 +124,17 @@ class TantivyIndex:
         Raises:
             RetrievalError: the library failed.
         """
-        with loading("tantivy cannot answer", RetrievalError):
+        with loading("tantivy failed", RetrievalError):
             if self._threads == 1 or len(queries) == 1:
                 return [self._best(query, k) for query in queries]
-            with ThreadPoolExecutor(self._threads, "tantivy") as pool:  # it searches outside the interpreter lock
+            with ThreadPoolExecutor(self._threads, "tantivy") as pool:  # tantivy releases the interpreter lock
                 return list(pool.map(lambda query: self._best(query, k), queries))
 
     def _best(self, query: str, k: int) -> Ranking:
-        asked = self._query(query)
-        if asked is None or k <= 0:
+        parsed = self._query(query)
+        if parsed is None or k <= 0:
             return no_ranking()
-        hits = self._whole_ties(asked, min(k, len(self)))
+        hits = self._with_complete_ties(parsed, min(k, len(self)))
         scores = np.array([score for score, _ in hits], np.float32)
         rows = np.array(self._searcher.fast_field_values("row", [address for _, address in hits]), np.int64)
         if len(rows) and int(rows.max()) >= len(self):
@@ -143,7 +143,7 @@ class TantivyIndex:
         return rows[order], scores[order]
 
     def _query(self, text: str) -> Any:
-        """A disjunction of the text's terms, each weighted by its count; no syntax is read. None without terms."""
+        """A disjunction of the text's terms, each weighted by its count, without syntax; None without terms."""
         clauses = []
         for term, count in sorted(Counter(self._analyser.analyze(plain_text(text))).items()):
             clause = self._engine.Query.term_query(self._schema, "contents", term, "freq")
@@ -152,8 +152,8 @@ class TantivyIndex:
             clauses.append((self._engine.Occur.Should, clause))
         return self._engine.Query.boolean_query(clauses) if clauses else None
 
-    def _whole_ties(self, query: Any, k: int) -> list[Any]:
-        """The best hits, up to and with all that score as the ``k``-th: where a list is cut through equals depends on segments."""
+    def _with_complete_ties(self, query: Any, k: int) -> list[Any]:
+        """The best ``k`` hits and all that tie with the last of them: which ones a cut would keep depends on segments."""
         limit = k + 1
         while True:
             hits: list[Any] = self._searcher.search(query, limit, count=False).hits
@@ -163,16 +163,16 @@ class TantivyIndex:
 
 
 def _searcher(engine: ModuleType, files: ChecksummedFolder) -> Any:
-    """A searcher of the index in a folder; sees the files that its header names, and no others.
+    """A searcher of the index in a folder; it reads only the files that its header names.
 
-    The library makes a lock file where it opens an index, which a folder that is read-only, or sealed, does not allow.
-    So it opens links to the files; once it has mapped them into memory, the links are not needed.
+    The library makes a lock file where it opens an index, which a read-only or checksummed folder does not
+    allow. So it opens links to the files; once it has mapped them into memory, the links are not needed.
     """
     with tempfile.TemporaryDirectory(prefix="tantivy.") as links:
         for name in files.header["files"]:
             (Path(links) / name).symlink_to(files.path.resolve() / name)
         index = engine.Index.open(links)
-        index.config_reader(reload_policy="manual")  # nobody watches for changes: there are none
+        index.config_reader(reload_policy="manual")  # the files do not change
         return index.searcher()
 
 
@@ -181,11 +181,11 @@ def open_tantivy(files: ChecksummedFolder, passages: int, threads: int = 1) -> T
 
     Args:
         files: the folder; see the module about trust.
-        passages: how many it must hold.
+        passages: the number of passages that it must contain.
         threads: that search the queries of one call.
 
     Raises:
-        DataError: it is damaged, cannot be read, or holds another number of passages.
+        DataError: it is damaged, cannot be read, or has another number of passages.
         MissingExtraError: tantivy is not installed.
     """
     engine = _tantivy()

@@ -110,7 +110,7 @@ def test_a_variable_that_names_no_such_jar_is_an_error(
     if content is not None:
         (tmp_path / "x.jar").write_bytes(content)
     monkeypatch.setenv(java.JAR_VARIABLE, str(tmp_path / "x.jar"))
-    with pytest.raises(MissingExtraError, match=r"CREDITFLOW_LUCENE_JAR names .*x\.jar, which is no fat jar"):
+    with pytest.raises(MissingExtraError, match=r"CREDITFLOW_LUCENE_JAR names .*x\.jar, which is not a fat jar"):
         java.find_jar()
 
 
