@@ -214,7 +214,7 @@ def test_images_are_told_apart_by_content_shape_and_type() -> None:
 @pytest.mark.parametrize("column", ["rewards", "step", "active"])
 @pytest.mark.parametrize("cell", [[1.0], {}, "x", None, float("nan"), 1j, 10**400, 0.5])
 def test_a_wild_cell_is_refused_with_the_name_of_its_column(column: str, cell: Any) -> None:
-    columns = {"rewards": [0.0, 1.0], "step": [0, 1], "active": [True, True]}
+    columns: dict[str, list[Any]] = {"rewards": [0.0, 1.0], "step": [0, 1], "active": [True, True]}
     columns[column] = [columns[column][0], cell]
     rows = StepRows(uid=["g", "g"], traj_uid=["a", "a"], anchor_obs=["s", "t"], next_obs=["t", "u"], **columns)
     try:

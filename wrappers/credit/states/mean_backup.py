@@ -23,7 +23,7 @@ class Backup(NamedTuple):
     """V(k) = [κ Φ(k) + Σ_{turns u in k} V(k′_u)] / (κ + n(k)) over K states; Φ(k) where n(k) = κ = 0.
 
     Attributes:
-        source, target, count: int (E,), distinct transitions between states, by source, and how often each was taken.
+        source, target, transitions: int (E,), distinct transitions between states, by source, and how often each was taken.
         ends: float64 (K,), number of turns in each state that ended the episode.
         outcome: float64 (K,), sum of the outcomes of those turns.
         prior_weight: κ.
@@ -35,7 +35,7 @@ class Backup(NamedTuple):
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
-    count: NDArray[np.int64]
+    transitions: NDArray[np.int64]
     ends: Floats
     outcome: Floats
     prior_weight: float
@@ -52,7 +52,7 @@ class Backup(NamedTuple):
     @property
     def weight(self) -> Floats:
         """float64 (K,): κ + n(k)."""
-        onward = np.bincount(self.source, self.count, minlength=self.size)
+        onward = np.bincount(self.source, self.transitions, minlength=self.size)
         return self.prior_weight + (onward + self.ends)
 
 
@@ -82,12 +82,12 @@ class _Rows:
         if rows is None:
             flow = np.zeros(backup.size)
             if len(self.acting):
-                flow[self.acting] = np.add.reduceat(value[backup.target] * backup.count, self.begin[self.acting])
+                flow[self.acting] = np.add.reduceat(value[backup.target] * backup.transitions, self.begin[self.acting])
             out = (backup.prior_weight * prior + backup.outcome + flow) / self.divisor
             return np.where(self.unseen, prior, out)
         degree = self.degree[rows]  # at least 1: they are predecessors
         spans = _spans(self.begin[rows], degree)
-        terms = value[backup.target[spans]] * backup.count[spans]
+        terms = value[backup.target[spans]] * backup.transitions[spans]
         flow = np.add.reduceat(terms, np.cumsum(degree) - degree)
         moved: Floats = (backup.prior_weight * prior[rows] + backup.outcome[rows] + flow) / self.divisor[rows]
         return moved
@@ -162,7 +162,7 @@ def stationary_values(backup: Backup) -> Floats:
     unseen = weight == 0.0
     divisor = np.where(unseen, 1.0, weight)
     known = np.where(unseen, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / divisor)
-    probability = backup.count / divisor[backup.source]
+    probability = backup.transitions / divisor[backup.source]
     if backup.size <= _MAX_DENSE:
         matrix = np.zeros((backup.size, backup.size))
         matrix[backup.source, backup.target] = probability

@@ -35,8 +35,8 @@ def tabled(backup: Backup) -> np.ndarray:
         for k in range(backup.size):
             prior = backup.prior[k] if backup.prior_by_turns_left is None else backup.prior_by_turns_left[h]
             mine = backup.source == k
-            weight = backup.prior_weight + backup.ends[k] + backup.count[mine].sum()
-            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.count[mine], strict=True))
+            weight = backup.prior_weight + backup.ends[k] + backup.transitions[mine].sum()
+            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.transitions[mine], strict=True))
             row.append((backup.prior_weight * prior + backup.outcome[k] + onward) / weight if weight else prior)
         table.append(row)
     return np.array(table)
@@ -66,7 +66,7 @@ def test_elimination_solves_what_a_dense_solver_solves(seed, near):
     backup = random_backup(rng, 700, turns=2500, horizon=0, near=near, by_turns=False)
     weight = np.where(backup.weight == 0.0, 1.0, backup.weight)
     matrix = np.zeros((700, 700))
-    matrix[backup.source, backup.target] = backup.count / weight[backup.source]
+    matrix[backup.source, backup.target] = backup.transitions / weight[backup.source]
     known = np.where(backup.weight == 0.0, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / weight)
     expected = np.linalg.solve(np.eye(700) - matrix, known)
     np.testing.assert_allclose(stationary_values(backup), expected, rtol=1e-9, atol=1e-12)
