@@ -16,7 +16,12 @@ from helpers.shared_data import shared_file, shared_files
 from creditflow import credit
 from creditflow.envs.wikisearch.grading.formats import Transcript, final_answer
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward
-from creditflow.train.annotate.success.text import compact_text, insert_placeholder, released_query, search_ends
+from creditflow.train.annotate.success.serving.released_format import (
+    compact_text,
+    insert_placeholder,
+    released_query,
+    search_ends,
+)
 from creditflow.wrappers.credit.annotations.gae import gae
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 

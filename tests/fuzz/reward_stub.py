@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model import pretrained
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.success.text import PLACEHOLDER
+from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER
 from creditflow.train.commands import serve_reward
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -46,7 +46,7 @@ class StandIn:
 
 
 if __name__ == "__main__":
-    rater = types.ModuleType("creditflow.train.annotate.success.rater")
+    rater = types.ModuleType("creditflow.train.annotate.success.serving.rater")
     rater.LocalRater = StandIn  # type: ignore[attr-defined]  # a module of our making
     sys.modules[rater.__name__] = rater
     pretrained.require_torch = lambda: None

@@ -32,7 +32,7 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
         "value.pica: a success model's probability of success; DIR or the URL of creditflow serve-reward",
     ),
     "pica-server": (
-        "creditflow.train.annotate.success.remote",
+        "creditflow.train.annotate.success.serving.remote",
         "URL",
         "value.pica: from the hazards that PiCA's released reward service says, or ours",
     ),

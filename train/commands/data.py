@@ -159,17 +159,17 @@ def _audit_file(labels: Path) -> Path:
 
 
 def _label(args: argparse.Namespace) -> int:
-    from creditflow.train.annotate.success.labels import write_labels
-    from creditflow.train.annotate.success.pipeline import judge_labeller, label_log, write_audit
+    from creditflow.train.annotate.success.labelling.labels import write_labels
+    from creditflow.train.annotate.success.labelling.pipeline import judge_labeller, label_log, write_audit
     from creditflow.wrappers.records.jsonl import read_groups
 
     labeller = judge_labeller(args.judge, args.cache) if args.judge else None
     groups = read_groups(args.log)
     result = label_log(groups, labeller)
     write_labels(args.out, result.labels)
-    marks = "".join(mark for one in result.labels for mark in one.marks)
+    turn_labels = "".join(label for one in result.labels for label in one.turn_labels)
     print(
-        f"{args.out}: {len(result.labels)} trajectories, {marks.count('+')} turns '+', {marks.count('-')} '-', "
+        f"{args.out}: {len(result.labels)} trajectories, {turn_labels.count('+')} turns '+', {turn_labels.count('-')} '-', "
         f"success {result.success:.3f}"
     )
     for reason, count in result.skipped.items():

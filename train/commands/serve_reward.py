@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import listen
-from creditflow.train.annotate.success.server import RewardLimits, create_reward_app
-from creditflow.train.annotate.success.text import PLACEHOLDER
+from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER
+from creditflow.train.annotate.success.serving.request_bodies import RewardLimits
+from creditflow.train.annotate.success.serving.server import create_reward_app
 from creditflow.train.commands.arguments.options import positive
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         from creditflow.agents.language_model.pretrained import require_torch
 
         require_torch()
-        from creditflow.train.annotate.success.rater import LocalRater
+        from creditflow.train.annotate.success.serving.rater import LocalRater
 
         rater = LocalRater(args.model, device=args.device, placeholder=args.placeholder, batch_tokens=args.batch_tokens)
         return create_reward_app(rater, limits=limits, hosts=args.allow_host)

@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.annotate.success.labels import write_labels
+from creditflow.train.annotate.success.labelling.labels import write_labels
+from creditflow.train.annotate.success.labelling.pipeline import label_log
 from creditflow.train.annotate.success.metrics import auc, bootstrap, calibration_error
 from creditflow.train.annotate.success.names import plain_words
-from creditflow.train.annotate.success.pipeline import label_log
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
@@ -143,29 +143,29 @@ def _success(groups: Sequence[Group]) -> float:
     return float(np.mean([member.success for group in groups for member in group.trajectories]))
 
 
-def _marks(groups: Sequence[Group]) -> dict[tuple[str, str], tuple[str, ...]]:
+def _turn_labels(groups: Sequence[Group]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Marks of tool turns that are not the last: the last one's result is in no log, and an answer's mark is the outcome."""
     labels = label_log(groups).labels
-    return {(one.group_id, one.trajectory_id): (*one.marks[:-1], "") for one in labels}
+    return {(one.group_id, one.trajectory_id): (*one.turn_labels[:-1], "") for one in labels}
 
 
 def _baseline_data(groups: Sequence[Group], features: Features) -> tuple[Floats, Bools]:
-    marks = _marks(groups)
+    turn_labels = _turn_labels(groups)
     rows: list[Floats] = []
     pivots: list[bool] = []
     for group in groups:
         for member in group.trajectories:
-            mine = marks.get((group.group_id, member.trajectory_id), ())
-            chosen = [t for t, mark in enumerate(mine) if mark]
+            member_labels = turn_labels.get((group.group_id, member.trajectory_id), ())
+            chosen = [t for t, label in enumerate(member_labels) if label]
             rows.append(features(member, str(group.task["text"]))[chosen])
-            pivots += [mine[t] == "+" for t in chosen]
+            pivots += [member_labels[t] == "+" for t in chosen]
     return np.concatenate(rows), np.array(pivots)
 
 
 def _turns(groups: Sequence[Group], annotator: Any, baselines: Mapping[str, tuple[Features, Lexical]]) -> Turns:
     from creditflow.train.annotate import annotate
 
-    marks = _marks(groups)
+    turn_labels = _turn_labels(groups)
     rated = annotate(groups, annotator)
     scores: dict[str, list[float]] = {name: [] for name in ("model", *baselines)}
     pivots: list[bool] = []
@@ -173,14 +173,14 @@ def _turns(groups: Sequence[Group], annotator: Any, baselines: Mapping[str, tupl
     for group in rated:
         first = len(pivots)
         for member in group.trajectories:
-            mine = marks.get((group.group_id, member.trajectory_id), ())
-            chosen = [t for t, mark in enumerate(mine) if mark]
+            member_labels = turn_labels.get((group.group_id, member.trajectory_id), ())
+            chosen = [t for t, label in enumerate(member_labels) if label]
             for name, (features, fitted) in baselines.items():
                 scores[name] += fitted.score(features(member, str(group.task["text"])))[chosen].tolist()
             for t in chosen:
                 values = member.turns[t].values
                 scores["model"].append(_log(values["value.pica.next"]) - _log(values["value.pica"]))
-                pivots.append(mine[t] == "+")
+                pivots.append(member_labels[t] == "+")
         if len(pivots) > first:
             parts.append(np.arange(first, len(pivots)))
     return Turns({name: np.array(one) for name, one in scores.items()}, np.array(pivots), parts)

@@ -70,7 +70,7 @@ def search(engine: Engine | None = None) -> Any:
 
 
 def reward() -> Any:
-    from creditflow.train.annotate.success.server import create_reward_app
+    from creditflow.train.annotate.success.serving.server import create_reward_app
 
     return create_reward_app(Rater())
 

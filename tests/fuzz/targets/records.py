@@ -14,7 +14,7 @@ from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
-from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
+from creditflow.train.annotate.success.labelling.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.results import read_results
 from fuzz.mutate_bytes import mutate_bytes

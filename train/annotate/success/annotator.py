@@ -75,7 +75,7 @@ def make(argument: str, context: Context) -> Annotator:
     A URL in its place is that of ``creditflow serve-reward``.
     """
     if argument.startswith(("http://", "https://")):
-        from creditflow.train.annotate.success.remote import make_success
+        from creditflow.train.annotate.success.serving.remote import make_success
 
         return make_success(argument, context)
     settings = settings_of("success", context, {"batch_tokens": 16384})

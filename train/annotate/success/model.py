@@ -1,4 +1,4 @@
-"""The success model: a causal language model with one number read at chosen places; its folder, and opening it."""
+"""The success model: a causal language model with a scalar head at the ends of turns; saving and opening it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["GAIN", "SuccessFile", "SuccessModel", "open_success", "save_success"
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
 FORMAT_VERSION: Final = 1
-GAIN: Final = 12.0  # of the mean over a turn's tokens, in which a telling one is one of many
+GAIN: Final = 12.0  # of the mean over a turn's tokens, of which only a few are informative
 
 
 class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where it is not installed
@@ -31,11 +31,11 @@ class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where
 
     Args:
         backbone: a causal language model of ``transformers``.
-        head: "place": z is read from the last token of a turn. "turns": the mean over a turn's tokens says by how much
-            z rises, and z is the sum up to the turn.
+        head: "place": z is computed from the last token of a turn. "turns": the mean over a turn's tokens gives the
+            increase of z, and z is the sum up to the turn.
 
     Attributes:
-        calibration: a, b of the log odds a·z + b that are said in the end.
+        calibration: a, b of Platt scaling; the log odds of success are a·z + b.
     """
 
     def __init__(self, backbone: Any, head: Literal["place", "turns"] = "place") -> None:
@@ -44,29 +44,29 @@ class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where
         self.calibration = (1.0, 0.0)
         parameter = next(backbone.parameters())
         self.score = torch.nn.Linear(backbone.config.hidden_size, 1, bias=False, device=parameter.device)
-        torch.nn.init.zeros_(self.score.weight)  # the untrained model says 1/2 everywhere
+        torch.nn.init.zeros_(self.score.weight)  # the untrained model predicts 1/2 everywhere
 
     def hidden(self, ids: Any) -> Any:
         """Last hidden states (B, L, d) of right-padded ids (B, L)."""
         return self.backbone.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
 
-    def read(self, hidden: Any, rows: Any, places: Any, there: Any) -> Any:
-        """float32 (B, S): z at every place, anything where there is none.
+    def read(self, hidden: Any, rows: Any, ends: Any, present_mask: Any) -> Any:
+        """float32 (B, S): z at every turn end; undefined elsewhere.
 
         Args:
             hidden: (B, L, d).
-            rows, places: int64 (n,), where to read, row by row and in ascending order within a row.
-            there: bool (B, S), which of the padded readings exist.
+            rows, ends: int64 (n,), rows and columns of the turn ends, row by row and ascending within a row.
+            present_mask: bool (B, S), which of the padded readings exist.
         """
-        at = hidden[rows, places].float()
+        at = hidden[rows, ends].float()
         if self.head == "turns":
-            sums = hidden.float().cumsum(1)[rows, places]
+            sums = hidden.float().cumsum(1)[rows, ends]
             first = torch.ones_like(rows, dtype=torch.bool)
             first[1:] = rows[1:] != rows[:-1]
             before = sums.roll(1, 0) * ~first[:, None]
-            start = torch.where(first, -1, places.roll(1))
-            at = (sums - before) / (places - start)[:, None]
-        z = torch.zeros(there.shape, device=at.device).masked_scatter(there, self.score(at)[:, 0])
+            start = torch.where(first, -1, ends.roll(1))
+            at = (sums - before) / (ends - start)[:, None]
+        z = torch.zeros(present_mask.shape, device=at.device).masked_scatter(present_mask, self.score(at)[:, 0])
         if self.head == "turns":
             z = GAIN * z.cumsum(1)
         return self.calibration[0] * z + self.calibration[1]
@@ -74,14 +74,14 @@ class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where
 
 @dataclass(frozen=True, kw_only=True)
 class SuccessFile:
-    """What the folder says beside the weights.
+    """The description stored beside the weights.
 
     Attributes:
         kind: what z means: "paper", success; "hazard", the first error.
-        text: what the model is shown.
-        template: version and digest of how texts become ids and places.
-        positions: the longest episode it takes.
-        words: that are no names, where names are written by origin.
+        text: how episodes become text.
+        template_version, template: version and digest of how texts become ids and turn ends.
+        positions: longest episode in tokens; 0 for no limit.
+        words: words that are not names, where names are written by origin.
         head, calibration: of ``SuccessModel``.
     """
 
@@ -96,7 +96,7 @@ class SuccessFile:
 
 
 def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: str, encoder: Encoder) -> None:
-    """Write backbone, tokenizer, head and description; the description last, so that a torn folder does not open."""
+    """Write backbone, tokenizer, head and description; the description last, so that an incomplete folder does not open."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -121,7 +121,9 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
             than when it was trained (another template version, a changed tokenizer).
     """
     path = Path(folder)
-    with loading(f"{path}: is not a success model; train one with kind: success_model"):
+    if not (path / FILE).is_file():
+        raise DataError(f"{path} is not a success model (no {FILE}); train one with kind: success_model")
+    with loading(f"{path} is not a success model; train one with kind: success_model"):
         data = read_json(path / FILE)
         version = data.pop("format_version")
     if version != FORMAT_VERSION:
@@ -137,7 +139,7 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     if file.template_version != TEMPLATE_VERSION or encoder.digest != file.template:
         raise DataError(
             f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
-            f"{TEMPLATE_VERSION}/{encoder.digest}: its places would not be where it learned to read; train it anew"
+            f"{TEMPLATE_VERSION}/{encoder.digest}: it would be evaluated at other positions than in training; train it anew"
         )
     model = SuccessModel(backbone, file.head)
     with loading(f"{path}: its head cannot be read"):

@@ -1,4 +1,4 @@
-"""Running a success model over encoded episodes: batches by token budget, probabilities by place."""
+"""Run a success model over encoded episodes: batches by token budget, probabilities at turn ends."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from creditflow.train.annotate.success.encoding import Encoded
 from creditflow.train.annotate.success.model import SuccessModel
 from creditflow.train.policy.batching import plan
 
-__all__ = ["PlaceBatch", "predict_success", "read_logits"]
+__all__ = ["EpisodeBatch", "predict_success", "read_logits"]
 
 
-class PlaceBatch:
+class EpisodeBatch:
     """Some episodes, of at least one turn each, as tensors.
 
     Attributes:
-        ids: int64 (B, L), right-padded with 0: causal models never look there from a real place.
-        rows, places: int64 (n,), where to read, episode by episode.
-        there: bool (B, S), which of the padded (B, S) readings exist.
+        ids: int64 (B, L), right-padded with 0, which no real position attends to in a causal model.
+        rows, ends: int64 (n,), rows and columns of the turn ends, episode by episode.
+        present_mask: bool (B, S), which of the padded (B, S) readings exist.
     """
 
     def __init__(self, members: Sequence[Encoded], device: Any) -> None:
-        length, most = max(map(len, members)), max(len(one.places) for one in members)
+        length, most = max(map(len, members)), max(len(one.ends) for one in members)
         ids = np.zeros((len(members), length), np.int64)
-        there = np.zeros((len(members), most), np.bool_)
+        present_mask = np.zeros((len(members), most), np.bool_)
         for row, one in enumerate(members):
             ids[row, : len(one)] = one.ids
-            there[row, : len(one.places)] = True
-        rows = np.repeat(np.arange(len(members)), [len(one.places) for one in members])
+            present_mask[row, : len(one.ends)] = True
+        rows = np.repeat(np.arange(len(members)), [len(one.ends) for one in members])
         self.ids = torch.from_numpy(ids).to(device)
         self.rows = torch.from_numpy(rows).to(device)
-        self.places = torch.from_numpy(np.concatenate([one.places for one in members])).to(device)
-        self.there = torch.from_numpy(there).to(device)
+        self.ends = torch.from_numpy(np.concatenate([one.ends for one in members])).to(device)
+        self.present_mask = torch.from_numpy(present_mask).to(device)
 
 
-def read_logits(model: SuccessModel, batch: PlaceBatch, hidden: Any = None) -> Any:
-    """float32 (B, S): z at every place, anything where there is none."""
+def read_logits(model: SuccessModel, batch: EpisodeBatch, hidden: Any = None) -> Any:
+    """float32 (B, S): z at every turn end; undefined elsewhere."""
     hidden = model.hidden(batch.ids) if hidden is None else hidden
-    return model.read(hidden, batch.rows, batch.places, batch.there)
+    return model.read(hidden, batch.rows, batch.ends, batch.present_mask)
 
 
 def predict_success(
@@ -53,21 +53,21 @@ def predict_success(
     Episodes without turns get an empty array.
     """
     out: list[NDArray[np.float64]] = [np.zeros(0)] * len(episodes)
-    asked = [i for i, one in enumerate(episodes) if len(one.places)]
+    nonempty = [i for i, one in enumerate(episodes) if len(one.ends)]
     device = next(model.parameters()).device
     with torch.no_grad():
-        for chosen in plan([len(episodes[i]) for i in asked], batch_tokens):
-            members = [episodes[asked[i]] for i in chosen]
-            batch = PlaceBatch(members, device)
+        for chosen in plan([len(episodes[i]) for i in nonempty], batch_tokens):
+            members = [episodes[nonempty[i]] for i in chosen]
+            batch = EpisodeBatch(members, device)
             logits = read_logits(model, batch).double().cpu().numpy()
             for row, i in enumerate(chosen):
                 one = members[row]
-                out[asked[i]] = _success(logits[row, : len(one.places)], kind)[one.shared :]
+                out[nonempty[i]] = _success(logits[row, : len(one.ends)], kind)[one.shared :]
     return out
 
 
 def _success(logits: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore"):  # a NaN stays one, and whoever asked refuses it by name
+    with np.errstate(invalid="ignore"):  # NaN stays NaN, and the caller rejects it
         if kind == "paper":
             return np.exp(-np.logaddexp(0.0, -logits))
         survive: NDArray[np.float64] = np.exp(-np.cumsum(np.logaddexp(0.0, logits[1:])))

@@ -12,7 +12,7 @@ from helpers.models.toy_success import success_folder
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.registry import Context
 from creditflow.train.annotate.success.annotator import make
-from creditflow.train.annotate.success.rater import LocalRater
+from creditflow.train.annotate.success.serving.rater import LocalRater
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 MARK = "<|vision_start|>"
@@ -54,7 +54,7 @@ def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path
     known = LocalRater(folder, device="cpu", placeholder="<|end|>")
     text = known.read_text("find ash<|end|> look<|end|>")
     mark = known._encoder.tokenizer.get_vocab()["<|end|>"]
-    assert text.ids[text.places].tolist() == [mark, mark]
+    assert text.ids[text.ends].tolist() == [mark, mark]
     unknown = LocalRater(folder, device="cpu").read_text(f"find ash{MARK} look{MARK}")
     assert mark not in unknown.ids
     assert len(unknown.ids) == len(text.ids) - 2
@@ -62,7 +62,7 @@ def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path
 
 def test_a_model_that_needs_turns_reads_no_texts(tmp_path: Path) -> None:
     rater = LocalRater(success_folder(tmp_path / "model", "hazard", names="origins"), device="cpu")
-    with pytest.raises(DataError, match="ask /success"):
+    with pytest.raises(DataError, match="use /success"):
         rater.read_text(f"find ash{MARK}")
     assert len(rater.success([rater.read_turns(episode())])[0]) == 3
 
@@ -72,7 +72,7 @@ def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     for text, message in (
         ("find ash", "no placeholder"),
         (f"{MARK}find ash", "begins with a placeholder"),
-        ("find ash " * 90 + MARK, "the model takes 96"),
+        ("find ash " * 90 + MARK, "the model takes at most 96"),
     ):
         with pytest.raises(DataError, match=message):
             rater.read_text(text)

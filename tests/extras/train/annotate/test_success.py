@@ -17,12 +17,13 @@ from helpers.run_content import run_content
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import AnnotationError, annotate, make_annotator
-from creditflow.train.annotate.success.labels import Labels, write_labels
+from creditflow.train.annotate.success.evaluation import evaluate_success
+from creditflow.train.annotate.success.labelling.labels import Labels, write_labels
 from creditflow.train.annotate.success.loss import SuccessLossConfig, hazard_loss, paper_loss
 from creditflow.train.annotate.success.model import GAIN, open_success
 from creditflow.train.annotate.success.predict import predict_success
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
-from creditflow.train.annotate.success.training import SuccessTrainer, evaluate_success
+from creditflow.train.annotate.success.training import SuccessTrainer
 from creditflow.train.cli import main
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.reading import apply_overrides, read_dataclass
@@ -96,13 +97,18 @@ def trainer_of() -> Callable[..., SuccessTrainer]:
 
 # -- losses -----------------------------------------------------------------------------------------------------------------
 def paper(
-    logits: list[float], pivot: list[int], success: bool, plain: list[int] | None = None, **options: Any
+    logits: list[float], pivot: list[int], success: bool, non_pivot: list[int] | None = None, **options: Any
 ) -> torch.Tensor:
     z = torch.tensor([logits], dtype=torch.float64, requires_grad=True)
-    marks = [torch.tensor([row], dtype=torch.bool) for row in (pivot, plain or [0] * len(logits))]
-    there = torch.ones_like(z, dtype=torch.bool)
+    turn_labels = [torch.tensor([row], dtype=torch.bool) for row in (pivot, non_pivot or [0] * len(logits))]
+    present_mask = torch.ones_like(z, dtype=torch.bool)
     loss = paper_loss(
-        z, there, marks[0], marks[1], torch.tensor([float(success)], dtype=torch.float64), SuccessLossConfig(**options)
+        z,
+        present_mask,
+        turn_labels[0],
+        turn_labels[1],
+        torch.tensor([float(success)], dtype=torch.float64),
+        SuccessLossConfig(**options),
     )[0]
     loss.backward()
     assert z.grad is not None
@@ -110,10 +116,10 @@ def paper(
     return loss.detach()
 
 
-@pytest.mark.parametrize("gold", ["softplus", "hinge"])
-def test_the_loss_of_a_pivot_that_lowers_success_is_finite(gold: str) -> None:
-    falling = paper([2.0, -30.0, 1.0], [0, 1, 0], True, gold=gold)
-    rising = paper([-2.0, 2.0, 1.0], [0, 1, 0], True, gold=gold)
+@pytest.mark.parametrize("pivot_loss", ["softplus", "hinge"])
+def test_the_loss_of_a_pivot_that_lowers_success_is_finite(pivot_loss: str) -> None:
+    falling = paper([2.0, -30.0, 1.0], [0, 1, 0], True, pivot_loss=pivot_loss)
+    rising = paper([-2.0, 2.0, 1.0], [0, 1, 0], True, pivot_loss=pivot_loss)
     assert torch.isfinite(falling)
     assert falling > rising
 
@@ -124,31 +130,31 @@ def test_only_the_last_place_meets_the_outcome_unless_asked_for() -> None:
     torch.testing.assert_close(paper(z, [0, 0, 0], True), last)
     torch.testing.assert_close(paper(z, [0, 0, 0], False), -torch.nn.functional.logsigmoid(torch.tensor(-0.8).double()))
     earlier = -torch.nn.functional.logsigmoid(torch.tensor(z[:2], dtype=torch.float64)).mean()
-    torch.testing.assert_close(paper(z, [0, 0, 0], True, every_turn=2.0), last + 2.0 * earlier)
+    torch.testing.assert_close(paper(z, [0, 0, 0], True, every_turn_weight=2.0), last + 2.0 * earlier)
 
 
 def test_plain_turns_are_penalised_for_rising_only_if_asked_for() -> None:
     z, none, second = [0.0, 1.0, 1.0], [0, 0, 0], [0, 1, 0]
-    torch.testing.assert_close(paper(z, none, True, plain=second), paper(z, none, True))
-    assert paper(z, none, True, plain=second, plain_weight=1.0) > paper(z, none, True) + 0.5
+    torch.testing.assert_close(paper(z, none, True, non_pivot=second), paper(z, none, True))
+    assert paper(z, none, True, non_pivot=second, non_pivot_weight=1.0) > paper(z, none, True) + 0.5
 
 
 def test_padding_does_not_change_a_loss() -> None:
     z = torch.tensor([[0.3, -0.4, 9.0], [0.1, 0.2, 0.3]])
-    there = torch.tensor([[True, True, False], [True, True, True]])
-    none = torch.zeros_like(there)
-    config = SuccessLossConfig(every_turn=1.0)
-    both = paper_loss(z, there, none, none, torch.tensor([1.0, 0.0]), config)
-    alone = paper_loss(z[:1, :2], there[:1, :2], none[:1, :2], none[:1, :2], torch.tensor([1.0]), config)
+    present_mask = torch.tensor([[True, True, False], [True, True, True]])
+    none = torch.zeros_like(present_mask)
+    config = SuccessLossConfig(every_turn_weight=1.0)
+    both = paper_loss(z, present_mask, none, none, torch.tensor([1.0, 0.0]), config)
+    alone = paper_loss(z[:1, :2], present_mask[:1, :2], none[:1, :2], none[:1, :2], torch.tensor([1.0]), config)
     torch.testing.assert_close(both[:1], alone)
 
 
 def test_monotone_hazards_between_turns_mean_what_they_say() -> None:
-    there, good = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, 3, dtype=torch.bool)
+    present_mask, good = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, 3, dtype=torch.bool)
     falling, rising = torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([[-1.0, 0.0, 1.0]])
 
     def hinge(z: torch.Tensor, wrong: torch.Tensor) -> float:
-        with_, without = (hazard_loss(z, there, wrong, monotone_weight=w).loss for w in (1.0, 0.0))
+        with_, without = (hazard_loss(z, present_mask, wrong, monotonicity_weight=w).loss for w in (1.0, 0.0))
         return float(with_ - without)
 
     assert hinge(falling, good) == 0.0
@@ -158,14 +164,14 @@ def test_monotone_hazards_between_turns_mean_what_they_say() -> None:
 
 def test_negative_weights_are_refused() -> None:
     with pytest.raises(ConfigError, match="must not be negative"):
-        SuccessLossConfig(gold_weight=-1.0)
+        SuccessLossConfig(pivot_weight=-1.0)
 
 
 # -- a run ------------------------------------------------------------------------------------------------------------------
 def test_a_model_learns_which_look_is_the_pivot(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    overrides = ("steps=300", "batch=12", "optimizer.lr=5e-3", "data.valid=0.0", "loss.plain_weight=1.0")
+    overrides = ("steps=300", "batch=12", "optimizer.lr=5e-3", "data.valid=0.0", "loss.non_pivot_weight=1.0")
     trainer = trainer_of(data, *overrides)
     trainer.run()
     result = evaluate_success(trainer.model, trainer.train, "paper", 4096)
@@ -212,7 +218,7 @@ def test_turns_together_raise_what_stood_before(
     with torch.no_grad():
         hidden = trainer.model.hidden(ids)[0].double().numpy()
     weight = trainer.model.score.weight.detach().double().numpy()[0]
-    turns = np.split(hidden, episode.places + 1)[:-1]
+    turns = np.split(hidden, episode.ends + 1)[:-1]
     z = GAIN * np.cumsum([turn.mean(axis=0) @ weight for turn in turns])
     np.testing.assert_allclose(np.log(success / (1.0 - success)), z, atol=1e-4)
 
@@ -220,7 +226,7 @@ def test_turns_together_raise_what_stood_before(
 def test_calibrated_chances_meet_the_outcomes_on_average(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    overrides = ("steps=40", "data.valid=0.5", "loss.plain_weight=1.0", "head=turns", "text.names=origins")
+    overrides = ("steps=40", "data.valid=0.5", "loss.non_pivot_weight=1.0", "head=turns", "text.names=origins")
     raw = trainer_of(data, *overrides)
     raw.run()
     data["out"] += "2"
@@ -228,7 +234,7 @@ def test_calibrated_chances_meet_the_outcomes_on_average(
     fitted.run()
     model, _, file = open_success(Path(data["out"]) / "model", device="cpu")
     assert file.calibration == fitted.model.calibration == model.calibration != (1.0, 0.0)
-    won = np.concatenate([[sample.success] * len(sample.episode.places) for sample in fitted.valid])
+    won = np.concatenate([[sample.success] * len(sample.episode.ends) for sample in fitted.valid])
     asked = [sample.episode for sample in fitted.valid]
     chances = np.concatenate(predict_success(model, asked, "paper"))
     assert abs(chances.mean() - won.mean()) < 0.01
@@ -347,7 +353,7 @@ def test_a_changed_tokenizer_is_refused(folder: Path) -> None:
     data = json.loads(file.read_text())
     data["model"]["merges"] = []
     file.write_text(json.dumps(data))
-    with pytest.raises(DataError, match="its places would not be where it learned to read"):
+    with pytest.raises(DataError, match="it would be evaluated at other positions than in training"):
         open_success(folder, device="cpu")
 
 
@@ -386,9 +392,9 @@ def test_labels_that_do_not_match_turns_are_refused(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     one, *others = labels_of(episodes())
-    short = Labels(one.group_id, one.trajectory_id, one.marks[1:], one.success, "rule")
+    short = Labels(one.group_id, one.trajectory_id, one.turn_labels[1:], one.success, "rule")
     write_labels(data["data"]["labels"], [short, *others])
-    with pytest.raises(DataError, match="2 marks for 3 turns"):
+    with pytest.raises(DataError, match="2 turn labels for 3 turns"):
         trainer_of(data)
 
 
@@ -401,7 +407,7 @@ def test_labels_of_another_log_are_refused(data: dict[str, Any], trainer_of: Cal
 def test_episodes_too_long_for_the_model_are_refused_or_counted(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    with pytest.raises(DataError, match=r"cut observations with text\.observation_tokens"):
+    with pytest.raises(DataError, match=r"truncate observations with text\.observation_tokens"):
         trainer_of(data, "model.scratch.positions=16")
     with pytest.raises(DataError, match="24 were too long"):
         trainer_of(data, "model.scratch.positions=16", "data.too_long=skip")

@@ -42,12 +42,12 @@ def text_until(encoded, place):
 
 def test_a_place_stands_behind_the_question_and_behind_what_each_turn_returned():
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode(turns(("Q", "a"), ("R1", "b"), ("R2", "c")), "t")
-    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "QaR1", "QaR1bR2", "QaR1bR2c"]
+    assert [text_until(encoded, place) for place in encoded.ends] == ["Q", "QaR1", "QaR1bR2", "QaR1bR2c"]
 
 
 def test_read_at_the_action_a_place_stands_before_the_result():
     encoded = Encoder(Bytes(ROLES), TextConfig(read="action")).encode(turns(("Q", "a"), ("R1", "b")), "t")
-    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "Qa", "QaR1b"]
+    assert [text_until(encoded, place) for place in encoded.ends] == ["Q", "Qa", "QaR1b"]
 
 
 def test_role_tokens_frame_the_parts_where_the_tokenizer_has_them_and_lines_elsewhere():
@@ -60,9 +60,9 @@ def test_role_tokens_frame_the_parts_where_the_tokenizer_has_them_and_lines_else
 @given(texts=st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=5))
 def test_there_is_one_place_more_than_turns_and_they_rise(texts):
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode(turns(*texts), "t")
-    assert len(encoded.places) == len(texts) + 1
-    assert (np.diff(encoded.places) > 0).all()
-    assert encoded.places[-1] == len(encoded) - 1
+    assert len(encoded.ends) == len(texts) + 1
+    assert (np.diff(encoded.ends) > 0).all()
+    assert encoded.ends[-1] == len(encoded) - 1
 
 
 def test_responses_and_cut_observations_are_options():
@@ -75,7 +75,7 @@ def test_a_branch_is_read_with_the_turns_it_shares():
     own = (Turn("s1", "c", "x", observation="R"),)
     branch = Trajectory("branch", "g", "k", own, False, 0.0, "failed", "x", parent="root", fork_turn=1)
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode_member(Group((root, branch)), 1)
-    assert [text_until(encoded, place) for place in encoded.places] == ["Q", "QaR", "QaRc"]
+    assert [text_until(encoded, place) for place in encoded.ends] == ["Q", "QaR", "QaRc"]
     assert encoded.shared == 1
 
 
@@ -90,12 +90,12 @@ def test_the_digest_tells_templates_apart():
 
 def test_a_log_without_texts_is_refused():
     bare = [Turn("s", "a", "t")]
-    with pytest.raises(DataError, match="turn 0 has no observation: a success model reads texts"):
+    with pytest.raises(DataError, match="turn 0 has no observation: a success model needs texts"):
         Encoder(Bytes(), TextConfig()).encode(bare, "t")
 
 
 def test_an_episode_longer_than_the_model_is_refused():
-    with pytest.raises(EpisodeTooLongError, match="t has 12 tokens, the success model takes 8"):
+    with pytest.raises(EpisodeTooLongError, match="t has 12 tokens, the success model takes at most 8"):
         Encoder(Bytes(), TextConfig(), positions=8).encode(turns(("12345678", "ab")), "t")
     with pytest.raises(ConfigError, match="must not be negative"):
         TextConfig(observation_tokens=-1)

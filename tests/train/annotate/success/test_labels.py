@@ -9,8 +9,9 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
-from creditflow.train.annotate.success.labels import JudgeLabeller, Labels, RuleLabeller, read_labels, write_labels
-from creditflow.train.annotate.success.pipeline import judge_labeller, label_log, write_audit
+from creditflow.train.annotate.success.labelling.labellers import JudgeLabeller, RuleLabeller
+from creditflow.train.annotate.success.labelling.labels import Labels, read_labels, write_labels
+from creditflow.train.annotate.success.labelling.pipeline import judge_labeller, label_log, write_audit
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import write_jsonl
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
@@ -38,35 +39,35 @@ def episode(*turns, end: StopReason = "success", name="t"):
     return Trajectory(name, "g", "task", made, end == "success", float(end == "success"), end, f"s{len(made)}")
 
 
-def marks(*turns, end: StopReason = "success"):
-    return RuleLabeller().marks(episode(*turns, end=end), QUESTION)
+def labels_of(*turns, end: StopReason = "success"):
+    return RuleLabeller().label(episode(*turns, end=end), QUESTION)
 
 
 def test_a_golden_query_that_finds_its_passage_is_a_pivot():
-    assert marks(search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()) == ("+", "+", "+")
+    assert labels_of(search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()) == ("+", "+", "+")
 
 
 def test_the_second_time_is_none():
-    assert marks(search("Elm Hall", "p0"), search("Elm Hall", "p0"), answer("x"), end="failed") == ("+", "-", "-")
+    assert labels_of(search("Elm Hall", "p0"), search("Elm Hall", "p0"), answer("x"), end="failed") == ("+", "-", "-")
 
 
 def test_a_query_about_something_else_is_no_pivot_whatever_it_finds_by_chance():
-    assert marks(search("Nora", "p0"), search("R. Lee", "p1"), answer()) == ("-", "+", "+")
+    assert labels_of(search("Nora", "p0"), search("R. Lee", "p1"), answer()) == ("-", "+", "+")
 
 
 def test_a_step_whose_premise_is_unknown_is_no_pivot():
-    assert marks(search("Rasmin Lee", "p1"), search("Elm Hall", "p0"), answer()) == ("-", "+", "+")
+    assert labels_of(search("Rasmin Lee", "p1"), search("Elm Hall", "p0"), answer()) == ("-", "+", "+")
 
 
 def test_a_turn_that_is_refused_has_no_mark():
-    assert marks({"action": "??", "parsed": False}, search("Elm Hall", "p0"), end="env_limit") == ("", "+")
+    assert labels_of({"action": "??", "parsed": False}, search("Elm Hall", "p0"), end="env_limit") == ("", "+")
 
 
 def test_without_passage_ids_the_sub_answer_must_be_shown():
     steps = tuple(replace(step, passage_id="") for step in QUESTION.steps)
     question = replace(QUESTION, steps=steps)
     told = episode(search("Elm Hall", "a"), search("Rasmin Lee", "b", shown="Rasmin Lee built it"), answer(shown="?"))
-    assert RuleLabeller().marks(told, question) == ("+", "-", "+")
+    assert RuleLabeller().label(told, question) == ("+", "-", "+")
 
 
 def test_a_judge_is_asked_for_open_steps_with_their_premises_filled_in():
@@ -77,7 +78,7 @@ def test_a_judge_is_asked_for_open_steps_with_their_premises_filled_in():
         return float(golden[0] in text)
 
     told = episode(search("x"), search("y", shown="by Rasmin Lee"), answer(shown="taught by Nora"))
-    assert JudgeLabeller(judge).marks(told, QUESTION) == ("+", "+", "+")
+    assert JudgeLabeller(judge).label(told, QUESTION) == ("+", "+", "+")
     assert asked == [("Who designed Elm Hall?", ("Rasmin Lee",)), ("Who taught Rasmin Lee?", ("Nora",))]
 
 
@@ -96,14 +97,21 @@ def test_labels_read_back_as_they_were_written(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"marks": ["*"]}, "marks must be a list"),
+        ({"turn_labels": ["*"]}, "turn_labels must be a list"),
         ({"success": 1}, "success must be true or false"),
         ({"group_id": 3}, "must be texts"),
-        ({"format_version": 2}, "this reader knows 1"),
+        ({"format_version": 1}, "this reader knows 2"),
     ],
 )
 def test_a_malformed_line_is_refused_with_its_number(tmp_path, change, message):
-    row = {"format_version": 1, "group_id": "g", "trajectory_id": "t", "marks": [], "success": True, "labeller": "r"}
+    row = {
+        "format_version": 2,
+        "group_id": "g",
+        "trajectory_id": "t",
+        "turn_labels": [],
+        "success": True,
+        "labeller": "r",
+    }
     (tmp_path / "l.jsonl").write_text(json.dumps(row | change) + "\n")
     with pytest.raises(DataError, match=f"line 1: not a line of labels: .*{message}"):
         read_labels(tmp_path / "l.jsonl")
@@ -118,8 +126,8 @@ def test_a_trajectory_labelled_twice_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (Labels("g", "t", ("+",), True, "rule"), "1 marks for 2 turns"),
-        (Labels("g", "t", ("+", "-"), False, "rule"), "success is False, the log True"),
+        (Labels("g", "t", ("+",), True, "rule"), "1 turn labels for 2 turns"),
+        (Labels("g", "t", ("+", "-"), False, "rule"), "success is False in the labels, True in the log"),
         (Labels("g", "other", ("+", "-"), True, "rule"), "given to 't'"),
     ],
 )
@@ -155,7 +163,7 @@ def test_a_branch_is_labelled_with_what_its_prefix_found():
     parent = episode(shared, answer("x"), end="failed", name="parent")
     branch = branch_of(parent, [shared, search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()], 1)
     result = label_log([Group((parent, branch), QUESTION.to_json())])
-    assert [one.marks for one in result.labels] == [("+", "-"), ("-", "+", "+")]
+    assert [one.turn_labels for one in result.labels] == [("+", "-"), ("-", "+", "+")]
     assert result.skipped == {}
     result.labels[1].check(branch)
 
@@ -166,7 +174,7 @@ def test_a_branch_is_labelled_like_the_full_episode_that_it_continues():
     for fork in (1, 2):
         branch = branch_of(parent, turns, fork)
         labels = label_log([Group((parent, branch), QUESTION.to_json())]).labels
-        assert labels[1].marks == labels[0].marks[fork:]
+        assert labels[1].turn_labels == labels[0].turn_labels[fork:]
 
 
 def test_a_branch_that_takes_no_turn_is_left_out():
@@ -187,7 +195,7 @@ def test_labels_of_a_wrong_count_are_left_out():
     class Short:
         name = "short"
 
-        def marks(self, trajectory, question):
+        def label(self, trajectory, question):
             return ("+",)
 
     result = label_log([Group((episode(search("Elm Hall", "p0"), answer()),), QUESTION.to_json())], Short())

@@ -24,9 +24,10 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http import BadRequestError
 from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
-from creditflow.train.annotate.success.remote import PicaServerAnnotator, text_with_placeholders
-from creditflow.train.annotate.success.server import RewardLimits, create_reward_app, episodes_of, texts_of
-from creditflow.train.annotate.success.text import PLACEHOLDER, released_query
+from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER, released_query
+from creditflow.train.annotate.success.serving.remote import PicaServerAnnotator, text_with_placeholders
+from creditflow.train.annotate.success.serving.request_bodies import RewardLimits, episodes_of, texts_of
+from creditflow.train.annotate.success.serving.server import create_reward_app
 from creditflow.train.cli import main
 from creditflow.train.commands import serve_reward
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
@@ -264,16 +265,16 @@ class Fake:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ([], "answered None"),
-        ({}, "answered None"),
-        ({"rewards": [[0.1, 0.2, 0.3]]}, "sent 2 texts"),
-        ({"rewards": [[0.1, 0.2], [0.1]]}, "owes 3 numbers for text 0"),
-        ({"rewards": [[0.1, 0.2, 0.3], 0.1]}, "owes 1 numbers for text 1"),
-        ({"rewards": [[0.1, 0.2, "0.3"], [0.1]]}, "are none"),
-        ({"rewards": [[0.1, 0.2, True], [0.1]]}, "are none"),
-        ({"rewards": [[0.1, 0.2, float("nan")], [0.1]]}, "no probabilities"),
-        ({"rewards": [[0.1, 0.2, 1.5], [0.1]]}, "no probabilities"),
-        ({"rewards": [[0.1, 0.2, 10**400], [0.1]]}, "no probabilities"),
+        ([], "got None"),
+        ({}, "got None"),
+        ({"rewards": [[0.1, 0.2, 0.3]]}, "values of 2 texts"),
+        ({"rewards": [[0.1, 0.2], [0.1]]}, "expected 3 values for text 0"),
+        ({"rewards": [[0.1, 0.2, 0.3], 0.1]}, "expected 1 values for text 1"),
+        ({"rewards": [[0.1, 0.2, "0.3"], [0.1]]}, "are not numbers"),
+        ({"rewards": [[0.1, 0.2, True], [0.1]]}, "are not numbers"),
+        ({"rewards": [[0.1, 0.2, float("nan")], [0.1]]}, "are not probabilities"),
+        ({"rewards": [[0.1, 0.2, 1.5], [0.1]]}, "are not probabilities"),
+        ({"rewards": [[0.1, 0.2, 10**400], [0.1]]}, "are not probabilities"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(answer: Any, message: str) -> None:

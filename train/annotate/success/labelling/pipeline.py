@@ -1,4 +1,4 @@
-"""From a log of search rollouts to labels: what is left out and why, and a sample for a person to check."""
+"""Label a log of search rollouts, count what is skipped and why, and write a sample for a person to check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.train.annotate.success.labels import JudgeLabeller, Labeller, Labels, RuleLabeller
+from creditflow.train.annotate.success.labelling.labellers import JudgeLabeller, Labeller, RuleLabeller
+from creditflow.train.annotate.success.labelling.labels import Labels
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -22,10 +23,10 @@ __all__ = ["LabelReport", "judge_labeller", "label_log", "write_audit"]
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
-    """What came of a log.
+    """The labels of a log.
 
     Attributes:
-        labels: of the trajectories kept, in order.
+        labels: labels of the usable trajectories, in order.
         skipped: reason → number of trajectories.
     """
 
@@ -34,12 +35,12 @@ class LabelReport:
 
     @property
     def success(self) -> float:
-        """Share of successes."""
+        """Success rate of the labelled trajectories."""
         return float(np.mean([one.success for one in self.labels])) if self.labels else float("nan")
 
 
 def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
-    """A labeller that asks the model ``MODEL`` of the OpenAI-compatible server at ``URL``, written URL#MODEL.
+    """The labeller for "URL#MODEL": the model MODEL of the OpenAI-compatible server at URL.
 
     Raises:
         ConfigError: not of that form.
@@ -53,12 +54,12 @@ def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
 def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> LabelReport:
     """Labels of every usable trajectory.
 
-    Left out are episodes that ended by an error or a broken format, that hold no tool turn, and those whose labels do
-    not fit their turns (as the paper's filter does).
+    Skipped are episodes that ended by an error or a malformed completion, episodes without a tool turn, and those whose
+    labels do not match their turns (as in the paper's filter).
 
     Args:
-        groups: with the questions as their tasks.
-        labeller: default: the rule.
+        groups: the rollouts; their tasks are the questions.
+        labeller: default ``RuleLabeller()``.
 
     Raises:
         DataError: a group without a question or golden steps.
@@ -72,14 +73,14 @@ def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labe
             # what the prefix of a branch found is known to the branch: label the full episode, keep the branch's turns
             episode = replace(member, turns=turns, tokens=None, parent="", fork_turn=-1)
             reason = _unusable(episode, own_turns=len(member.turns))
-            marks = () if reason else labeller.marks(episode, question)
-            if not reason and len(marks) != len(turns):
+            turn_labels = () if reason else labeller.label(episode, question)
+            if not reason and len(turn_labels) != len(turns):
                 reason = "its labels do not match its turns"
             if reason:
                 skipped[reason] += 1
             else:
                 labels.append(
-                    Labels(group.group_id, member.trajectory_id, marks[first:], member.success, labeller.name)
+                    Labels(group.group_id, member.trajectory_id, turn_labels[first:], member.success, labeller.name)
                 )
     return LabelReport(tuple(labels), dict(skipped))
 
@@ -108,7 +109,7 @@ def _unusable(episode: Trajectory, own_turns: int) -> str:
 
 
 def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels], count: int, seed: int) -> int:
-    """Some labelled episodes as text, drawn alike from all; returns how many."""
+    """Write some labelled episodes as text, sampled uniformly; returns how many."""
     chosen = np.random.default_rng(seed).permutation(len(labels))[:count]
     members = {
         (group.group_id, member.trajectory_id): (group, member, first)
@@ -125,8 +126,10 @@ def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labe
                 f"question: {question.text}   golden: {' | '.join(question.answers)}",
                 *(f"  step {k}: {step.question} -> {step.answer}" for k, step in enumerate(question.steps, 1)),
             ]
-            for t, (turn, mark) in enumerate(zip(member.turns, one.marks, strict=True), first + 1):
-                lines.append(f"[{mark or '.'}] turn {t}: {turn.action}   passages: {', '.join(turn.doc_ids) or 'none'}")
+            for t, (turn, label) in enumerate(zip(member.turns, one.turn_labels, strict=True), first + 1):
+                lines.append(
+                    f"[{label or '.'}] turn {t}: {turn.action}   passages: {', '.join(turn.doc_ids) or 'none'}"
+                )
             text = "\n".join(lines) + "\n\n"
             stream.write(text.encode("ascii", "backslashreplace").decode("ascii"))
     return len(chosen)

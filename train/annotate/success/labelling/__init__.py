@@ -1,0 +1,1 @@
+"""Labels for training a success model: pivots and outcomes."""
