@@ -116,4 +116,5 @@ def _range(y: Floats, group: Labels, n_groups: int) -> Floats:
     low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
     np.minimum.at(low, group, y)
     np.maximum.at(high, group, y)
-    return np.subtract(high, low)
+    spread: Floats = high - low
+    return spread

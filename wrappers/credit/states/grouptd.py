@@ -206,7 +206,7 @@ class GroupTD(StateScheme):
         return Backup(
             source=source,
             target=target,
-            count=count,
+            transitions=count,
             ends=np.bincount(process.state[ends], minlength=process.size).astype(np.float64),
             outcome=np.bincount(process.state[ends], outcome[ends], minlength=process.size).astype(np.float64),
             prior_weight=0.0 if self.prior == "none" else self.prior_weight,
