@@ -1,7 +1,8 @@
 """A command that is killed (SIGKILL, nothing cleaned up) at many moments, each time begun again afterwards.
 
-python killed_command.py FOLDER MOMENTS FIRST AGAIN: FIRST and AGAIN are JSON lists of arguments of ``creditflow``, in which
-{} stands for a folder below FOLDER. Prints one JSON object a line: what the files were after the kill, and after AGAIN.
+python killed_command.py: reads one JSON list a line, [FOLDER, MOMENTS, FIRST, AGAIN], until its input ends. FIRST and AGAIN
+are lists of arguments of ``creditflow``, in which {} stands for a folder below FOLDER. Answers each with a line: a JSON list
+of what the files were after an undisturbed run, then of what they were after each kill, and after AGAIN.
 Every child is forked from this process, which has imported everything and done nothing.
 """
 
@@ -88,7 +89,7 @@ def tree(folder: Path) -> dict[str, str]:
     return found
 
 
-def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> None:
+def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> list[dict[str, Any]]:
     def told(arguments: list[str], place: Path) -> list[str]:
         return [argument.replace("{}", str(place)) for argument in arguments]
 
@@ -98,7 +99,9 @@ def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> No
     status = forked(killed_at(0, told(first, whole), str(whole)))
     seconds = time.monotonic() - began
     count = int(whole.with_suffix(".count").read_text(encoding="ascii")) if status == 0 else 0
-    print(json.dumps({"whole": tree(whole), "status": status, "changes": count}), flush=True)
+    results: list[dict[str, Any]] = [{"whole": tree(whole), "status": status, "changes": count}]
+    if not count:
+        return results
     rng = np.random.default_rng(moments)
     steps = sorted({1, count, *rng.integers(1, count + 1, moments - 2).tolist()})
     plan: list[tuple[int, float]] = [(step, -1.0) for step in steps]
@@ -109,9 +112,11 @@ def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> No
         status = forked(killed_at(step, told(first, place), str(place)), delay)
         left = tree(place)
         code = forked(partial(main, told(again, place)))
-        result = {"at": step, "delay": delay, "status": status, "left": left, "again": code, "after": tree(place)}
-        print(json.dumps(result), flush=True)
+        results.append(
+            {"at": step, "delay": delay, "status": status, "left": left, "again": code, "after": tree(place)}
+        )
         shutil.rmtree(place)
+    return results
 
 
 if __name__ == "__main__":
@@ -119,4 +124,6 @@ if __name__ == "__main__":
         import_module(f"creditflow.train.commands.{name.replace('-', '_')}")
     for name in ENVIRONMENTS:
         make(name).reset(seed=0)
-    rounds(Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4]))
+    for line in sys.stdin:
+        place_, number_, first_, again_ = json.loads(line)
+        print(json.dumps(rounds(Path(place_), number_, first_, again_)), flush=True)

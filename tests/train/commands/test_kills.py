@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +60,47 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"LOG": str(log), "SEARCH": str(search), "PASSAGES": str(passages), "SHOP": str(shop)}
 
 
-def killed(folder: Path, moments: int, first: list[str], again: list[str]) -> tuple[Any, list[Any]]:
-    script = Path(__file__).parents[2] / "helpers" / "killed_command.py"
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder), str(moments), json.dumps(first), json.dumps([*first, *again])],
-        capture_output=True, text=True, env=environment | {"KILLED_LOG": str(folder / "errors")}, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    whole, *rounds = map(json.loads, done.stdout.splitlines())
-    assert whole["status"] == 0, (folder / "errors").read_text()
-    return whole, rounds
+class Killer:
+    """The process that all commands are forked from; it has imported everything once."""
+
+    def __init__(self, folder: Path) -> None:
+        script = Path(__file__).parents[2] / "helpers" / "killed_command.py"
+        self.errors = folder / "errors"
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONSAFEPATH": "1",
+            "KILLED_LOG": str(self.errors),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def kill(self, folder: Path, moments: int, first: list[str], again: list[str]) -> tuple[Any, list[Any]]:
+        """What an undisturbed run leaves, and what runs leave that are killed at so many moments."""
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        print(json.dumps([str(folder), moments, first, [*first, *again]]), file=stdin, flush=True)
+        assert select.select([stdout], [], [], 300.0)[0], "no answer within five minutes"
+        whole, *rounds = json.loads(stdout.readline())
+        assert whole["status"] == 0, self.errors.read_text()
+        return whole, rounds
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    found = Killer(tmp_path_factory.mktemp("killer"))
+    yield found
+    found.process.kill()
+    found.process.communicate()
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_killed_command_tears_nothing_and_can_be_run_again(name: str, tmp_path: Path, inputs: dict[str, str]) -> None:
+def test_a_killed_command_tears_nothing_and_can_be_run_again(
+    name: str, tmp_path: Path, inputs: dict[str, str], killer: Killer
+) -> None:
     first, again = WRITERS[name]
-    whole, rounds = killed(tmp_path, 6, [inputs.get(argument, argument) for argument in first], again)
+    whole, rounds = killer.kill(tmp_path, 6, [inputs.get(argument, argument) for argument in first], again)
     assert whole["changes"] > 3
     assert sum(os.WIFSIGNALED(r["status"]) and os.WTERMSIG(r["status"]) == signal.SIGKILL for r in rounds) >= 3
     for one in rounds:
@@ -83,5 +109,5 @@ def test_a_killed_command_tears_nothing_and_can_be_run_again(name: str, tmp_path
         assert shown.items() <= whole["whole"].items(), f"{where}: {sorted(shown)}"
         if name in FOLDERS:
             assert shown in ({}, whole["whole"]), f"{where}: only {sorted(shown)}"
-        assert one["again"] == 0, f"{where}: {one['left'].keys()}: {(tmp_path / 'errors').read_text()[-2000:]}"
+        assert one["again"] == 0, f"{where}: {one['left'].keys()}: {killer.errors.read_text()[-2000:]}"
         assert one["after"] == whole["whole"], where
