@@ -8,6 +8,7 @@ is fixed here; a grammar of another structure is an error.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -85,6 +86,14 @@ def _squeeze(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
+def _rhs(option: Mapping[str, Any]) -> str:
+    """The text that an option writes."""
+    text = option["rhs"]
+    if not isinstance(text, str):
+        raise TypeError(f"rhs must be a text, got {short_repr(text)}")
+    return text
+
+
 class _Rules:
     """The rules and actions of a grammar text."""
 
@@ -95,7 +104,7 @@ class _Rules:
             try:
                 data = parse_json(lines, where="block")
                 for name, options in data.items():
-                    self.rules[name] = [(_squeeze(option.get("condition", "")), option["rhs"]) for option in options]
+                    self.rules[name] = [(_squeeze(option.get("condition", "")), _rhs(option)) for option in options]
             except (DataError, KeyError, AttributeError, TypeError) as error:
                 raise _ForeignError(f"a grammar block is not JSON of the expected shape: {error}") from error
         self.actions = {name.lower(): (template, reply) for name, template, reply in _ACTION.findall(text)}

@@ -64,10 +64,18 @@ def anchor_key(anchor: Any) -> str:
         return "array:" + hashlib.blake2b(head + np.ascontiguousarray(anchor).tobytes(), digest_size=16).hexdigest()
     try:
         return json.dumps(anchor, separators=(",", ":"), sort_keys=True, default=_plain)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TrajectoryError(
             f"an anchor observation is a text, an array or plain lists and numbers, got {type(anchor).__name__}: {error}"
         ) from None
+
+
+def _text(cell: Any) -> str:
+    """A name or an action as text."""
+    try:
+        return str(cell)
+    except (ValueError, RecursionError) as error:
+        raise TrajectoryError(f"uid, traj_uid and actions hold texts, got {short_repr(cell)}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -149,7 +157,7 @@ class StepRows:
         members: dict[str, dict[str, list[int]]] = {}
         owner: dict[str, str] = {}
         for i in np.flatnonzero(active).tolist():
-            uid, trajectory = str(self.uid[i]), str(self.traj_uid[i])
+            uid, trajectory = _text(self.uid[i]), _text(self.traj_uid[i])
             if owner.setdefault(trajectory, uid) != uid:
                 raise TrajectoryError(
                     f"trajectory {trajectory!r} has rows in the groups {owner[trajectory]!r} and {uid!r}"
@@ -203,7 +211,7 @@ class StepRows:
     def _difference(self, i: int, other: int) -> str:
         """The first column in which two rows that should be copies differ; "" if none does."""
         for name, read in (
-            ("anchor_obs", anchor_key), ("next_obs", anchor_key), ("rewards", float), ("valid", bool), ("actions", str),
+            ("anchor_obs", anchor_key), ("next_obs", anchor_key), ("rewards", float), ("valid", bool), ("actions", _text),
         ):  # fmt: skip
             column = getattr(self, name)
             if column is not None and read(column[i]) != read(column[other]):
@@ -229,7 +237,7 @@ class StepRows:
         turns = tuple(
             Turn(
                 before,
-                "" if self.actions is None else str(self.actions[i]),
+                "" if self.actions is None else _text(self.actions[i]),
                 after_,
                 reward=float(rewards[i]),
                 parsed=self.valid is None or bool(self.valid[i]),
