@@ -12,11 +12,11 @@ from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.evidence import UNKNOWN
 from creditflow.envs.wikisearch.grading.grade import Grader, Judge
 from creditflow.envs.wikisearch.info import StepRecord, extra_info, stop_reason
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
+from creditflow.envs.wikisearch.protocol.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.render import clip, count_tokens, render_notice, render_result
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -41,7 +41,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}`` (see ``retrieval.opening``).
         file_format: with ``questions``: the file's format, or "auto".
         answers: with ``questions``: what to do where the answer is not a graph node: "none", "virtual" or "skip".
-        dialect: "plain", "search_r1", "pica" or "tool_call" (see ``dialects``).
+        dialect: "plain", "search_r1", "pica" or "tool_call" (see ``protocol.dialects``).
         top_k: passages that a search returns for each query.
         metric: "em", "f1" or "sub_em": the metric that is the ``score``.
         judge: instead of the metric: a callable (question, golden answers, answer) → score in [0, 1], or the arguments

@@ -11,7 +11,7 @@ from typing import Final
 
 from creditflow.envs.text.entity_matching import Lexicon, normalized_phrase
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.escaping import one_line, searchable
+from creditflow.envs.wikisearch.protocol.escaping import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.action_graph import UNREACHABLE, ActionGraph, Plan
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.dialects import Dialect
-from creditflow.envs.wikisearch.escaping import searchable
 from creditflow.envs.wikisearch.evidence import Reader, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grade
+from creditflow.envs.wikisearch.protocol.dialects import Dialect
+from creditflow.envs.wikisearch.protocol.escaping import searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.snapshot import State, read_state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from creditflow.envs.wikisearch.dialects import Dialect
+from creditflow.envs.wikisearch.protocol.dialects import Dialect
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.snapshot import LastResult
 

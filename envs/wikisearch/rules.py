@@ -8,9 +8,9 @@ from typing import Final
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.escaping import one_line
 from creditflow.envs.wikisearch.evidence import Reader, evidence_bits, listed_calls, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grade, Grader
+from creditflow.envs.wikisearch.protocol.escaping import one_line
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.snapshot import LastResult, State

@@ -19,8 +19,8 @@ from typing import Any
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.grading.scoring import exact_match
+from creditflow.envs.wikisearch.protocol.transcript import Exchange, read_passages, read_transcript
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.transcript import Exchange, read_passages, read_transcript
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import ANSWERED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn

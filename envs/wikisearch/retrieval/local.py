@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.bm25.analyser import analyse
 from creditflow.envs.text.bm25.index import build_index
-from creditflow.envs.wikisearch.escaping import searchable
+from creditflow.envs.wikisearch.protocol.escaping import searchable
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.engines.base import RowIndex

@@ -8,7 +8,6 @@ import pytest
 from helpers.shared_data import shared_files
 
 from creditflow.envs.wikisearch.actions import first_block, project_rewardflow, truncate_turn
-from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1, doc_lines
 from creditflow.envs.wikisearch.grading.formats import (
     FORMAT_RULES,
     Transcript,
@@ -18,6 +17,7 @@ from creditflow.envs.wikisearch.grading.formats import (
 )
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, search_r1_format
 from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, set_f1, sub_match, token_f1
+from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, SearchR1, doc_lines
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.protocol.transcript import read_passages as passages_of
+from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
-from creditflow.envs.wikisearch.transcript import read_passages as passages_of
-from creditflow.envs.wikisearch.transcript import read_transcript
 from creditflow.train.adapters.search_r1 import read_search_r1
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes

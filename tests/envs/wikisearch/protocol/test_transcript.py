@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.wikisearch.dialects import DIALECTS, SearchR1
-from creditflow.envs.wikisearch.transcript import read_passages, read_transcript
+from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, SearchR1
+from creditflow.envs.wikisearch.protocol.transcript import read_passages, read_transcript
 
 
 def information(text: str) -> str:

@@ -11,7 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from creditflow.envs.wikisearch.actions import Call, parse_tags
-from creditflow.envs.wikisearch.dialects import DIALECTS
+from creditflow.envs.wikisearch.protocol.dialects import DIALECTS
 
 __all__ = ["Exchange", "QuotedPassage", "read_passages", "read_transcript"]
 
