@@ -1,11 +1,14 @@
 """The ``creditflow`` command: one entry point, lazy imports, errors without tracebacks.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data or an extra is missing, 130 interrupted.
+
+argparse: ``creditflow --help`` must import nothing heavy and start at once; typer and cyclopts bring rich (and pydantic), tyro
+imports every annotated module. Most of the time that is left goes to Gymnasium and NumPy: importing any part of the package
+registers its environments, which takes Gymnasium, and only a second package beside this one could go round that.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import traceback
@@ -20,6 +23,7 @@ from creditflow.envs.errors import (
     UnknownTaskError,
     unknown_name_error,
 )
+from creditflow.train.commands.arguments.parser import CommandParser
 
 __all__ = ["COMMANDS", "main"]
 
@@ -46,12 +50,11 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="creditflow",
         description="Credit assignment for language-model agents.",
         epilog="See creditflow COMMAND --help for a command. Errors are shown without a traceback; --traceback before the "
         "command shows it.",
-        allow_abbrev=False,
     )
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
@@ -72,14 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if top.command not in COMMANDS:
             raise unknown_name_error("command", top.command, COMMANDS)
         from creditflow.train.commands.arguments.outputs import (
-            claimed_by,  # reads logs: needless for --help and --version
+            claimed_by,  # brings what commands need, and help does not
         )
 
         module = import_module(f"creditflow.train.commands.{top.command.replace('-', '_')}")
-        sub = argparse.ArgumentParser(
-            prog=f"creditflow {top.command}", description=module.__doc__, allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+        sub = CommandParser(prog=f"creditflow {top.command}", description=module.__doc__)
         module.add_arguments(sub)
         args = sub.parse_args(arguments[at + 1 :])
         with claimed_by(args):

@@ -1,4 +1,8 @@
-"""Progress on long work: a bar on a terminal, a plain line now and then anywhere else."""
+"""Progress on long work: a bar on a terminal, a plain line now and then anywhere else; and notes that leave the bar whole.
+
+tqdm on a terminal, at most one line in ten seconds elsewhere; rich was weighed (14 MB installed, wraps tables to the
+terminal) and adds nothing that is printed here.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["progress"]
+__all__ = ["note", "progress"]
 
 T = TypeVar("T")
 QUIET_SECONDS = 10.0  # without a terminal, one line at most this often
@@ -26,4 +30,10 @@ def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
         now = time.monotonic()
         if now - said >= QUIET_SECONDS and done < total:
             said = now
-            print(f"{what}: {done}/{total} after {now - began:.0f} s", file=sys.stderr, flush=True)
+            note(f"{what}: {done}/{total} after {now - began:.0f} s")
+
+
+def note(text: str) -> None:
+    """Print a line on standard error, above the bar if there is one."""
+    tqdm.write(text, file=sys.stderr)
+    sys.stderr.flush()

@@ -19,13 +19,13 @@ from creditflow.envs.alfworld.game_files.identity import TASK_PREFIX
 from creditflow.envs.alfworld.wording.dialect import DIALECTS
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading import checked
 from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
 
 FORMAT: Final = "alfworld/1"
 MAX_CHARACTERS: Final = 8_000_000
-MAX_STEPS: Final = 2**53
 _SEAM: Final = ',"game":'
 _KEYS: Final = {"format", "steps", "world", "story", "past", "syntax", "game"}
 
@@ -147,10 +147,10 @@ def read_snapshot(text: Any) -> Snapshot:
         )
     syntax, steps, past = data["syntax"], data["steps"], data["past"]
     if syntax not in ("", *DIALECTS):
-        raise DataError(f"snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {short_repr(syntax, 40)}")
-    if type(steps) is not int or not 0 <= steps < MAX_STEPS:
-        raise DataError(f"snapshot: steps must be a non-negative integer, got {short_repr(steps, 40)}")
-    if not isinstance(past, list) or not all(isinstance(command, str) for command in past):
-        raise DataError("snapshot: past must be a list of commands")
+        raise DataError(
+            f"ALFWorld snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {short_repr(syntax, 40)}"
+        )
+    steps = checked.integer(steps, "ALFWorld snapshot: steps")
+    past = checked.texts(past, "ALFWorld snapshot: past", MAX_CHARACTERS)
     game = compiled(rest[:-1], syntax or None)
-    return Snapshot(game, World.from_json(game, data["world"]), data["story"], tuple(past), steps)
+    return Snapshot(game, World.from_json(game, data["world"]), data["story"], past, steps)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading import checked
 from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
@@ -27,10 +28,10 @@ from creditflow.envs.sokoban.rules import (
 
 __all__ = ["Snapshot", "box_positions", "cached_level", "read_snapshot", "write_snapshot"]
 
+_KIND: Final = "Sokoban snapshot"
 _FORMAT: Final = "sokoban/1"
 _KEYS: Final = {"format", "level", "player", "boxes", "steps"}
 _MAX_CHARS: Final = 8 * MAX_SIDE * MAX_SIDE
-_MAX_STEPS: Final = 2**53
 _BOXES: Final = re.compile(rb"[\x03\x04]")
 _EMPTY: Final = bytes([WALL, FLOOR, TARGET, TARGET, FLOOR, FLOOR, TARGET, *range(7, 256)])  # take all pieces away
 
@@ -80,33 +81,20 @@ def read_snapshot(text: str) -> Snapshot:
     Raises:
         DataError: not a snapshot, or a position that play cannot produce.
     """
-    if not isinstance(text, str) or len(text) > _MAX_CHARS:
-        raise DataError(
-            f"expected a Sokoban snapshot (JSON text below {_MAX_CHARS} characters), got {short_repr(text)}"
-        )
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"a Sokoban snapshot must be JSON, got {short_repr(text)}: {error!s:.80}") from error
-    if not isinstance(data, dict) or data.get("format") != _FORMAT or set(data) != _KEYS:
-        raise DataError(
-            f"a Sokoban snapshot has format {_FORMAT!r} and the keys {sorted(_KEYS)}, got {short_repr(text)}"
-        )
-    if not isinstance(data["level"], str):
-        raise DataError(f"Sokoban snapshot: level must be XSB text, got {short_repr(data['level'])}")
-    level = cached_level(data["level"])
+    data = checked.snapshot_fields(text, kind=_KIND, form=_FORMAT, fields=_KEYS, most=_MAX_CHARS)
+    level = cached_level(checked.text(data["level"], f"{_KIND}: level"))
     cells = level.height * level.width
-    player = _natural(data["player"], "player", cells)
-    boxes = data["boxes"]
-    if not isinstance(boxes, list) or len(boxes) > cells:
-        raise DataError(f"Sokoban snapshot: boxes must be a list of cells, got {short_repr(boxes)}")
-    places = [_natural(box, "boxes", cells) for box in boxes]
-    steps = _natural(data["steps"], "steps", _MAX_STEPS)
+    player = checked.integer(data["player"], f"{_KIND}: player", high=cells - 1)
+    places = [
+        checked.integer(box, f"{_KIND}: boxes", high=cells - 1)
+        for box in checked.items(data["boxes"], f"{_KIND}: boxes", cells)
+    ]
+    steps = checked.integer(data["steps"], f"{_KIND}: steps")
 
     board = bytearray(level.board.translate(_EMPTY))
     positions = {to_position(cell, level.width) for cell in places}
     if not len(positions) == len(places) == len(level.boxes):
-        raise DataError(f"Sokoban snapshot: expected {len(level.boxes)} different boxes, got {short_repr(boxes)}")
+        raise DataError(f"Sokoban snapshot: expected {len(level.boxes)} different boxes, got {short_repr(places)}")
     if positions - level.room != set(level.boxes) - level.room:
         raise DataError("Sokoban snapshot: a box stands in a wall, or outside the room where boxes can be moved")
     at = to_position(player, level.width)
@@ -116,9 +104,3 @@ def read_snapshot(text: str) -> Snapshot:
         board[position] = BOX_ON_TARGET if board[position] == TARGET else BOX
     board[at] = PLAYER_ON_TARGET if board[at] == TARGET else PLAYER
     return Snapshot(level, bytes(board), at, steps)
-
-
-def _natural(value: Any, key: str, below: int) -> int:
-    if type(value) is not int or not 0 <= value < below:
-        raise DataError(f"Sokoban snapshot: {key} must hold integers from 0 to {below - 1}, got {short_repr(value)}")
-    return value

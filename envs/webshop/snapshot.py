@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading.checked import MAX_COUNT, is_texts, snapshot_fields
 from creditflow.envs.webshop.rules import SUB_PAGES, ShopState
 
 __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
@@ -14,7 +15,7 @@ _FORMAT: Final = "webshop/1"
 _KEYS: Final = {
     "format", "task", "session", "steps", "page", "query", "number", "asin", "options", "sub", "clicked", "values", "noise",
 }  # fmt: skip
-_MAX_STEPS: Final = 2**53
+MAX_CHARS: Final = 8_000_000
 _PAGES: Final = ("index", "results", "item", "sub", "done")
 
 
@@ -61,37 +62,26 @@ def write_snapshot(snapshot: Snapshot) -> str:
     )
 
 
-def _strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
 def read_snapshot(text: str) -> Snapshot:
     """The snapshot of a JSON text. The caller checks that its products exist.
 
     Raises:
         DataError: the text is not a snapshot of this environment.
     """
-    try:
-        data = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(
-            f"webshop: a snapshot is the JSON text that get_state() returned, got {short_repr(text, 80)}"
-        ) from error
-    if not isinstance(data, dict) or data.get("format") != _FORMAT or set(data) != _KEYS:
-        raise DataError(f"webshop: expected a snapshot of format {_FORMAT!r} with the keys {sorted(_KEYS)}")
+    data = snapshot_fields(text, kind="WebShop snapshot", form=_FORMAT, fields=_KEYS, most=MAX_CHARS)
     options = data["options"]
     good = (
         isinstance(data["task"], dict)
-        and _strings([data["session"], data["query"], data["asin"], data["sub"], data["noise"]])
+        and is_texts([data["session"], data["query"], data["asin"], data["sub"], data["noise"]])
         and type(data["steps"]) is int
-        and 0 <= data["steps"] <= _MAX_STEPS
+        and 0 <= data["steps"] <= MAX_COUNT
         and type(data["number"]) is int
-        and abs(data["number"]) <= _MAX_STEPS
+        and abs(data["number"]) <= MAX_COUNT
         and data["page"] in _PAGES
         and isinstance(options, list)
-        and all(_strings(option) and len(option) == 2 for option in options)
-        and _strings(data["clicked"])
-        and _strings(data["values"])
+        and all(is_texts(option) and len(option) == 2 for option in options)
+        and is_texts(data["clicked"])
+        and is_texts(data["values"])
         and (data["sub"] in SUB_PAGES.values()) == (data["page"] == "sub")
         and (data["asin"] != "") == (data["page"] in ("item", "sub", "done"))
         and (not options or data["asin"] != "")

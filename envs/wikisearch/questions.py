@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading import checked
 from creditflow.envs.tasks import Task, content_id
 from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.envs.text.virtual_answer import virtual_answer
@@ -119,16 +120,20 @@ class Question:
         keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")}
         if set(data) != keys | {"version"}:
             raise DataError(f"a question has the keys {sorted(keys)}, got {sorted(map(str, data))[:20]}")
-        texts = {key: _text(data[key], key) for key in ("id", "text", "kind", "answer_node", "corpus")}
+        texts = {
+            key: checked.text(data[key], f"question: {key}") for key in ("id", "text", "kind", "answer_node", "corpus")
+        }
         entities = tuple(
-            Entity(_text(row.get("name"), "entity"), _texts(row.get("aliases"), "aliases"))
+            Entity(checked.text(row.get("name"), "question: entity"), _texts(row.get("aliases"), "aliases"))
             for row in _rows(data["entities"], "entities")
         )
         steps = tuple(
-            SubQuestion(*(_text(row.get(key), f"steps.{key}") for key in ("question", "answer", "passage_id")))
+            SubQuestion(
+                *(checked.text(row.get(key), f"question: steps.{key}") for key in ("question", "answer", "passage_id"))
+            )
             for row in _rows(data["steps"], "steps")
         )
-        edges = tuple(_edge(row) for row in _list(data["edges"], "edges"))
+        edges = tuple(_edge(row) for row in checked.items(data["edges"], "question: edges", MAX_ITEMS))
         return cls(
             **texts,
             answers=_texts(data["answers"], "answers"),
@@ -139,27 +144,15 @@ class Question:
         )
 
 
-def _list(value: Any, name: str) -> Sequence[Any]:
-    if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
-        raise DataError(f"question: {name} must be a list of at most {MAX_ITEMS} items, got {short_repr(value, 40)}")
-    return value
-
-
 def _rows(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
-    rows = _list(value, name)
+    rows = checked.items(value, f"question: {name}", MAX_ITEMS)
     if not all(isinstance(row, Mapping) for row in rows):
         raise DataError(f"question: {name} must be a list of objects")
     return rows
 
 
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"question: {name} must be a text, got {short_repr(value, 40)}")
-    return value
-
-
 def _texts(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(_text(item, name) for item in _list(value, name))
+    return checked.texts(value, f"question: {name}", MAX_ITEMS)
 
 
 def _edge(value: Any) -> tuple[str, str, str]:

@@ -6,17 +6,18 @@ Passages are stored by id where the search engine can fetch them again, and in f
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading import checked
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
 
 __all__ = ["LastResult", "State", "read_state", "write_state"]
 
+KIND: Final = "WikiSearch snapshot"
 FORMAT: Final = "wikisearch/1"
 MAX_CHARS: Final = 50_000_000
 CACHED_CHARS: Final = 100_000  # longer snapshots (of search servers) are not cached
@@ -83,59 +84,35 @@ def read_state(text: str) -> State:
     Raises:
         DataError: not a snapshot of this environment.
     """
-    if not isinstance(text, str) or len(text) > MAX_CHARS:
-        raise DataError(
-            f"a WikiSearch snapshot is a JSON text of at most {MAX_CHARS} characters, got {type(text).__name__}"
-        )
-    return _read(text) if len(text) <= CACHED_CHARS else _read.__wrapped__(text)
+    short = isinstance(text, str) and len(text) <= CACHED_CHARS
+    return _read(text) if short else _read.__wrapped__(text)
 
 
 @lru_cache(maxsize=256)
 def _read(text: str) -> State:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"a WikiSearch snapshot must be JSON: {error!s:.80}") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT or set(data) != _KEYS:
-        raise DataError(f"a WikiSearch snapshot has format {FORMAT!r} and the keys {sorted(_KEYS)}")
+    data = checked.snapshot_fields(text, kind=KIND, form=FORMAT, fields=_KEYS, most=MAX_CHARS)
     shown, answer = data["shown"], data["answer"]
     if not isinstance(shown, dict) or set(shown) != {"tool", "items", "found"}:
-        raise DataError("WikiSearch snapshot: shown must have tool, items and found")
-    found = tuple(_texts(ids, "shown.found") for ids in _list(shown["found"], "shown.found"))
-    items = _texts(shown["items"], "shown.items")
-    if shown["tool"] not in ("", "search", "visit") or len(found) != len(items):
-        raise DataError("WikiSearch snapshot: shown must name search or visit, and one list of passages an item")
-    if answer is not None and not isinstance(answer, str):
-        raise DataError("WikiSearch snapshot: answer must be a text or null")
-    evidence = _texts(data["evidence"], "evidence")
+        raise DataError(f"{KIND}: shown must have tool, items and found")
+    found = tuple(
+        checked.texts(ids, f"{KIND}: shown.found", MAX_LIST_ITEMS)
+        for ids in checked.items(shown["found"], f"{KIND}: shown.found", MAX_LIST_ITEMS)
+    )
+    asked = checked.texts(shown["items"], f"{KIND}: shown.items", MAX_LIST_ITEMS)
+    if shown["tool"] not in ("", "search", "visit") or len(found) != len(asked):
+        raise DataError(f"{KIND}: shown must name search or visit, and one list of passages an item")
+    evidence = checked.texts(data["evidence"], f"{KIND}: evidence", MAX_LIST_ITEMS)
     if len(set(evidence)) != len(evidence) or not {name for ids in found for name in ids} <= set(evidence):
-        raise DataError("WikiSearch snapshot: evidence must name every shown passage once")
+        raise DataError(f"{KIND}: evidence must name every shown passage once")
     return State(
         question=Question.from_json(data["question"]),
-        steps=_count(data["steps"], "steps"),
-        calls=_count(data["calls"], "calls"),
-        tokens=_count(data["tokens"], "tokens"),
+        steps=checked.integer(data["steps"], f"{KIND}: steps"),
+        calls=checked.integer(data["calls"], f"{KIND}: calls"),
+        tokens=checked.integer(data["tokens"], f"{KIND}: tokens"),
         evidence=evidence,
-        shown=LastResult(shown["tool"], items, found),
-        answer=answer,
-        documents=tuple(read_document(row) for row in _list(data["documents"], "documents")),
+        shown=LastResult(shown["tool"], asked, found),
+        answer=None if answer is None else checked.text(answer, f"{KIND}: answer"),
+        documents=tuple(
+            read_document(row) for row in checked.items(data["documents"], f"{KIND}: documents", MAX_LIST_ITEMS)
+        ),
     )
-
-
-def _list(value: Any, name: str) -> Sequence[Any]:
-    if not isinstance(value, list) or len(value) > MAX_LIST_ITEMS:
-        raise DataError(f"WikiSearch snapshot: {name} must be a list")
-    return value
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    items = _list(value, name)
-    if not all(isinstance(item, str) for item in items):
-        raise DataError(f"WikiSearch snapshot: {name} must hold texts")
-    return tuple(items)
-
-
-def _count(value: Any, name: str) -> int:
-    if type(value) is not int or not 0 <= value < 2**53:
-        raise DataError(f"WikiSearch snapshot: {name} must be a natural number, got {short_repr(value, 40)}")
-    return value

@@ -12,7 +12,6 @@ matplotlib and every optional engine are imported by the part that needs them, w
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +30,7 @@ except ModuleNotFoundError as _error:
 if TYPE_CHECKING:
     from creditflow.wrappers import credit
 
-try:
-    __version__ = version("creditflow")
-except PackageNotFoundError:  # a bare checkout on the path
-    __version__ = "0+unknown"
+    __version__: str
 
 __all__ = ["CreditflowError", "__version__", "credit", "errors", "make", "make_vec"]
 
@@ -42,7 +38,19 @@ __all__ = ["CreditflowError", "__version__", "credit", "errors", "make", "make_v
 def __getattr__(name: str) -> Any:
     if name == "credit":
         return import_module("creditflow.wrappers.credit")
+    if name == "__version__":
+        globals()[name] = _version()
+        return globals()[name]
     raise AttributeError(f"module 'creditflow' has no attribute {name!r}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # imports email and zipfile: only when it is asked for
+
+    try:
+        return version("creditflow")
+    except PackageNotFoundError:  # a bare checkout on the path
+        return "0+unknown"
 
 
 register_envs()

@@ -11,7 +11,6 @@ After every seed the figures so far are written, so a cut run is still a result.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import math
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from creditflow.train.commands.arguments.parser import CommandParser
 
 # two-sided 95 % quantiles of Student's t by degrees of freedom
 T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
@@ -131,7 +132,7 @@ def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> int:
     """Run the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--config", default="train/configs/quickstart.yaml")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c")

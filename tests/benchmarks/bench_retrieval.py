@@ -47,6 +47,7 @@ from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
 from creditflow.train.bench.report.provenance import provenance
+from creditflow.train.commands.arguments.parser import CommandParser
 
 WIKI_18 = 21_015_324
 DEPTH = 10
@@ -277,7 +278,7 @@ def rounded(value: Any) -> Any:
 
 def main() -> None:
     """Run everything, or the one task of a child process."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="+", help="question files with golden passages")
     parser.add_argument("--engines", nargs="*", default=["bm25", "tantivy", "lucene"])

@@ -9,7 +9,6 @@ turns; figures are the best of three rounds of CPU time. A solved level starts a
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ import numpy as np
 import creditflow
 from creditflow.envs.sokoban import GeneratorOptions, LevelOracle, SokobanEnv, generate_level, read_levels, rules
 from creditflow.envs.sokoban import env as env_module
+from creditflow.train.commands.arguments.parser import CommandParser
 
 ROUNDS = 3
 STEPS = 100_000
@@ -130,7 +130,7 @@ def print_oracle(folder: Path) -> None:
 
 def main() -> None:
     """Measure, and print one line a figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--peer", help="Python interpreter with gem-llm installed")
     parser.add_argument("--boxoban", type=Path, help="folder of Boxoban level files")
     options = parser.parse_args()

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -25,6 +24,7 @@ import torch
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
 from creditflow.train.policy.samples import Row
@@ -118,7 +118,7 @@ def quickstart_shares(config: str) -> dict[str, float]:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=32)
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)

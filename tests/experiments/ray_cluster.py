@@ -9,7 +9,6 @@ handing out.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import itertools
@@ -30,6 +29,7 @@ import creditflow
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import make
 from creditflow.train.bench.report.provenance import provenance
+from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
 from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
@@ -191,7 +191,7 @@ def speeds(items: list[str], expected: list[str]) -> dict[str, dict[str, float]]
 
 def main() -> int:
     """Run and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=240)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()

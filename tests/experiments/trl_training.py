@@ -8,7 +8,6 @@ measured on the levels that were trained on and on others that were not, sampled
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import io
 import json
@@ -28,6 +27,7 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
 from creditflow.train.bench.report.provenance import provenance
+from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import clustered_interval, evaluate
@@ -140,7 +140,7 @@ def resumed(settings: TrainConfig, model: Path, folder: Path, tasks: list[Task],
 
 def main() -> int:
     """Run and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--scheme", default="gigpo")
     parser.add_argument("--out", type=Path, required=True)

@@ -15,7 +15,6 @@ own, and the file is rewritten after each, so a cut run is still a result.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -31,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from creditflow.train.commands.arguments.parser import CommandParser
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "train/configs/quickstart.yaml"
@@ -320,7 +321,7 @@ def about() -> dict[str, Any]:
 
 def main() -> int:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--out", default="tests/evidence/vllm.json", metavar="FILE")
     parser.add_argument("--iterations", type=int, default=24, help="of reinforcement learning (default 24)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of training (default 0 1)")

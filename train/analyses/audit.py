@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError, TrajectoryError
+from creditflow.train.statistics import pearson
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -182,8 +183,7 @@ def _within_groups(arrays: Sequence[Any]) -> float:
     """Correlation of length and score after subtracting each group's means; nan if either is constant."""
     length = np.concatenate([np.diff(a.offsets) - np.diff(a.offsets).mean() for a in arrays])
     score = np.concatenate([a.score - a.score.mean() for a in arrays])
-    size = float(np.sqrt((length @ length) * (score @ score)))
-    return float(length @ score) / size if size > 1e-12 else float("nan")
+    return pearson(*(np.where(np.abs(x) < 1e-12, 0.0, x) for x in (length, score)))  # smaller ones are rounding
 
 
 def _revisits(arrays: Any) -> NDArray[np.bool_]:

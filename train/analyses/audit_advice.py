@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Any
 
 import numpy as np
 
 from creditflow.train.analyses.audit import Audit
+from creditflow.train.text_table import text_table
 
 __all__ = ["audit_text", "supported_variant", "warnings"]
 
@@ -128,30 +130,30 @@ def audit_text(a: Audit) -> str:
         f"in a state revisited by the rollout {percent(a.revisits)}",
         f"  groups where only a penalty would differ {percent(a.penalty_decides)}",
         "",
-        "States                       by state   by text",
+        "States",
     ]
-    rows = {
+    measures = {
         "distinct, over groups": "states",
         "turns in states seen once": "singletons",
         "turns with two actions": "comparable",
         "turns in conflicted keys": "conflicted",
-        "  explained by previous": "explained",
+        "explained by previous": "explained",
         "turns that reach a success": "connected",
     }
-    for title, name in rows.items():
-        cells = []
-        for keys in (a.state, a.text):
-            value = getattr(keys, name) if keys is not None else float("nan")
-            cells.append(str(value) if isinstance(value, int) else percent(value))
-        lines.append(f"  {title:26} {cells[0]:>8} {cells[1]:>9}")
+    rows = [["", "by state", "by text"]]
+    for title, name in measures.items():
+        values = [getattr(keys, name) if keys is not None else float("nan") for keys in (a.state, a.text)]
+        rows.append([title, *(str(value) if isinstance(value, int) else percent(value) for value in values)])
     lines += [
+        indent(text_table(rows), "  "),
         f"  text key of several states: {percent(a.aliased)} of the turns; state with several text keys: {percent(a.fragmented)}",
         "",
-        "Schemes                  turns with credit   with step credit   dead groups",
+        "Schemes",
     ]
+    rows = [["", "turns with credit", "with step credit", "dead groups"]]
     for name, of_scheme in a.coverage.items():
-        cells = [percent(x) for x in (of_scheme.coverage, of_scheme.step_coverage, of_scheme.dead_groups)]
-        lines.append(f"  {name:22} {cells[0]:>17} {cells[1]:>18} {cells[2]:>13}")
+        rows.append([name, *(percent(x) for x in (of_scheme.coverage, of_scheme.step_coverage, of_scheme.dead_groups))])
+    lines.append(indent(text_table(rows), "  "))
     variant, reason = supported_variant(a)
     options = ", ".join(f"{key}={value!r}" for key, value in variant.items())
     lines += ["", f"grouptd: {options}", f"  {reason}"]

@@ -9,7 +9,6 @@ for whole trajectories, with queries, results and answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +18,11 @@ from numpy.typing import NDArray
 from creditflow.train.analyses.entities import Episode, episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
 from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
+from creditflow.train.statistics import sign_test
 from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["BINS", "NEEDS", "SCOPES", "SOURCE", "analyse", "bins", "draw", "sign_test"]
+__all__ = ["BINS", "NEEDS", "SCOPES", "SOURCE", "analyse", "bins", "draw"]
 
 SOURCE: Final = "entity match rates, E-GRPO eqs. 1 to 3, figures 1 and 5"
 NEEDS: Final = "the question's entities"
@@ -36,17 +36,6 @@ def bins(rates: NDArray[np.float64]) -> NDArray[np.int64]:
     inner = np.clip(np.ceil(4.0 * rates - _EQUAL), 1, 4)
     where = np.where(rates <= _EQUAL, 0, np.where(rates >= 1.0 - _EQUAL, 5, inner)).astype(np.int64)
     return np.bincount(where, minlength=len(BINS))
-
-
-def sign_test(more: int, less: int) -> float:
-    """Two-sided exact p-value of the sign test, from the numbers of positive and negative differences without ties.
-
-    >>> sign_test(5, 0)
-    0.0625
-    """
-    n = more + less
-    tail = sum(comb(n, k) for k in range(min(more, less) + 1))
-    return float(min(1.0, 2 * tail / 2**n))
 
 
 def _rates(reader: EntityReader, found: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.train.bench.report.tables import text_table
+from creditflow.train.text_table import text_table
 
 __all__ = ["Finding", "NotDefined", "Table", "decimals", "json_values", "percent"]
 

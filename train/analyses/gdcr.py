@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from creditflow.train.analyses.entities import episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals
 from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
+from creditflow.train.statistics import N_RESAMPLES, cluster_bootstrap, pearson
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
@@ -70,32 +71,28 @@ def _known(distance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def clustered_correlation(
-    x: Sequence[NDArray[np.float64]], y: Sequence[NDArray[np.float64]], *, draws: int = 2000, seed: int = 0
+    x: Sequence[NDArray[np.float64]],
+    y: Sequence[NDArray[np.float64]],
+    *,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
 ) -> tuple[float, float, float]:
     """Pearson's r over all entries, and its 95 % percentile interval from resampling clusters; nan where undefined.
 
     Args:
         x, y: for each cluster, arrays of equal length.
-        draws: of the bootstrap.
+        n_resamples: of the bootstrap.
         seed: of its randomness.
     """
-    moments = np.array([[len(a), a.sum(), b.sum(), a @ a, b @ b, a @ b] for a, b in zip(x, y, strict=True)])
-    whole = float(_pearson(moments.sum(axis=0)[None])[0])
-    if len(moments) < 2 or np.isnan(whole):
+    every_x, every_y = np.concatenate(x), np.concatenate(y)
+    whole = pearson(every_x, every_y)
+    if len(x) < 2 or np.isnan(whole):
         return whole, float("nan"), float("nan")
-    weights = np.random.default_rng(seed).multinomial(len(moments), np.full(len(moments), 1.0 / len(moments)), draws)
-    drawn = _pearson(weights @ moments)
-    low, high = np.quantile(drawn[~np.isnan(drawn)], [0.025, 0.975])
-    return whole, float(low), float(high)
-
-
-def _pearson(moments: NDArray[np.float64]) -> NDArray[np.float64]:
-    n, a, b, aa, bb, ab = moments.T
-    spread = np.maximum(n * aa - a * a, 0.0) * np.maximum(n * bb - b * b, 0.0)
-    size = np.sqrt(spread)
-    r: NDArray[np.float64] = np.full(len(n), np.nan)
-    np.divide(n * ab - a * b, size, out=r, where=size > 1e-9 * np.maximum(n * n, 1.0))
-    return r
+    clusters = np.split(np.arange(len(every_x)), np.cumsum([len(part) for part in x])[:-1])
+    low, high = cluster_bootstrap(
+        clusters, lambda at: pearson(every_x[at], every_y[at]), n_resamples=n_resamples, rng=np.random.default_rng(seed)
+    )
+    return whole, low, high
 
 
 def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:

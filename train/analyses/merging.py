@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.sentence_embedder import make_embedder
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
-from creditflow.train.bench.exact.metrics import rank_correlation
-from creditflow.train.bench.report.tables import text_table
+from creditflow.train.statistics import spearman
+from creditflow.train.text_table import text_table
 from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.embedding import Embedder
 from creditflow.wrappers.canonical.merge import (
@@ -224,7 +224,7 @@ def _agreement(got: NDArray[np.float64], truth: NDArray[np.float64]) -> Agreemen
     counted = truth != 0.0
     signs = np.sign(got[counted]) * np.sign(truth[counted])
     same, opposite = (float((signs == s).mean()) if len(signs) else float("nan") for s in (1.0, -1.0))
-    return Agreement(float((got != 0.0).mean()), same, opposite, rank_correlation(got, truth))
+    return Agreement(float((got != 0.0).mean()), same, opposite, spearman(got, truth))
 
 
 def _partition(groups: Sequence[Group], changed: Sequence[Group], true: bool, comparisons: int) -> Partition:

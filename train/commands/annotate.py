@@ -20,8 +20,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, make
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
-from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, parse_settings, positive
+from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.settings.overrides import apply_overrides
 from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         )
     options = env_arguments(args) if args.env else {}
     make_env = partial(make, env_id(args.env), **options) if args.env else None
-    context = Context(parse_settings(args.set), make_env, args.device, _relevant(options))
+    context = Context(apply_overrides({}, args.set), make_env, args.device, _relevant(options))
     annotator = make_annotator(args.annotator, context)
     groups = read_groups(sys.stdin if args.input == "-" else args.input)
     found = annotate_log(

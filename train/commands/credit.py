@@ -19,8 +19,9 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.commands.arguments.options import parse_rewards, parse_settings
+from creditflow.train.commands.arguments.options import parse_rewards
 from creditflow.train.commands.arguments.outputs import add_input, add_output
+from creditflow.train.settings.overrides import apply_overrides
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import with_reward
 from creditflow.wrappers.records.group import Group
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.input is None:
         raise ConfigError("give a trajectory log (or - for standard input), or --explain")
-    scheme = credit.make(args.scheme, semantics=args.semantics, **parse_settings(args.set))
+    scheme = credit.make(args.scheme, semantics=args.semantics, **apply_overrides({}, args.set))
     rewards = parse_rewards([args.reward] if args.reward else [])
     texts = None if rewards else scheme.texts  # a transcript needs all of them
     groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=texts)

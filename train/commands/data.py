@@ -10,7 +10,6 @@ creditflow data label LOG.jsonl --out LABELS.jsonl    pivots of search rollouts,
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from creditflow.envs.errors import unknown_name_error
@@ -19,6 +18,7 @@ from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.progress import note
 
 __all__ = ["add_arguments", "run"]
 
@@ -109,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{report.path}: {report.products} products, {goals}, {report.bytes / 2**20:.0f} MiB")
     for reason, count in report.skipped.items():
         print(f"  left out {count}: {reason}")
-    for note in report.notes:
-        print(f"  {note}")
+    for text in report.notes:
+        print(f"  {text}")
     return 0
 
 
@@ -148,7 +148,7 @@ def _build(args: argparse.Namespace) -> int:
         raise unknown_name_error("data to build", args.name, ["wiki"])
     build_wiki(
         args.out, articles=args.articles, questions=args.questions, index=args.index,
-        replace=True, progress=lambda count: print(f"build: {count} articles", file=sys.stderr, flush=True),
+        replace=True, progress=lambda count: note(f"build: {count} articles"),
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0
@@ -182,4 +182,4 @@ def _label(args: argparse.Namespace) -> int:
 
 
 def _told(products: int) -> None:
-    print(f"import: {products} products", file=sys.stderr, flush=True)
+    note(f"import: {products} products")

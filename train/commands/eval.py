@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
     parser.add_argument("--panel", required=True, metavar="NAME:SPLIT", help="tasks to play")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="k=v", help="argument of the environment (repeatable)"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )
     parser.add_argument(
         "--limit", type=int, default=0, metavar="N", help="evaluate only the first N tasks (default all)"
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import evaluate
     from creditflow.train.run.assemble import group_env_factory, panel_tasks
-    from creditflow.train.settings.reading import apply_overrides
+    from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
 
     env = EnvConfig(name=args.env, options=apply_overrides({}, args.set))

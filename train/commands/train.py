@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="config of the run, .yaml or .toml; not needed with --resume",
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="a.b=c", help="override a setting of the config (repeatable)"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the config (repeatable)"
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="check the settings and print the resolved config, without training"
@@ -109,7 +109,8 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     from creditflow.envs.errors import unknown_name_error
     from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
-    from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass, to_plain_data
+    from creditflow.train.settings.overrides import apply_overrides
+    from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data
 
     data = apply_overrides(load_mapping(source), overrides)
     if data["kind"] != KIND:

@@ -19,7 +19,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.gpu.speed import sizes_of
 from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.run.metrics_log import read_metrics
-from creditflow.train.settings.reading import apply_overrides, read_dataclass
+from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
@@ -118,7 +119,7 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
             "evaluation.final_panel=", "checkpoint.every=1",
         )  # fmt: skip
         data = apply_overrides(data, toy_settings)
-    return read_dataclass(TrainConfig, apply_overrides(data, [*overrides, *more]))
+    return read_dataclass(TrainConfig, apply_overrides(apply_overrides(data, overrides), more))
 
 
 def _run(settings: TrainConfig) -> dict[str, Any]:

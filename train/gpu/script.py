@@ -11,7 +11,6 @@ piece, and a later call skips what it holds: a cut run is still a result.
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import subprocess
@@ -26,6 +25,7 @@ from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
+from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.gpu.bundle import build_bundle
 
 __all__ = ["ResultsFile", "main"]
@@ -73,7 +73,7 @@ class ResultsFile:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what is asked for; returns 1 if a piece failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU: shows that the script is whole")
     parser.add_argument("--bundle", metavar="DIR", help="only fetch and unpack the pure wheels that must travel")
     parser.add_argument(
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=25.0, help="begin nothing new after this (default 25)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--schemes", nargs="+", default=[], help="default: all that are registered")
-    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="override a training setting")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a training setting")
     args = parser.parse_args(arguments)
     if args.bundle:
         return build_bundle(Path(args.bundle))

@@ -8,55 +8,16 @@ sampler and trainer (Yao et al. 2025).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from creditflow.envs.errors import ConfigError
+from creditflow.train.settings.update import KLKind, LossConfig
 
 __all__ = ["KLKind", "LossConfig", "TokenLosses", "clipped_surrogate", "kl_estimate", "token_losses", "value_losses"]
 
-KLKind = Literal["k1", "k2", "k3", "abs"]
 LARGEST_LOG_RATIO = 20.0  # exp of it is finite in float32; a policy that far away is lost anyway
 LARGEST_KL_LOG_RATIO = 10.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossConfig:
-    """What is minimised.
-
-    Attributes:
-        clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
-        dual_clip: for negative advantages the loss is at most this times |advantage|; 0 for none, else > 1.
-        kl_weight: of the KL estimate to the reference policy; 0 needs no reference.
-        kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative), "abs".
-        kl_in: "loss", or "reward": then it is taken from each turn's reward before credit is assigned.
-        entropy_weight: entropy is rewarded with it.
-        importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
-            probability, cap); 0 for none.
-        aggregation: "auto" follows the credit scheme, or one of its three kinds.
-    """
-
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    dual_clip: float = 3.0
-    kl_weight: float = 0.0
-    kl_kind: KLKind = "k3"
-    kl_in: Literal["loss", "reward"] = "loss"
-    entropy_weight: float = 0.0
-    importance_cap: float = 2.0
-    aggregation: Literal["auto", "token_mean", "trajectory_mean", "turn_mean"] = "auto"
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.clip_low < 1.0 or not self.clip_high > 0.0:
-            raise ConfigError(
-                f"clip_low must lie in (0, 1) and clip_high be positive, got {self.clip_low}, {self.clip_high}"
-            )
-        if self.dual_clip != 0.0 and self.dual_clip <= 1.0:
-            raise ConfigError(f"dual_clip must be 0 (none) or more than 1, got {self.dual_clip}")
-        if self.kl_weight < 0.0 or self.importance_cap < 0.0:
-            raise ConfigError("kl_weight and importance_cap must not be negative")
 
 
 class TokenLosses(dict[str, Any]):

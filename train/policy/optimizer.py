@@ -6,46 +6,15 @@ The schedule is a pure function of the step, so a checkpoint need not hold it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
-from creditflow.envs.errors import ConfigError
 from creditflow.train.run.failures import DivergedError
+from creditflow.train.settings.update import OptimizerConfig
 
 __all__ = ["OptimizerConfig", "clip_gradient", "learning_rate", "make_optimizer", "set_learning_rate"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
-    """AdamW and its learning-rate schedule.
-
-    Attributes:
-        lr: peak learning rate.
-        schedule: after the warm-up "constant", or "linear" or "cosine" decay to ``min_lr_fraction`` of the peak.
-        warmup_fraction: fraction of all steps in which the learning rate increases, in [0, 1).
-        min_lr_fraction: final learning rate as a fraction of the peak, in [0, 1].
-        betas, eps, weight_decay: parameters of AdamW; biases and norms are not decayed.
-        grad_clip: largest norm of the gradient; 0 does not clip.
-    """
-
-    lr: float = 1e-6
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup_fraction: float = 0.0
-    min_lr_fraction: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    grad_clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.lr > 0.0 or not 0.0 <= self.warmup_fraction < 1.0 or not 0.0 <= self.min_lr_fraction <= 1.0:
-            raise ConfigError(
-                "lr must be positive, warmup_fraction in [0, 1) and min_lr_fraction in [0, 1]; got "
-                f"{self.lr}, {self.warmup_fraction}, {self.min_lr_fraction}"
-            )
 
 
 def learning_rate(config: OptimizerConfig, step: int, total: int) -> float:

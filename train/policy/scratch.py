@@ -8,59 +8,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.settings.model import SPECIAL, ScratchConfig
 
 __all__ = ["ScratchConfig", "build_model", "build_tokenizer", "parameter_count"]
 
-SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
 LIMITS = (50_000, 100_000_000)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScratchConfig:
-    """A model from nothing.
-
-    Attributes:
-        architecture: "qwen2" or "qwen3".
-        hidden, layers, heads, kv_heads, intermediate: sizes; ``heads`` divides ``hidden``, ``kv_heads`` ``heads``.
-        vocabulary: at most this many tokens, the 256 bytes and 5 special ones included.
-        pattern: regular expression of what is never merged across: each match is a unit of its own. "" splits as the
-            GPT-2 tokenizer does.
-        positions: longest sequence.
-        tied: whether input and output embeddings are one matrix.
-        init: standard deviation of fresh weights. The families' 0.02 suits thousands of dimensions; small models
-            learn sooner from about 1 / √hidden.
-    """
-
-    architecture: Literal["qwen2", "qwen3"] = "qwen2"
-    hidden: int = 128
-    layers: int = 4
-    heads: int = 4
-    kv_heads: int = 2
-    intermediate: int = 384
-    vocabulary: int = 320
-    pattern: str = ""
-    positions: int = 1024
-    tied: bool = True
-    init: float = 0.02
-
-    def __post_init__(self) -> None:
-        if self.hidden % self.heads or self.heads % self.kv_heads or (self.hidden // self.heads) % 2:
-            raise ConfigError(
-                "model.scratch: heads must divide hidden into an even size, and kv_heads must divide heads; got "
-                f"hidden={self.hidden}, heads={self.heads}, kv_heads={self.kv_heads}"
-            )
-        if self.vocabulary < 256 + len(SPECIAL):
-            raise ConfigError(f"model.scratch.vocabulary must be at least {256 + len(SPECIAL)}, got {self.vocabulary}")
 
 
 def build_tokenizer(texts: Iterable[str], config: ScratchConfig) -> Any:

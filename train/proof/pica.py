@@ -14,7 +14,6 @@ logistic regression on how often names of each standing stand in action and resu
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -33,12 +32,15 @@ from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log
-from creditflow.train.annotate.success.metrics import auc, bootstrap, calibration_error
+from creditflow.train.annotate.success.metrics import calibration_error
 from creditflow.train.annotate.success.names import plain_words
+from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
-from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass
+from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.reading import load_mapping, read_dataclass
+from creditflow.train.statistics import auroc, cluster_bootstrap
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -192,7 +194,7 @@ def _log(success: float) -> float:
 
 def _verdict(turns: Turns) -> dict[str, Any]:
     def area(name: str, at: NDArray[np.int64]) -> float:
-        return auc(turns.score[name][at], turns.pivot[at])
+        return auroc(turns.score[name][at], turns.pivot[at])
 
     def lead(at: NDArray[np.int64]) -> float:
         return area("model", at) - area("lexical", at)
@@ -205,7 +207,7 @@ def _verdict(turns: Turns) -> dict[str, Any]:
 
 
 def _interval(turns: Turns, statistic: Any) -> tuple[float, float]:
-    return bootstrap(turns.parts, statistic, rng=np.random.default_rng(0))
+    return cluster_bootstrap(turns.parts, statistic, n_resamples=1000, rng=np.random.default_rng(0))
 
 
 def _calibration(groups: Sequence[Group], annotator: Any) -> float:
@@ -238,7 +240,7 @@ def _ablation(sizes: Sizes, split: Split, annotator: Any) -> dict[str, Any]:
             cells = late_means.reshape(-1)
             # a question is drawn with all its seeds: they met the same difficulty
             parts = list(np.arange(late_means.size).reshape(late_means.shape).T)
-            low, high = bootstrap(parts, partial(_mean, cells), rng=np.random.default_rng(1))
+            low, high = cluster_bootstrap(parts, partial(_mean, cells), n_resamples=1000, rng=np.random.default_rng(1))
             row[measure] = {
                 "first": float(curves[:, 0].mean()), "late": float(cells.mean()), "low": low, "high": high,
                 "curve": [round(float(x), 4) for x in curves.mean(axis=(0, 2))],
@@ -281,7 +283,7 @@ def _facts(arguments: Sequence[str]) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run it; 0 if the claim holds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--out", metavar="FILE", help="write the evidence as JSON")
     parser.add_argument(
         "--work", metavar="DIR", help="keep logs, labels and the model here (default: a temporary folder)"

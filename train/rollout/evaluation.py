@@ -16,26 +16,11 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.statistics import Interval, normal_interval, wilson_interval
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "task_type", "wilson_interval"]
-
-Z = 1.959964
-
-
-def wilson_interval(successes: float, trials: int) -> tuple[float, float]:
-    """95 % interval of a share of independent trials (Wilson 1927).
-
-    >>> tuple(round(x, 3) for x in wilson_interval(8, 10))
-    (0.49, 0.943)
-    """
-    if trials < 1:
-        raise ConfigError("an interval needs at least one trial")
-    p, n = successes / trials, trials
-    centre = p + Z * Z / (2 * n)
-    half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
-    return max(0.0, (centre - half) / (1 + Z * Z / n)), min(1.0, (centre + half) / (1 + Z * Z / n))
+__all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "task_type"]
 
 
 def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.float64]:
@@ -51,7 +36,7 @@ def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.
     return np.array([1.0 - math.comb(samples - int(c), k) / math.comb(samples, k) for c in successes])
 
 
-def clustered_interval(per_task: NDArray[np.float64]) -> tuple[float, float]:
+def clustered_interval(per_task: NDArray[np.float64]) -> Interval:
     """95 % interval of the mean of numbers in [0, 1] over tasks, tasks being the independent units.
 
     A normal approximation; where all tasks are equal (all failed, all solved) it would have no width, and Wilson's
@@ -63,8 +48,8 @@ def clustered_interval(per_task: NDArray[np.float64]) -> tuple[float, float]:
     mean, tasks = float(per_task.mean()), len(per_task)
     if tasks > 1 and not np.ptp(per_task):
         return wilson_interval(mean * tasks, tasks)
-    half = Z * float(per_task.std(ddof=1)) / math.sqrt(tasks) if tasks > 1 else math.inf
-    return max(0.0, mean - half), min(1.0, mean + half)
+    low, high = normal_interval(per_task)
+    return Interval(max(0.0, low), min(1.0, high))
 
 
 @dataclass(frozen=True)

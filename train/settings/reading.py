@@ -1,7 +1,10 @@
-"""Typed settings from YAML or TOML: frozen dataclasses, strict names, ``a.b=c`` overrides, a resolved copy.
+"""Typed settings from YAML, TOML or JSON: frozen dataclasses, strict names, a resolved copy.
 
 ``read_dataclass`` turns plain data into a dataclass by its annotations. It knows what YAML gets wrong (``1e-6`` is a
 text to a YAML 1.1 reader) and answers an unknown name with the nearest known one and where it stands.
+
+Own code, compared with pydantic, msgspec, OmegaConf and tyro: only this reader names the nearest setting with its full
+path, reads YAML's ``1e-6`` as a number, refuses ``true`` for an integer, and never resolves anything out of the environment.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -23,7 +26,7 @@ from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.reading.yaml_text import parse_yaml
 
-__all__ = ["apply_overrides", "load_mapping", "read_dataclass", "to_plain_data", "write_yaml"]
+__all__ = ["load_mapping", "read_dataclass", "to_plain_data", "write_yaml"]
 
 T = TypeVar("T")
 
@@ -56,43 +59,6 @@ def write_yaml(path: Path, data: Mapping[str, Any]) -> None:
 
     with atomic_writer(path) as stream:
         stream.write(_yaml().safe_dump(dict(data), sort_keys=False, allow_unicode=False, width=110))
-
-
-def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of ``data`` with every ``a.b=value`` applied; values are read as YAML scalars or lists.
-
-    >>> apply_overrides({"update": {"lr": 1e-6}}, ["update.lr=3e-6", "name=x"])
-    {'update': {'lr': 3e-06}, 'name': 'x'}
-
-    Raises:
-        ConfigError: not of this form, or a name below a plain value.
-    """
-    out: dict[str, Any] = json.loads(json.dumps(data))
-    for override in overrides:
-        name, sign, text = override.partition("=")
-        parts = name.split(".")
-        if not sign or not all(parts):
-            raise ConfigError(f"an override is written a.b=value, got {short_repr(override)}")
-        place = out
-        for part in parts[:-1]:
-            below = place.setdefault(part, {})
-            if not isinstance(below, dict):
-                raise ConfigError(f"{override!r}: {part} is a value, not a section")
-            place = below
-        place[parts[-1]] = _scalar(text)
-    return out
-
-
-def _scalar(text: str) -> Any:
-    """A value as YAML reads it, but for numbers such as 1e-6."""
-    try:
-        return float(text) if "e" in text.lower() and not text.strip().startswith(("'", '"')) else int(text)
-    except ValueError:
-        pass
-    try:
-        return parse_yaml(text, where="override") if text else ""
-    except DataError:
-        return text
 
 
 def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:

@@ -10,11 +10,11 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.losses import LossConfig
-from creditflow.train.policy.optimizer import OptimizerConfig
-from creditflow.train.policy.scratch import ScratchConfig
 from creditflow.train.rollout.branching import BranchConfig
-from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass
+from creditflow.train.settings.model import ModelConfig
+from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.reading import load_mapping, read_dataclass
+from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
 
 __all__ = [
     "CheckpointConfig",
@@ -56,50 +56,6 @@ class TaskConfig:
     panel: str = ""
     count: int = 0
     exclude: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """The policy's network.
-
-    Attributes:
-        path: folder or name of a Hugging Face model; "" builds one from ``scratch``.
-        scratch: a model from nothing.
-        gradient_checkpointing: recompute activations in the backward pass.
-        autocast: "none", or "bfloat16" for forward passes over fp32 master weights.
-    """
-
-    path: str = ""
-    scratch: ScratchConfig = field(default_factory=ScratchConfig)
-    gradient_checkpointing: bool = False
-    autocast: Literal["none", "bfloat16"] = "none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SftConfig:
-    """Supervised warm-up on a teacher's rollouts.
-
-    Attributes:
-        episodes: demonstrations; 0 skips the warm-up.
-        noise: probability that the teacher takes a random action instead of an optimal one.
-        imitate_noise: whether random actions are imitated too.
-        keep: "all" episodes, or those with "success" only.
-        steps: optimiser steps.
-        batch_tokens: tokens per step.
-        observation_weight: weight of predicting what is read, beside what is to be written.
-        optimizer: learning rate and schedule.
-    """
-
-    episodes: int = 0
-    noise: float = 0.0
-    imitate_noise: bool = True
-    keep: Literal["all", "success"] = "all"
-    steps: int = 200
-    batch_tokens: int = 8192
-    observation_weight: float = 0.0
-    optimizer: OptimizerConfig = field(
-        default_factory=lambda: OptimizerConfig(lr=1e-3, schedule="cosine", warmup_fraction=0.05)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,71 +129,6 @@ class CreditConfig:
     semantics: Literal["paper", "release"] = "paper"
     parameters: dict[str, Any] = field(default_factory=dict)
     annotators: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriticConfig:
-    """The critic that writes ``value.critic``, for schemes that need it.
-
-    Attributes:
-        kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
-            begun as a copy of the policy's when reinforcement learning begins.
-        lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
-        weight: of a shared critic's loss beside the policy's.
-        detach: a shared critic's loss does not reach the policy's network.
-        clip: a value moves at most this far from what it was at rollout before its loss is capped; 0 for no cap.
-        grad_clip: largest gradient norm of the critic's own weights; 0 for none.
-        epochs: passes of a separate critic over each minibatch; the policy takes one.
-    """
-
-    kind: Literal["none", "shared", "separate"] = "none"
-    lr: float = 1e-5
-    weight: float = 0.5
-    detach: bool = False
-    clip: float = 0.2
-    grad_clip: float = 1.0
-    epochs: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0 or self.epochs < 1:
-            raise ConfigError("lr must be positive, weight, clip and grad_clip not negative, epochs at least 1")
-        if self.epochs > 1 and self.kind != "separate":
-            raise ConfigError("only a separate critic can take more epochs than the policy: use kind=separate")
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpdateConfig:
-    """The policy update.
-
-    Attributes:
-        iterations: rounds of rollout and update; 0 stops after the warm-up.
-        epochs: passes over each iteration's rows.
-        minibatches: optimiser steps per pass; whole trajectories are dealt out.
-        row_layout: "trajectory" (each once, masked) or "turn" (one row per turn).
-        packing: "padded" or "packed" micro-batches.
-        batch_tokens: tokens per micro-batch.
-        logits_chunk: target tokens whose logits are held at once.
-        old_logprobs: "trainer" takes the ratio against the trainer's own log-probabilities before the update (it is
-            exactly 1 at first), "sampler" against the sampler's.
-        loss, optimizer: their settings.
-    """
-
-    iterations: int = 0
-    epochs: int = 1
-    minibatches: int = 1
-    row_layout: Literal["trajectory", "turn"] = "trajectory"
-    packing: Literal["padded", "packed"] = "padded"
-    batch_tokens: int = 16384
-    logits_chunk: int = 1024
-    old_logprobs: Literal["trainer", "sampler"] = "trainer"
-    loss: LossConfig = field(default_factory=LossConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-
-    def __post_init__(self) -> None:
-        if min(self.epochs, self.minibatches, self.batch_tokens, self.logits_chunk) < 1 or self.iterations < 0:
-            raise ConfigError(
-                "epochs, minibatches, batch_tokens and logits_chunk must be at least 1, iterations at least 0"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

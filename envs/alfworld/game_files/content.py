@@ -20,6 +20,7 @@ from creditflow.envs.alfworld.pddl.goals import TASK_TYPES, Goal, parse_goal
 from creditflow.envs.alfworld.pddl.reading import Problem
 from creditflow.envs.alfworld.wording.dialect import Dialect, dialect_from_content, dialect_to_content
 from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading.checked import is_texts
 
 __all__ = [
     "AFFORDANCES",
@@ -173,9 +174,9 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     if not isinstance(content["sentence"], str) or len(content["sentence"]) > 2_000:
         raise DataError(f"{source}: 'sentence' must be a string of at most 2000 characters")
     goal = content["goal"]
-    if not _texts(goal) or len(goal) != 3 or goal[0] not in TASK_TYPES:
+    if not is_texts(goal) or len(goal) != 3 or goal[0] not in TASK_TYPES:
         raise DataError(f"{source}: 'goal' must be [task type, object type, place type], got {short_repr(goal)}")
-    if not _texts(content["agent"]) or len(content["agent"]) != 3:
+    if not is_texts(content["agent"]) or len(content["agent"]) != 3:
         raise DataError(f"{source}: 'agent' must be [id, location, held object or '']")
     dialect_from_content(content["dialect"], source)
     _check_receptacles(content["receptacles"], source)
@@ -193,12 +194,8 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     return ordered
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
 def _sorted(value: Any) -> bool:
-    return _texts(value) and value == sorted(set(value))
+    return is_texts(value) and value == sorted(set(value))
 
 
 def _check_ids(rows: Any, name: str, source: str) -> None:
@@ -216,7 +213,7 @@ def _check_receptacles(rows: Any, source: str) -> None:
     if not rows:
         raise DataError(f"{source}: a game needs at least one receptacle")
     for row in rows:
-        if len(row) != 4 or not _texts(row) or row[3] not in ("", "openable", "opened"):
+        if len(row) != 4 or not is_texts(row) or row[3] not in ("", "openable", "opened"):
             raise DataError(
                 f"{source}: a receptacle is [id, type, location, ''|'openable'|'opened'], got {short_repr(row)}"
             )

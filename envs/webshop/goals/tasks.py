@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
+from creditflow.envs.reading.checked import is_texts
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
@@ -33,10 +34,6 @@ def goal_content(goal: Goal, catalogue_digest: str) -> dict[str, Any]:
     }
 
 
-def _strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
 def _is_price(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= MAX_PRICE
 
@@ -52,13 +49,13 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
             f"webshop: a task is {{'goal': number}} or has the keys {sorted(_KEYS)}, got {short_repr(content, 200)}"
         )
     options = content["options"]
-    named = isinstance(options, list) and all(_strings(option) and len(option) == 2 for option in options)
+    named = isinstance(options, list) and all(is_texts(option) and len(option) == 2 for option in options)
     if not (
         isinstance(content["asin"], str)
         and isinstance(content["instruction"], str)
-        and _strings(content["attributes"])
+        and is_texts(content["attributes"])
         and _is_price(content["price_cap"])
-        and (named or _strings(options))
+        and (named or is_texts(options))
     ):
         raise DataError(f"webshop: a task's content has a value of the wrong type: {short_repr(content, 300)}")
     if content["catalogue"] != stock.catalogue.digest:

@@ -55,7 +55,8 @@ def config(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def settings_of() -> Callable[..., Any]:
     """Settings from plain data and ``a.b=c`` overrides."""
-    from creditflow.train.settings.reading import apply_overrides, read_dataclass
+    from creditflow.train.settings.overrides import apply_overrides
+    from creditflow.train.settings.reading import read_dataclass
     from creditflow.train.settings.schema import TrainConfig
 
     def make(data: dict[str, Any], *overrides: str) -> TrainConfig:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 from helpers.episodes.search_logs import TASK, question, rollout
 
-from creditflow.train.analyses.egrpo import BINS, analyse, bins, sign_test
+from creditflow.train.analyses.egrpo import BINS, analyse, bins
 from creditflow.train.analyses.finding import NotDefined
 
 
@@ -42,13 +40,6 @@ def test_only_questions_with_both_outcomes_are_compared():
     found = analyse([question(right, wrong), question(right)]).numbers["thoughts"]
     assert (found["questions"], found["equal"]) == (1, 1)
     assert np.isnan(found["sign_test_p"])
-
-
-@pytest.mark.parametrize(("more", "less"), [(0, 0), (1, 0), (5, 0), (3, 3), (1939, 487), (2, 7)])
-def test_the_sign_test_sums_the_tails_of_a_fair_coin(more, less):
-    n, k = more + less, min(more, less)
-    expected = min(1.0, sum(comb(n, i) for i in range(n + 1) if i <= k or i >= n - k) / 2**n)
-    assert sign_test(more, less) == pytest.approx(expected)
 
 
 def test_every_rate_has_one_bin_and_the_end_points_have_their_own():

@@ -8,7 +8,6 @@ episodes that PPO itself plays, one new version after every batch of rollouts.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.files.atomic import atomic_path, atomic_writer
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import load_panel
+from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.wrappers.dense_reward import DenseReward
 from creditflow.wrappers.graphs.potentials import PotentialStore
 from creditflow.wrappers.recorder import Recorder
@@ -202,7 +202,7 @@ def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> N
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the example and write sb3.json and sb3.png."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=20_000, help="environment steps a run (default 20000)")
     parser.add_argument("--seeds", type=int, default=5, help="runs a variant (default 5)")
     parser.add_argument("--tasks", type=int, default=8, help="levels (default 8)")

@@ -8,7 +8,6 @@ loop that plays these rows; files of several environments can be given to verl t
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.tasks import Task
+from creditflow.train.commands.arguments.parser import CommandParser
 
 __all__ = ["main", "rows_of", "write_parquet"]
 
@@ -58,18 +58,18 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m creditflow.train.adapters.verl.data", description=__doc__)
+    parser = CommandParser(prog="python -m creditflow.train.adapters.verl.data", description=__doc__)
     parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to draw from a generator")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the drawn tasks")
-    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="an option of the environment")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the environment")
     parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="agent loop that plays the rows")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet")
     given = parser.parse_args(arguments)
     try:
         from creditflow.train.run.assemble import training_tasks
-        from creditflow.train.settings.reading import apply_overrides
+        from creditflow.train.settings.overrides import apply_overrides
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         env = EnvConfig(name=given.env, options=apply_overrides({}, given.set))

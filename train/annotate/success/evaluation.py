@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.success.metrics import auc, calibration_error, logistic_fit
+from creditflow.train.annotate.success.metrics import calibration_error, logistic_fit
 from creditflow.train.annotate.success.model import SuccessModel
 from creditflow.train.annotate.success.predict import predict_success
 from creditflow.train.annotate.success.samples import Sample
+from creditflow.train.statistics import auroc
 
 __all__ = ["calibration", "evaluate_success"]
 
@@ -31,7 +32,7 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
     f, succeeded = np.concatenate(success), np.repeat([s.success for s in samples], [len(one) for one in success])
     clipped = np.clip(f, 1e-6, 1.0 - 1e-6)
     return {
-        "pivot_auc": auc(rise[labelled], pivot[labelled]),
+        "pivot_auc": auroc(rise[labelled], pivot[labelled]),
         "calibration_error": calibration_error(f, succeeded),
         "log_loss": float(-np.mean(np.where(succeeded, np.log(clipped), np.log1p(-clipped)))),
     }

@@ -7,11 +7,11 @@ from typing import Literal
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.success.encoding import TextConfig
-from creditflow.train.annotate.success.loss import SuccessLossConfig
-from creditflow.train.policy.optimizer import OptimizerConfig
-from creditflow.train.settings.schema import CheckpointConfig, LogConfig, ModelConfig
+from creditflow.train.settings.model import ModelConfig
+from creditflow.train.settings.schema import CheckpointConfig, LogConfig
+from creditflow.train.settings.update import OptimizerConfig
 
-__all__ = ["KIND", "SuccessDataConfig", "SuccessTrainConfig"]
+__all__ = ["KIND", "SuccessDataConfig", "SuccessLossConfig", "SuccessTrainConfig"]
 
 KIND = "success_model"
 
@@ -35,6 +35,47 @@ class SuccessDataConfig:
     def __post_init__(self) -> None:
         if not 0.0 <= self.valid < 1.0:
             raise ConfigError(f"data.valid must lie in [0, 1), got {self.valid}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessLossConfig:
+    """The loss of a success model.
+
+    Attributes:
+        kind: "paper" (eqs. 8 to 10) or "hazard" (released).
+        pivot_loss: surrogate for −log g_t on pivots, which is undefined for g ≤ 0. With r = log f(t) − log f(t−1):
+            "softplus" is log(1 + exp(−r)), "hinge" max(0, margin − r). Both fall as r rises, and stay finite.
+        margin: of the hinge, in nats. The margin of the released monotonicity hinge is always 0.05 (probability).
+        pivot_weight: λ_g of eq. 10.
+        every_turn_weight: weight of the outcome's cross-entropy at *every* turn end, not only the last, which makes f(t)
+            the calibrated probability that eq. 2 defines. 0 in the paper.
+        non_pivot_weight: weight of the same penalty with −r on turns that are not pivots, which the paper leaves to the
+            outcome. 0 in the paper.
+        negative_weight: weight of failed samples ("hazard").
+        monotonicity_weight: weight of the released monotonicity hinge ("hazard"), here between turns; the released code
+            compares neighbouring tokens.
+    """
+
+    kind: Literal["paper", "hazard"] = "paper"
+    pivot_loss: Literal["softplus", "hinge"] = "softplus"
+    margin: float = 0.5
+    pivot_weight: float = 1.0
+    every_turn_weight: float = 0.0
+    non_pivot_weight: float = 0.0
+    negative_weight: float = 1.0
+    monotonicity_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        weights = (
+            "pivot_weight",
+            "every_turn_weight",
+            "non_pivot_weight",
+            "negative_weight",
+            "monotonicity_weight",
+            "margin",
+        )
+        if any(getattr(self, name) < 0.0 for name in weights):
+            raise ConfigError(f"the weights of a success model's loss and its margin must not be negative: {self}")
 
 
 @dataclass(frozen=True, kw_only=True)

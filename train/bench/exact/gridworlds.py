@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
+from creditflow.envs.reading import checked
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import Entry, register_unlisted
 from creditflow.envs.spaces import TextSpace
@@ -213,9 +214,9 @@ def _read(text: str) -> tuple[GridLayout, Cell, int, tuple[int, int] | None]:
         data = parse_json(text, where="grid snapshot")
         layout = read_layout(data["layout"])
         row, column = data["cell"]
-        steps, generator = data["steps"], data.get("generator")
-        if data["format"] != FORMAT or type(steps) is not int or steps < 0:
-            raise DataError(f"a grid snapshot has format {FORMAT!r} and a step count, got {short_repr(text[:80])}")
+        steps, generator = checked.integer(data["steps"], "grid snapshot: steps"), data.get("generator")
+        if data["format"] != FORMAT:
+            raise DataError(f"a grid snapshot has format {FORMAT!r}, got {short_repr(data['format'])}")
         numbers = [row, column, *(generator or ())]
         if not all(type(x) is int for x in numbers) or (generator is not None and len(generator) != 2):
             raise DataError("a grid snapshot has a cell and a generator of integers")

@@ -16,6 +16,7 @@ from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.steps import step_sizes
 from creditflow.train.bench.exact.values import success
+from creditflow.train.statistics import auroc
 from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.records.group import Group
 
@@ -24,16 +25,13 @@ __all__ = [
     "Concordance",
     "Direction",
     "HiddenValue",
-    "area_under_roc",
     "bias_variance",
     "centered_within_states",
     "coverage",
     "direction",
     "gains",
     "hidden_value",
-    "mid_ranks",
     "pairwise_concordance",
-    "rank_correlation",
     "sampled_gradient",
 ]
 
@@ -236,7 +234,7 @@ def hidden_value(
     """
     good, bad = advantages > threshold, advantages < -threshold
     parts = [
-        area_under_roc(credit[good & side], credit[bad & side])
+        auroc(_rounded(credit[(good | bad) & side]), good[(good | bad) & side])
         for credit in (centered, raw)
         for side in (~success, success)
     ]
@@ -245,15 +243,6 @@ def hidden_value(
         for side in (~success, success)
     ]
     return HiddenValue(*parts, *bases)
-
-
-def area_under_roc(positives: Floats, negatives: Floats) -> float:
-    """Probability that a positive has a higher value than a negative, ties counted half; nan if either is missing."""
-    n, m = len(positives), len(negatives)
-    if not n or not m:
-        return float("nan")
-    ranks = mid_ranks(_rounded(np.concatenate([positives, negatives])))
-    return float((ranks[:n].sum() - n * (n + 1) / 2.0) / (n * m))
 
 
 def centered_within_states(credit: Floats, state: NDArray[np.int64]) -> Floats:
@@ -266,22 +255,3 @@ def coverage(scored: Sequence[Credit]) -> float:
     """Fraction of turns whose credit is not 0."""
     turns = sum(len(c.flat_advantages) for c in scored)
     return sum(int(np.count_nonzero(c.flat_advantages)) for c in scored) / turns if turns else float("nan")
-
-
-# -- ranks ------------------------------------------------------------------------------------------------------------------
-def mid_ranks(x: Floats) -> Floats:
-    """Ranks from 1; ties get their mean rank."""
-    _, inverse, count = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    middle: Floats = last - (count - 1) / 2.0
-    return middle[inverse]
-
-
-def rank_correlation(x: Floats, y: Floats) -> float:
-    """Spearman's correlation; nan if either is constant or has fewer than two entries."""
-    if len(x) < 2:
-        return float("nan")
-    a, b = mid_ranks(np.asarray(x)), mid_ranks(np.asarray(y))
-    a, b = a - a.mean(), b - b.mean()
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b / size) if size > 0.0 else float("nan")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from creditflow.agents.base import Agent, View
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.rollout.replay import replay
+from creditflow.train.statistics import pearson
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
@@ -136,7 +137,7 @@ def reliability(samples: NDArray[np.float64]) -> float:
         samples: float64 (N, K), K continuations of each of N turns; split into even and odd columns.
     """
     odd, even = samples[:, 1::2].mean(axis=1), samples[:, 0::2].mean(axis=1)
-    r = _correlation(odd, even)
+    r = pearson(odd, even)
     return 2.0 * r / (1.0 + r) if r > -1.0 else float("nan")
 
 
@@ -150,10 +151,4 @@ def true_correlation(credit: NDArray[np.float64], forks: Forks) -> float:
     of_samples = reliability(samples)
     if not of_samples > 0.0:
         return float("nan")
-    return _correlation(credit[sampled], samples.mean(axis=1)) / float(np.sqrt(of_samples))
-
-
-def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    a, b = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / size if size > 0.0 else float("nan")
+    return pearson(credit[sampled], samples.mean(axis=1)) / float(np.sqrt(of_samples))

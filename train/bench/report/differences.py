@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.train.bench.report.statistics import Estimate, t_quantile
+from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.results import read_results
+from creditflow.train.statistics import t_quantile
 
 __all__ = ["difference", "main"]
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DRAWS", "Estimate", "TaskBootstrap", "bootstrap", "paired", "t_quantile"]
+from creditflow.train.statistics import N_RESAMPLES, percentile_interval
 
-DRAWS = 2000
+__all__ = ["Estimate", "TaskBootstrap", "bootstrap", "paired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TaskBootstrap:
     Args:
         cells: cells, each with ``kind`` and ``task_names``.
         lengths: for each cell, how many of its first tasks have values; default all.
-        draws: of the bootstrap.
+        n_resamples: of the bootstrap.
         seed: of its randomness.
     """
 
@@ -57,7 +57,7 @@ class TaskBootstrap:
         cells: Sequence[Mapping[str, Any]],
         lengths: Sequence[int] | None = None,
         *,
-        draws: int = DRAWS,
+        n_resamples: int = N_RESAMPLES,
         seed: int = 0,
     ) -> None:
         names = [list(c["task_names"]) for c in cells]
@@ -69,10 +69,10 @@ class TaskBootstrap:
             tasks = list(dict.fromkeys(name for n in mine for name in n))
             # n − 1 of n tasks: with n, the spread of a mean would come out too small by (n − 1) / n (Rao and Wu, 1988)
             few = max(len(tasks) - 1, 1)
-            drawn = rng.multinomial(few, np.full(len(tasks), 1.0 / len(tasks)), size=draws).astype(float)
+            drawn = rng.multinomial(few, np.full(len(tasks), 1.0 / len(tasks)), size=n_resamples).astype(float)
             counts[kind] = dict(zip(tasks, drawn.T, strict=True))
         self._enough = all(len(tasks) > 1 for tasks in counts.values())
-        weights, used = [], np.zeros(draws)
+        weights, used = [], np.zeros(n_resamples)
         for cell, own in zip(cells, self._names, strict=True):
             taken = np.stack([counts[cell["kind"]][name] for name in own], axis=1)
             total = taken.sum(axis=1, keepdims=True)
@@ -86,39 +86,22 @@ class TaskBootstrap:
         mean = float(np.mean([np.mean(v) for v in values]))
         if not self._enough:
             return Estimate(mean, float("nan"), float("nan"))
-        low, high = np.quantile(self._weights @ np.concatenate([np.asarray(v, float) for v in values]), [0.025, 0.975])
-        return Estimate(mean, float(low), float(high))
+        return Estimate(
+            mean, *percentile_interval(self._weights @ np.concatenate([np.asarray(v, float) for v in values]))
+        )
 
 
-def bootstrap(values: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> Estimate:
+def bootstrap(values: NDArray[np.float64], *, n_resamples: int = N_RESAMPLES, seed: int = 0) -> Estimate:
     """The mean of ``values`` and its percentile interval, resampling tasks and, within each task, seeds.
 
     Args:
         values: float64 (seeds, tasks).
-        draws: of the bootstrap.
+        n_resamples: of the bootstrap.
         seed: of its randomness.
     """
     rng = np.random.default_rng(seed)
     seeds, tasks = values.shape
-    columns = rng.integers(tasks, size=(draws, tasks))
-    rows = rng.integers(seeds, size=(draws, seeds, tasks))
+    columns = rng.integers(tasks, size=(n_resamples, tasks))
+    rows = rng.integers(seeds, size=(n_resamples, seeds, tasks))
     means = values[rows, columns[:, None, :]].mean(axis=(1, 2))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
-
-
-def t_quantile(freedom: float, probability: float = 0.975) -> float:
-    """Student's t: the quantile above which 1 − ``probability`` lies.
-
-    >>> round(t_quantile(5), 3), round(t_quantile(1e6), 2)
-    (2.571, 1.96)
-
-    Args:
-        freedom: degrees of freedom, at least 1.
-        probability: in [.5, .9995).
-    """
-    # by t = √n tan θ the density is proportional to cos^(n − 1) θ on (−π/2, π/2)
-    angle = np.linspace(0.0, np.pi / 2, 200_001)
-    density = np.cos(angle) ** (freedom - 1.0)
-    below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return float(np.sqrt(freedom) * np.tan(np.interp(2.0 * probability - 1.0, below / below[-1], angle)))
+    return Estimate(float(values.mean()), *percentile_interval(means))

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.train.bench.exact.metrics import rank_correlation
 from creditflow.train.bench.report.statistics import Estimate, TaskBootstrap
+from creditflow.train.statistics import spearman
 
 __all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "correlations", "methods_of"]
 
@@ -101,7 +101,7 @@ def correlations(cells: Sequence[CellRow]) -> dict[str, dict[str, float | None]]
                 known = [n for n in names if cell["offline"][n][metric] is not None]
                 x = np.array([cell["offline"][n][metric] for n in known])
                 y = np.array([np.mean(cell["curves"][n]["area_by_task"]) for n in known])
-                value = rank_correlation(x, y)
+                value = spearman(x, y)
                 if math.isfinite(value):
                     rows[side + suffix].append(value)
         result[metric] = {side: float(f"{np.mean(v):.4g}") if v else None for side, v in rows.items()}

@@ -11,7 +11,7 @@ from creditflow.train.bench.annotation_sources import HELD_OUT
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
 
-__all__ = ["Table", "suite_tables", "text_table", "undefined_table"]
+__all__ = ["Table", "suite_tables", "undefined_table"]
 
 Suite = Mapping[str, Any]
 
@@ -233,19 +233,3 @@ def _kind(name: str) -> str:
 
 def _number(x: float | None, digits: int = 2) -> str:
     return "–" if x is None or not math.isfinite(x) else f"{x:.{digits}f}"
-
-
-def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None) -> str:
-    """Rows as aligned columns; the first row is the header.
-
-    Args:
-        rows: header first.
-        rule_before: index of the row, not counting the header, above which a line is drawn.
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    line = "  ".join("-" * width for width in widths)
-    body = lines[1:]
-    if rule_before is not None and 0 < rule_before < len(body):
-        body.insert(rule_before, line)
-    return "\n".join([lines[0], line, *body])

@@ -7,7 +7,8 @@ from typing import Any
 
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
 from creditflow.train.bench.report.sanity import sanity_checks
-from creditflow.train.bench.report.tables import suite_tables, text_table, undefined_table
+from creditflow.train.bench.report.tables import suite_tables, undefined_table
+from creditflow.train.text_table import text_table
 
 __all__ = ["document_text", "prediction_rows"]
 

@@ -1,19 +1,18 @@
-"""Argument shapes that several commands share: environments, tasks, ``key=value`` overrides."""
+"""Argument shapes that several commands share: environments, tasks, rewards."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.reading.json_text import RepeatedKeyError, unique_keys
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
+from creditflow.train.settings.overrides import apply_overrides
 
-__all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_rewards", "parse_settings", "positive"]
+__all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_rewards", "positive"]
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +26,7 @@ def add_env_arguments(parser: argparse.ArgumentParser) -> None:
 
 def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the environment."""
-    settings = parse_settings(args.env_set)
+    settings = apply_overrides({}, args.env_set)
     if args.panel:
         if "panel" in settings:
             raise ConfigError("give the panel once: --panel or --env-set panel=…")
@@ -48,28 +47,6 @@ def bare_env(name: str, settings: dict[str, Any]) -> AgentEnv[Any, Any, Any]:
     if not isinstance(env, AgentEnv):
         raise ConfigError(f"{name!r} is not a creditflow environment")
     return env
-
-
-def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """``key=value`` pairs; values are JSON where they parse as JSON, else text.
-
-    >>> parse_settings(["discount=1e-1", "key=text", "n=3", "flag=true"])
-    {'discount': 0.1, 'key': 'text', 'n': 3, 'flag': True}
-    """
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"a setting is written KEY=VALUE, got {short_repr(pair)}")
-        if key in settings:
-            raise ConfigError(f"setting {key!r} is given twice")
-        try:
-            settings[key] = json.loads(value, object_pairs_hook=unique_keys)
-        except RepeatedKeyError as error:
-            raise ConfigError(f"{key}: {error}") from error
-        except (ValueError, RecursionError):
-            settings[key] = value
-    return settings
 
 
 def parse_rewards(names: Iterable[str]) -> dict[str, Reward]:

@@ -7,12 +7,12 @@ dispatch, so memory stays bounded). An item whose worker was lost is dispatched 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from creditflow.envs.errors import ConfigError, CreditflowError
+from creditflow.train.progress import note
 
 __all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order"]
 
@@ -137,4 +137,4 @@ class _Dispatch:
                 f"item {event.item} killed {MAX_ATTEMPTS} workers, the last with: {event.reason}; out of memory?"
             )
         self._to_retry.append(event.item)
-        print(f"a worker was lost ({event.reason}); its task is played again", file=sys.stderr, flush=True)
+        note(f"a worker was lost ({event.reason}); its task is played again")

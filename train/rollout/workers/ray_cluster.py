@@ -8,12 +8,12 @@ cannot be scheduled, because a node is gone or because there are fewer CPUs than
 from __future__ import annotations
 
 import socket
-import sys
 import zlib
 from importlib.util import find_spec
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.train.progress import note
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker
 from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerError
 
@@ -176,7 +176,7 @@ class RayExecutor:
             if done:
                 return done[0]
             if not self.size:
-                print("the Ray cluster has no free CPU: waiting for one", file=sys.stderr, flush=True)
+                note("the Ray cluster has no free CPU: waiting for one")
 
     def close(self) -> None:
         """Stop all actors, and disconnect from the cluster if this object connected to it."""

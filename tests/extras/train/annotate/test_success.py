@@ -26,7 +26,8 @@ from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.annotate.success.training import SuccessTrainer
 from creditflow.train.cli import main
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.settings.reading import apply_overrides, read_dataclass
+from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 

@@ -14,14 +14,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.rollout.evaluation import (
-    Evaluation,
-    clustered_interval,
-    evaluate,
-    pass_at_k,
-    task_type,
-    wilson_interval,
-)
+from creditflow.train.rollout.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type
+from creditflow.train.statistics import wilson_interval
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 

@@ -17,7 +17,8 @@ from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.train.policy.checkpoint import latest_checkpoint, load_checkpoint
 from creditflow.train.policy.critic import Critic, open_critic, save_critic
 from creditflow.train.run.metrics_log import read_metrics
-from creditflow.train.settings.reading import apply_overrides, load_mapping
+from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.reading import load_mapping
 from creditflow.train.settings.schema import CriticConfig
 from creditflow.train.trainer import Trainer
 

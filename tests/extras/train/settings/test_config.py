@@ -10,7 +10,8 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
-from creditflow.train.settings.reading import apply_overrides, load_mapping, read_dataclass, to_plain_data, write_yaml
+from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data, write_yaml
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 
@@ -52,7 +53,7 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("update.packing=pakced", "did you mean 'packed'"),
         ("rollout=3", "rollout must be a section"),
         ("seed.x=3", "seed is a value, not a section"),
-        ("nothing", "an override is written a.b=value"),
+        ("nothing", "a setting is written KEY=VALUE"),
         ("update.loss.dual_clip=0.5", "dual_clip must be 0"),
     ],
 )

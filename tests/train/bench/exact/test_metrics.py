@@ -9,16 +9,13 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns, flipped, oracle_adv, oracle_progress, shuffled
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.metrics import (
-    area_under_roc,
     bias_variance,
     centered_within_states,
     coverage,
     direction,
     gains,
     hidden_value,
-    mid_ranks,
     pairwise_concordance,
-    rank_correlation,
     sampled_gradient,
 )
 from creditflow.train.bench.exact.policies import softmax
@@ -149,15 +146,6 @@ def test_equal_actions_make_no_pair():
     assert np.isnan(c.fraction)
 
 
-@pytest.mark.parametrize(
-    ("positives", "negatives", "expected"),
-    [([2, 3], [0, 1], 1.0), ([0], [1], 0.0), ([1, 1], [1], 0.5), ([2, 0], [1], 0.5), ([1, 2], [1, 0], 0.875)],
-)
-def test_area_under_roc(positives, negatives, expected):
-    assert area_under_roc(np.array(positives, float), np.array(negatives, float)) == pytest.approx(expected)
-    assert np.isnan(area_under_roc(np.array([]), np.array(negatives, float)))
-
-
 def test_hidden_value_looks_inside_failures_and_successes_separately():
     advantage = np.array([0.5, -0.5, 0.5, -0.5, 0.0])
     won = np.array([False, False, True, True, True])
@@ -169,12 +157,6 @@ def test_hidden_value_looks_inside_failures_and_successes_separately():
 def test_centring_leaves_no_mean_within_a_state():
     centred = centered_within_states(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 4]))
     np.testing.assert_allclose(centred, [-1, 1, 0])
-
-
-def test_ranks_and_their_correlation():
-    np.testing.assert_allclose(mid_ranks(np.array([3.0, 1.0, 3.0, 2.0])), [3.5, 1, 3.5, 2])
-    assert rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 20, 15])) == pytest.approx(0.5)
-    assert np.isnan(rank_correlation(np.array([1.0, 1.0]), np.array([1.0, 2.0])))
 
 
 def test_progress_prefers_shorter_ways_and_abhors_dead_ends():

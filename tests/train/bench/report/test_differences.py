@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from creditflow.train.bench.report.differences import difference, main
-from creditflow.train.bench.report.statistics import t_quantile
+from creditflow.train.statistics import t_quantile
 
 EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
 

@@ -22,7 +22,7 @@ def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says():
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(200):
-        estimate = bootstrap(rng.normal(1.0, 1.0, (1, 40)), draws=400)
+        estimate = bootstrap(rng.normal(1.0, 1.0, (1, 40)), n_resamples=400)
         hits += estimate.low <= 1.0 <= estimate.high
     assert 0.88 <= hits / 200 <= 0.99
 
@@ -37,7 +37,7 @@ def test_intervals_over_tasks_cover_the_truth_when_cells_share_tasks(tasks):
     hits = 0
     for _ in range(200):
         shared = rng.normal(0.0, 1.0, (4, 1, tasks)) + 0.3 * rng.normal(0.0, 1.0, (4, 3, tasks))
-        estimate = TaskBootstrap(cells(tasks), draws=400)(shared.reshape(12, tasks).tolist())
+        estimate = TaskBootstrap(cells(tasks), n_resamples=400)(shared.reshape(12, tasks).tolist())
         hits += estimate.low <= 0.0 <= estimate.high
     assert 0.86 <= hits / 200 <= 0.99
 

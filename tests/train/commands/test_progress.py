@@ -1,0 +1,48 @@
+"""Progress is a bar on a terminal and lines elsewhere; a note never cuts a bar in two."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from creditflow.train.progress import note, progress
+from creditflow.train.text_table import text_table
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_note_stands_on_a_line_of_its_own_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    for item in progress(range(3), "rollout", 3):
+        if item == 1:
+            note("a worker was lost")
+    lines = [line.rpartition("\r")[2] for line in screen.getvalue().split("\n")]
+    assert "a worker was lost" in lines
+    assert "rollout" in screen.getvalue()
+
+
+def test_without_a_terminal_a_note_is_a_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress("abc", "rollout", 3)) == ["a", "b", "c"]
+    note("a worker was lost")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "a worker was lost\n")
+
+
+def test_without_a_terminal_a_line_comes_at_most_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter(range(0, 600, 4))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    list(progress(range(6), "merge", 6))
+    assert capsys.readouterr().err.splitlines() == ["merge: 3/6 after 12 s"]
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_a_rule_may_stand_between_rows() -> None:
+    assert text_table([["name", "n"], ["a", "10"], ["bcdef", "2"]], 1).splitlines() == [
+        "name   n", "-----  --", "a      10", "-----  --", "bcdef  2",
+    ]  # fmt: skip

@@ -1,0 +1,49 @@
+"""The argument parser of every command: no abbreviations, and an unknown option is answered with the nearest known one."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+from creditflow.envs.errors import unknown_name_error
+
+__all__ = ["CommandParser"]
+
+_NUMBER: Final = re.compile(r"-\.?\d")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse, but for wrong options.
+
+    argparse names a missing argument first, though it is missing only because its name was misspelt, and answers an
+    unknown option without a suggestion. Wrong usage ends the program with code 2, as ever.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **settings})
+        self._actions_by_name: Iterable[str] = ()  # of a command with several actions, each with a parser of its own
+
+    def add_subparsers(self, **settings: Any) -> Any:
+        """Actions below this command; what follows an action's name is its own parser's business."""
+        actions = super().add_subparsers(**settings)
+        self._actions_by_name = actions.choices
+        return actions
+
+    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
+        """Refuse unknown options, then do what argparse does."""
+        words = sys.argv[1:] if args is None else list(args)
+        for word in words:
+            if word == "--" or word in self._actions_by_name:
+                break
+            name = word.partition("=")[0]
+            if self._is_option(word) and name not in self._option_string_actions:
+                self.error(str(unknown_name_error("option", name, self._option_string_actions)))
+        return super().parse_known_args(words, namespace)
+
+    @staticmethod
+    def _is_option(word: str) -> bool:
+        """What argparse takes for an option: a dash, then neither nothing, a number nor words with a space between."""
+        return word.startswith("-") and word != "-" and " " not in word and not _NUMBER.match(word)

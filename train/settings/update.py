@@ -1,0 +1,171 @@
+"""How weights are changed: warm-up, critic, loss and optimiser. No torch: settings are read before anything heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["CriticConfig", "KLKind", "LossConfig", "OptimizerConfig", "SftConfig", "UpdateConfig"]
+
+KLKind = Literal["k1", "k2", "k3", "abs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """AdamW and its learning-rate schedule.
+
+    Attributes:
+        lr: peak learning rate.
+        schedule: after the warm-up "constant", or "linear" or "cosine" decay to ``min_lr_fraction`` of the peak.
+        warmup_fraction: fraction of all steps in which the learning rate increases, in [0, 1).
+        min_lr_fraction: final learning rate as a fraction of the peak, in [0, 1].
+        betas, eps, weight_decay: parameters of AdamW; biases and norms are not decayed.
+        grad_clip: largest norm of the gradient; 0 does not clip.
+    """
+
+    lr: float = 1e-6
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_fraction: float = 0.0
+    min_lr_fraction: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    grad_clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0.0 or not 0.0 <= self.warmup_fraction < 1.0 or not 0.0 <= self.min_lr_fraction <= 1.0:
+            raise ConfigError(
+                "lr must be positive, warmup_fraction in [0, 1) and min_lr_fraction in [0, 1]; got "
+                f"{self.lr}, {self.warmup_fraction}, {self.min_lr_fraction}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What is minimised.
+
+    Attributes:
+        clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
+        dual_clip: for negative advantages the loss is at most this times |advantage|; 0 for none, else > 1.
+        kl_weight: of the KL estimate to the reference policy; 0 needs no reference.
+        kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative), "abs".
+        kl_in: "loss", or "reward": then it is taken from each turn's reward before credit is assigned.
+        entropy_weight: entropy is rewarded with it.
+        importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
+            probability, cap); 0 for none.
+        aggregation: "auto" follows the credit scheme, or one of its three kinds.
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float = 3.0
+    kl_weight: float = 0.0
+    kl_kind: KLKind = "k3"
+    kl_in: Literal["loss", "reward"] = "loss"
+    entropy_weight: float = 0.0
+    importance_cap: float = 2.0
+    aggregation: Literal["auto", "token_mean", "trajectory_mean", "turn_mean"] = "auto"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.clip_low < 1.0 or not self.clip_high > 0.0:
+            raise ConfigError(
+                f"clip_low must lie in (0, 1) and clip_high be positive, got {self.clip_low}, {self.clip_high}"
+            )
+        if self.dual_clip != 0.0 and self.dual_clip <= 1.0:
+            raise ConfigError(f"dual_clip must be 0 (none) or more than 1, got {self.dual_clip}")
+        if self.kl_weight < 0.0 or self.importance_cap < 0.0:
+            raise ConfigError("kl_weight and importance_cap must not be negative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SftConfig:
+    """Supervised warm-up on a teacher's rollouts.
+
+    Attributes:
+        episodes: demonstrations; 0 skips the warm-up.
+        noise: probability that the teacher takes a random action instead of an optimal one.
+        imitate_noise: whether random actions are imitated too.
+        keep: "all" episodes, or those with "success" only.
+        steps: optimiser steps.
+        batch_tokens: tokens per step.
+        observation_weight: weight of predicting what is read, beside what is to be written.
+        optimizer: learning rate and schedule.
+    """
+
+    episodes: int = 0
+    noise: float = 0.0
+    imitate_noise: bool = True
+    keep: Literal["all", "success"] = "all"
+    steps: int = 200
+    batch_tokens: int = 8192
+    observation_weight: float = 0.0
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(lr=1e-3, schedule="cosine", warmup_fraction=0.05)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """The critic that writes ``value.critic``, for schemes that need it.
+
+    Attributes:
+        kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
+            begun as a copy of the policy's when reinforcement learning begins.
+        lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
+        weight: of a shared critic's loss beside the policy's.
+        detach: a shared critic's loss does not reach the policy's network.
+        clip: a value moves at most this far from what it was at rollout before its loss is capped; 0 for no cap.
+        grad_clip: largest gradient norm of the critic's own weights; 0 for none.
+        epochs: passes of a separate critic over each minibatch; the policy takes one.
+    """
+
+    kind: Literal["none", "shared", "separate"] = "none"
+    lr: float = 1e-5
+    weight: float = 0.5
+    detach: bool = False
+    clip: float = 0.2
+    grad_clip: float = 1.0
+    epochs: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0 or self.epochs < 1:
+            raise ConfigError("lr must be positive, weight, clip and grad_clip not negative, epochs at least 1")
+        if self.epochs > 1 and self.kind != "separate":
+            raise ConfigError("only a separate critic can take more epochs than the policy: use kind=separate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """The policy update.
+
+    Attributes:
+        iterations: rounds of rollout and update; 0 stops after the warm-up.
+        epochs: passes over each iteration's rows.
+        minibatches: optimiser steps per pass; whole trajectories are dealt out.
+        row_layout: "trajectory" (each once, masked) or "turn" (one row per turn).
+        packing: "padded" or "packed" micro-batches.
+        batch_tokens: tokens per micro-batch.
+        logits_chunk: target tokens whose logits are held at once.
+        old_logprobs: "trainer" takes the ratio against the trainer's own log-probabilities before the update (it is
+            exactly 1 at first), "sampler" against the sampler's.
+        loss, optimizer: their settings.
+    """
+
+    iterations: int = 0
+    epochs: int = 1
+    minibatches: int = 1
+    row_layout: Literal["trajectory", "turn"] = "trajectory"
+    packing: Literal["padded", "packed"] = "padded"
+    batch_tokens: int = 16384
+    logits_chunk: int = 1024
+    old_logprobs: Literal["trainer", "sampler"] = "trainer"
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.minibatches, self.batch_tokens, self.logits_chunk) < 1 or self.iterations < 0:
+            raise ConfigError(
+                "epochs, minibatches, batch_tokens and logits_chunk must be at least 1, iterations at least 0"
+            )

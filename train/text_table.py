@@ -1,0 +1,23 @@
+"""Tables as plain text: the one form of every table that a command prints or a page quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["text_table"]
+
+
+def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None) -> str:
+    """Rows as aligned columns; the first row is the header.
+
+    Args:
+        rows: header first.
+        rule_before: index of the row, not counting the header, above which a line is drawn.
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    line = "  ".join("-" * width for width in widths)
+    body = lines[1:]
+    if rule_before is not None and 0 < rule_before < len(body):
+        body.insert(rule_before, line)
+    return "\n".join([lines[0], line, *body])
