@@ -18,7 +18,7 @@ from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
 from creditflow.train.run.identity import require_same
-from creditflow.train.run.interrupted import partial_of, whole_lines
+from creditflow.train.run.interrupted import complete_lines, partial_of
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -75,7 +75,7 @@ def annotate_log(
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
     """The whole groups that an interrupted command wrote, if this command would have written them."""
-    lines = whole_lines(partial)
+    lines = complete_lines(partial)
     done, used = [], 0
     for group in groups:
         if used + len(group) > len(lines):

@@ -81,7 +81,7 @@ def run_bench(
     identity = _identity(opened, names, preset_name, seed)
     results = out / "results.json"
     if resume:
-        require_same_folder(out, identity, begun=results.exists())
+        require_same_folder(out, identity, started=results.exists())
     runner = JobRunner(out / "unfinished", fingerprint(identity), workers)
     if resume and results.exists():
         runner.close()

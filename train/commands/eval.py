@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(result.line())
     for kind, row in kinds.items():
-        print(f"  {kind}: {row['success']:.3f} [{row['low']:.3f}, {row['high']:.3f}] of {row['tasks']} tasks")
+        print(f"  {kind}: {row['success']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}] of {row['tasks']} tasks")
     return 0
 
 

@@ -49,7 +49,7 @@ from creditflow.train.run.identity import (
     require_same_log,
     versions,
 )
-from creditflow.train.run.interrupted import partial_of, whole_groups
+from creditflow.train.run.interrupted import complete_groups, partial_of
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
@@ -206,7 +206,7 @@ def _to_file(
 
 def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Group]:
     """The complete groups in an interrupted log, if this command would have written them first."""
-    groups = whole_groups(left)
+    groups = complete_groups(left)
     if groups and len(groups[-1]) < spec.group_size:
         groups.pop()
     for group, task in zip(groups, tasks, strict=False):

@@ -1,4 +1,4 @@
-"""Evaluation on a panel: greedy success, sampled success, score and pass@k, with intervals; success by task type."""
+"""Evaluation on a panel: success of greedy and sampled episodes, score and pass@k, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def clustered_interval(per_task: NDArray[np.float64]) -> Interval:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured.
+    """Results of an evaluation.
 
     Attributes:
-        task_ids: in order.
-        greedy: bool (tasks,).
-        sampled: int (tasks,), successes among ``samples``.
-        samples: episodes per task.
-        turns, invalid_fraction: mean turns per sampled (else greedy) episode; share of invalid turns.
-        errors: episodes ended by an environment error.
-        rewards: mean reward of the sampled (else greedy) episodes' transcripts, by name.
-        shares, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
-        types: of the tasks; "" where an environment has no types.
-        solved_by_trial: share of the episodes solved at the first trial, by the second, and so on; () without trials.
+        task_ids: ids of the tasks, in order.
+        greedy: bool (tasks,), success of the greedy episode.
+        sampled: int (tasks,), number of successes among ``samples``.
+        samples: number of sampled episodes per task.
+        turns, invalid_fraction: mean turns per sampled (else greedy) episode; fraction of invalid turns.
+        errors: number of episodes ended by an environment error.
+        rewards: mean transcript reward of the sampled (else greedy) episodes, by name.
+        success_rates, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
+        types: task types; "" where an environment has no types.
+        solved_by_trial: fraction of episodes solved in the first trial, in the first two, and so on; () without trials.
     """
 
     task_ids: tuple[str, ...]
@@ -77,29 +77,29 @@ class Evaluation:
     invalid_fraction: float
     errors: int
     rewards: Mapping[str, float] = field(default_factory=dict)
-    shares: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    success_rates: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     types: tuple[str, ...] = ()
     solved_by_trial: tuple[float, ...] = ()
 
     def by_type(self) -> dict[str, dict[str, float]]:
-        """Success of the sampled (else greedy) episodes by task type, with its interval over tasks."""
+        """Success of the sampled (else greedy) episodes by task type, with its confidence interval over tasks."""
         out: dict[str, dict[str, float]] = {}
         for kind in sorted(set(self.types) - {""}):
-            share = self.shares[[i for i, one in enumerate(self.types) if one == kind]]
-            low, high = clustered_interval(share)
-            out[kind] = {"tasks": len(share), "success": float(share.mean()), "low": low, "high": high}
+            rates = self.success_rates[[i for i, one in enumerate(self.types) if one == kind]]
+            low, high = clustered_interval(rates)
+            out[kind] = {"tasks": len(rates), "success": float(rates.mean()), "ci_low": low, "ci_high": high}
         return out
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers for logs and tables."""
+        """Numbers for logs and tables, by name."""
         n = len(self.task_ids)
         low, high = wilson_interval(int(self.greedy.sum()), n)
         out: dict[str, Any] = {
             "tasks": n,
             "greedy": float(self.greedy.mean()),
-            "greedy_low": low,
-            "greedy_high": high,
+            "greedy_ci_low": low,
+            "greedy_ci_high": high,
             "turns": self.turns,
             "invalid_fraction": self.invalid_fraction,
             "env_errors": self.errors,
@@ -107,12 +107,17 @@ class Evaluation:
         }
         if len(self.scores):
             low, high = clustered_interval(self.scores)
-            out |= {"score": float(self.scores.mean()), "score_low": low, "score_high": high}
-        out |= {f"solved_by_trial_{k}": share for k, share in enumerate(self.solved_by_trial, 1)}
+            out |= {"score": float(self.scores.mean()), "score_ci_low": low, "score_ci_high": high}
+        out |= {f"solved_by_trial_{k}": rate for k, rate in enumerate(self.solved_by_trial, 1)}
         if self.samples:
-            share = self.sampled / self.samples
-            low, high = clustered_interval(share)
-            out |= {"samples": self.samples, "sampled": float(share.mean()), "sampled_low": low, "sampled_high": high}
+            rates = self.sampled / self.samples
+            low, high = clustered_interval(rates)
+            out |= {
+                "samples": self.samples,
+                "sampled": float(rates.mean()),
+                "sampled_ci_low": low,
+                "sampled_ci_high": high,
+            }
             k = 1
             while k <= self.samples:
                 out[f"pass@{k}"] = float(pass_at_k(self.sampled, self.samples, k).mean())
@@ -120,18 +125,18 @@ class Evaluation:
         return out
 
     def line(self) -> str:
-        """One plain line."""
+        """Format the results as one line."""
         s = self.summary()
-        text = f"greedy {s['greedy']:.3f} [{s['greedy_low']:.3f}, {s['greedy_high']:.3f}] of {s['tasks']} tasks"
+        text = f"greedy {s['greedy']:.3f} [{s['greedy_ci_low']:.3f}, {s['greedy_ci_high']:.3f}] of {s['tasks']} tasks"
         if self.samples:
             text += (
-                f", sampled {s['sampled']:.3f} [{s['sampled_low']:.3f}, {s['sampled_high']:.3f}]"
+                f", sampled {s['sampled']:.3f} [{s['sampled_ci_low']:.3f}, {s['sampled_ci_high']:.3f}]"
                 f" (n={self.samples}), pass@{self.samples} {pass_at_k(self.sampled, self.samples, self.samples).mean():.3f}"
             )
         if len(self.scores):
-            text += f", score {s['score']:.3f} [{s['score_low']:.3f}, {s['score_high']:.3f}]"
+            text += f", score {s['score']:.3f} [{s['score_ci_low']:.3f}, {s['score_ci_high']:.3f}]"
         if self.solved_by_trial:
-            text += ", solved by trial " + " ".join(f"{share:.3f}" for share in self.solved_by_trial)
+            text += ", solved by trial " + " ".join(f"{rate:.3f}" for rate in self.solved_by_trial)
         text += "".join(f", {name} {value:.3f}" for name, value in self.rewards.items())
         return text + f", invalid {s['invalid_fraction']:.3f}"
 
@@ -149,43 +154,45 @@ def evaluate(
     trials: int = 1,
     keep: Callable[[Group], None] | None = None,
 ) -> Evaluation:
-    """Play every task once with ``greedy`` and ``samples`` times with ``sampled``.
+    """Evaluate: play every task once with ``greedy`` and ``samples`` times with ``sampled``.
 
     Args:
-        engine: with groups of one member.
+        engine: rollout engine with groups of one member.
         greedy, sampled: agents of one policy.
-        tasks: what is played.
-        samples: 0 leaves sampling out.
-        seed: of the sampled episodes; equal seeds give equal draws to every policy.
-        wave: episodes at a time.
-        rewards: grade transcripts too, by name; needs questions, and an engine that keeps texts.
-        trials: attempts at a task that is not solved yet, the agents reflecting in between; needs ``ReflexionAgent``
-            and texts. An episode counts by its last trial.
-        keep: is given every group that was played, all trials included.
+        tasks: tasks to play.
+        samples: number of sampled episodes per task; 0 for none.
+        seed: seed of the sampled episodes; equal seeds give equal random numbers to every policy.
+        wave: number of concurrent episodes.
+        rewards: transcript rewards to compute too, by name; needs questions, and an engine that keeps texts.
+        trials: maximum number of attempts at a task, with reflections in between; needs ``ReflexionAgent`` and texts.
+            An episode counts by its last trial.
+        keep: called with every group that was played, all trials included.
     """
     if not tasks:
-        raise ConfigError("there is no task to evaluate on")
-    plays = [_Plays(engine, agent, tasks, seed, wave, trials, keep) for agent in (greedy, sampled) if agent is not None]
-    first = plays[0].round(0)
-    rounds = [plays[1].round(1 + r) for r in range(samples)] if sampled is not None else []
-    shown = rounds or [first]
-    judged = [group for groups in shown for group in groups]
-    turns = [turn for group in judged for turn in group.turns]
-    needed = np.array((plays[-1] if rounds else plays[0]).needed)
+        raise ConfigError("there are no tasks to evaluate on")
+    players = [
+        _Player(engine, agent, tasks, seed, wave, trials, keep) for agent in (greedy, sampled) if agent is not None
+    ]
+    greedy_groups = players[0].round(0)
+    rounds = [players[1].round(1 + r) for r in range(samples)] if sampled is not None else []
+    reported = rounds or [greedy_groups]
+    episodes = [group for groups in reported for group in groups]
+    turns = [turn for group in episodes for turn in group.turns]
+    needed = np.array((players[-1] if rounds else players[0]).trials_needed)
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
-        greedy=np.array([group.trajectories[0].success for group in first], np.bool_),
+        greedy=np.array([group.trajectories[0].success for group in greedy_groups], np.bool_),
         sampled=np.array([sum(g[i].trajectories[0].success for g in rounds) for i in range(len(tasks))], np.int64),
         samples=len(rounds),
-        turns=len(turns) / len(judged),
+        turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
-        errors=sum(group.trajectories[0].stop_reason == "env_error" for group in judged),
+        errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
         rewards={
-            name: float(np.mean([reward(transcript_of(group, 0)) for group in judged]))
+            name: float(np.mean([reward(transcript_of(group, 0)) for group in episodes]))
             for name, reward in (rewards or {}).items()
         },
-        shares=np.mean([[group.trajectories[0].success for group in groups] for groups in shown], axis=0),
-        scores=np.mean([[group.trajectories[0].score for group in groups] for groups in shown], axis=0),
+        success_rates=np.mean([[group.trajectories[0].success for group in groups] for groups in reported], axis=0),
+        scores=np.mean([[group.trajectories[0].score for group in groups] for groups in reported], axis=0),
         types=tuple(map(task_type, tasks)),
         solved_by_trial=tuple(float(np.mean((needed > 0) & (needed <= k))) for k in range(1, trials + 1))
         if trials > 1
@@ -194,17 +201,17 @@ def evaluate(
 
 
 def task_type(task: Task) -> str:
-    """The kind of a task by its environment's own list (ALFWorld's six, a question's form); "" if it has none."""
+    """The type of a task in its environment (ALFWorld's six, a question's form); "" if it has none."""
     field_of = {"alfworld": "goal", "wikisearch": "kind"}.get(task.task_id.partition(":")[0].rstrip("0123456789"), "")
     value = task.content.get(field_of, "")
     return str(value if isinstance(value, str) else value[0])
 
 
-class _Plays:
-    """Rounds of one agent: every task once, with further trials where they are wanted.
+class _Player:
+    """Plays rounds with one agent: every task once, with further trials where they are wanted.
 
     Attributes:
-        needed: of every episode so far, how many trials it took; 0 if none of them succeeded.
+        trials_needed: number of trials until success, for every episode so far; 0 if no trial succeeded.
     """
 
     def __init__(
@@ -221,39 +228,39 @@ class _Plays:
             raise ConfigError(f"several trials need an agent that reflects: reflexion:hf:PATH; got {trials} trials")
         self._engine, self._agent, self._tasks, self._seed, self._wave = engine, agent, tasks, seed, wave
         self._trials, self._keep = trials, keep
-        self.needed: list[int] = []
+        self.trials_needed: list[int] = []
 
     def round(self, iteration: int) -> list[Group]:
-        """The last trial of every task."""
-        agent, last = self._agent, {}
+        """Play every task; returns the group of its last trial."""
+        agent, last_trials = self._agent, {}
         if isinstance(agent, ReflexionAgent):
             agent.reset()
-        left = list(self._tasks)
+        unsolved = list(self._tasks)
         solved: dict[str, int] = {}
         for trial in range(self._trials):
-            played = _waves(self._engine, agent, left, self._seed, iteration, trial, self._wave)
+            played = _play_in_waves(self._engine, agent, unsolved, self._seed, iteration, trial, self._wave)
             for group in played:
-                last[group.task_id] = group
+                last_trials[group.task_id] = group
                 if self._keep is not None:
                     self._keep(group)
                 if group.trajectories[0].success:
                     solved[group.task_id] = trial + 1
             failed = [group.trajectories[0] for group in played if not group.trajectories[0].success]
-            left = [task for task in left if task.task_id not in solved]
-            if not left or trial + 1 == self._trials:
+            unsolved = [task for task in unsolved if task.task_id not in solved]
+            if not unsolved or trial + 1 == self._trials:
                 break
             if isinstance(agent, ReflexionAgent):
                 agent.reflect(failed, seed=self._seed)
-        self.needed += [solved.get(task.task_id, 0) for task in self._tasks]
-        return [last[task.task_id] for task in self._tasks]
+        self.trials_needed += [solved.get(task.task_id, 0) for task in self._tasks]
+        return [last_trials[task.task_id] for task in self._tasks]
 
 
-def _waves(
+def _play_in_waves(
     engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trial: int, wave: int
 ) -> list[Group]:
     groups: list[Group] = []
     for start in range(0, len(tasks), wave):
         groups += engine.play(agent, tasks[start : start + wave], seed=seed, iteration=iteration, trial=trial)
     if len(groups) != len(tasks):
-        raise ConfigError("some tasks could not be begun, so there is nothing to evaluate on them")
+        raise ConfigError("some tasks could not be started, so they cannot be evaluated")
     return groups

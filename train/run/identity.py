@@ -1,8 +1,8 @@
-"""What determines a run: stored with its output, compared when it is resumed.
+"""The identity of a run: what determines it, stored with its output and compared when it is resumed.
 
 An identity is plain JSON data, nested by section. A trajectory log carries it in every trajectory
-(``provenance["run"]``), so that logs stay whole when they are cut or put together; a folder carries it in ``run.json``.
-What does not change a single byte of the result stays out: how many workers play, on which device, how many tasks.
+(``provenance["run"]``), so that it survives cutting and joining logs; a folder carries it in ``run.json``.
+What does not change a single byte of the result is left out: the number of workers, the device, the number of tasks.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _ABSENT: Final = "nothing"
 
 
 class OtherRunError(DataError):
-    """What is to be resumed was begun under other settings."""
+    """The output to be resumed was written with other settings."""
 
 
 def versions() -> dict[str, Any]:
-    """Of the package, of the log format, and of all prompts together."""
+    """Versions of the package and the log format, and a digest of all prompts."""
     texts = json.dumps({name: asdict(prompt) for name, prompt in PROMPTS.items()}, sort_keys=True)
     return {
         "creditflow": creditflow.__version__,
@@ -63,7 +63,7 @@ def versions() -> dict[str, Any]:
 
 
 def agent_identity(spec: str) -> dict[str, Any]:
-    """An agent by its name on the command line, and the content of every folder that the name names."""
+    """The identity of an agent: its name on the command line, and the digest of the model folder in it."""
     name, _, argument = spec.partition(":")
     if name in PROMPTED:
         return {**agent_identity(argument), "name": spec}
@@ -72,80 +72,80 @@ def agent_identity(spec: str) -> dict[str, Any]:
 
 
 def model_identity(place: str) -> str:
-    """A model: the digest of its folder, or its name if it is no folder."""
+    """The identity of a model: the digest of its folder, or its name if it is not a folder."""
     return content_digest(place) if Path(place).is_dir() else place
 
 
 def contents(values: Any) -> dict[str, str]:
-    """Digests of the files and folders that plain values name, by their paths."""
+    """Digests of the files and folders named in plain values, by path."""
     places = sorted({str(place) for place in paths_named(values)})
     return {place: content_digest(place) if Path(place).is_dir() else file_digest(place) for place in places}
 
 
 def identity_text(identity: Identity) -> str:
-    """One line of JSON, equal for equal identities."""
+    """Serialise an identity to one line of JSON, equal for equal identities."""
     return json.dumps(identity, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
 def marked(group: Group, text: str) -> Group:
-    """The group with the identity of its run in every trajectory."""
+    """Add the identity of the run to every trajectory of a group."""
     members = (replace(one, provenance={**one.provenance, RUN: text}) for one in group.trajectories)
     return replace(group, trajectories=tuple(members))
 
 
-def require_same(stored: Identity, asked: Identity, place: str) -> None:
-    """Compare an identity with the one that was stored.
+def require_same(stored: Identity, requested: Identity, place: str) -> None:
+    """Compare the requested identity with the stored one.
 
     Raises:
-        OtherRunError: lists every field that differs, as it was stored and as it is asked for now.
+        OtherRunError: they differ; lists the stored and the requested value of every field that differs.
     """
-    old, new = dict(_flat(stored)), dict(_flat(asked))
+    old, new = dict(_flat(stored)), dict(_flat(requested))
     lines = [
-        f"  {name}: stored {_shown(old, name)}, asked now {_shown(new, name)}"
+        f"  {name}: stored {_shown(old, name)}, requested {_shown(new, name)}"
         for name in sorted(old.keys() | new.keys())
         if name not in old or name not in new or old[name] != new[name]
     ]
     if lines:
         raise OtherRunError(
-            f"{place}: was not written by this command; ask for the same, or begin anew with --force or elsewhere:\n"
+            f"{place}: was written with other settings; use the same, or start anew with --force or with another output:\n"
             + "\n".join(lines)
         )
 
 
-def require_same_log(group: Group, asked: Identity, place: str) -> None:
-    """Compare the identity that a group of a log carries.
+def require_same_log(group: Group, requested: Identity, place: str) -> None:
+    """Compare the requested identity with that of a group in a log.
 
     Raises:
-        OtherRunError: it differs, or the group carries none.
+        OtherRunError: it differs, or the group has none.
     """
     for text in sorted({one.provenance.get(RUN, "") for one in group.trajectories}):
         if not text:
             raise OtherRunError(
-                f"{place}: group {group.group_id!r} does not say how it was played: it was written before logs recorded "
-                "their run, or by another program. Such a log can be read, scored and annotated, but not gone on with: "
-                "begin anew with --force or elsewhere"
+                f"{place}: group {group.group_id!r} has no identity of its run: it was written before logs recorded "
+                "it, or by another program. Such a log can be read, scored and annotated, but not resumed: start anew with "
+                "--force or with another output"
             )
-        require_same(_read(text, place), asked, f"{place}: group {group.group_id!r}")
+        require_same(_read(text, place), requested, f"{place}: group {group.group_id!r}")
 
 
-def require_same_folder(folder: Path, asked: Identity, *, begun: bool) -> None:
-    """Compare the identity that a folder holds.
+def require_same_folder(folder: Path, requested: Identity, *, started: bool) -> None:
+    """Compare the requested identity with that of a run folder.
 
     Args:
-        folder: of a run; without ``run.json``, it is of an earlier version if it was begun at all.
-        asked: what is asked for now.
-        begun: whether it holds something of a run.
+        folder: folder of a run; one that was started without ``run.json`` is of an earlier version.
+        requested: the requested identity.
+        started: whether the folder contains anything of a run.
 
     Raises:
-        OtherRunError: it differs, or there should be one.
+        OtherRunError: it differs, or it is missing.
     """
     stored = read_run_file(folder)
     if stored is not None:
-        require_same(stored, asked, str(folder))
-    elif begun:
+        require_same(stored, requested, str(folder))
+    elif started:
         raise OtherRunError(
-            f"{folder}: does not say how it was begun: it holds no {RUN_FILE}, so it was written before runs recorded "
-            "that. Its results can be read, but not gone on with: begin anew with --force or elsewhere"
+            f"{folder}: has no {RUN_FILE}: it was written before runs recorded their identity. Its results can be read, "
+            "but not resumed: start anew with --force or with another output"
         )
 
 
@@ -156,7 +156,7 @@ def write_run_file(folder: Path, identity: Identity) -> None:
 
 
 def read_run_file(folder: Path) -> Identity | None:
-    """The identity in a folder; None if it holds none.
+    """Read the identity in a folder; None if there is none.
 
     Raises:
         DataError: it cannot be read.
@@ -181,7 +181,7 @@ def _read(text: str, place: str) -> Identity:
 
 
 def _flat(data: Identity, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields by their full names."""
+    """Yield the fields with their full names."""
     for name, value in data.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{name}.")

@@ -1,4 +1,4 @@
-"""What an interrupted command leaves of a trajectory log: OUT.partial, whose last line may be torn."""
+"""The partial trajectory log of an interrupted command: OUT.partial, whose last line may be incomplete."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from creditflow.envs.reading.streams import read_lines
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 
-__all__ = ["partial_of", "whole_groups", "whole_lines"]
+__all__ = ["complete_groups", "complete_lines", "partial_of"]
 
 SUFFIX = ".partial"
 
 
 def partial_of(out: Path) -> Path:
-    """Where a log grows until it is whole."""
+    """Path of the partial log, which is written until the log is complete."""
     return out.with_name(out.name + SUFFIX)
 
 
-def whole_lines(left: Path) -> list[str]:
-    """The lines of a log, or of what is left of one, that were written to their ends.
+def complete_lines(partial: Path) -> list[str]:
+    """The complete lines of a log or a partial log.
 
     Raises:
-        TrajectoryError: it is no log.
+        TrajectoryError: it is not a log.
     """
     try:
-        return [line for _, line in read_lines(left, MAX_LINE) if line.endswith("\n")]
+        return [line for _, line in read_lines(partial, MAX_LINE) if line.endswith("\n")]
     except DataError as error:
-        raise TrajectoryError(f"{left}: cannot be read as a trajectory log: {error}") from error
+        raise TrajectoryError(f"{partial}: cannot be read as a trajectory log: {error}") from error
 
 
-def whole_groups(left: Path) -> list[Group]:
-    """The groups of a log, or of what is left of one; the last group may lack members.
+def complete_groups(partial: Path) -> list[Group]:
+    """The groups in the complete lines of a log or a partial log; the last group may lack trajectories.
 
     Raises:
-        TrajectoryError: it is no log.
+        TrajectoryError: it is not a log.
     """
     try:
-        return read_groups(io.StringIO("".join(whole_lines(left))))
+        return read_groups(io.StringIO("".join(complete_lines(partial))))
     except TrajectoryError as error:
-        raise TrajectoryError(f"{left}: {error}") from error
+        raise TrajectoryError(f"{partial}: {error}") from error

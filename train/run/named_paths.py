@@ -1,4 +1,4 @@
-"""Files and folders that arguments and settings name, on their own or inside a longer text."""
+"""Find the files and folders named in arguments and settings, on their own or inside a longer text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SEPARATORS: Final = re.compile(r"[=:#@]")
 
 
 def paths_named(values: Any, *, alone: bool = True) -> list[Path]:
-    """Every existing file and folder that plain values name.
+    """Find every existing file and folder named in plain values.
 
-    What a text holds behind "=", ":", "#" or "@" counts as a path (``hf:PATH``, ``levels=PATH``, ``sokoban@PATH``), and so
-    do the texts of a JSON list or object behind "=".
+    The part of a text after "=", ":", "#" or "@" is taken as a path (``hf:PATH``, ``levels=PATH``, ``sokoban@PATH``), and
+    so are the texts of a JSON list or object after "=".
 
     Args:
-        values: texts, nested in lists and mappings; anything else is passed over.
-        alone: a text counts as it stands too, and so do its parts between commas.
+        values: texts, nested in lists and mappings; anything else is ignored.
+        alone: take the whole text as a path too, and its parts between commas.
     """
     if isinstance(values, Mapping):
         values = list(values.values())
@@ -43,6 +43,6 @@ def paths_named(values: Any, *, alone: bool = True) -> list[Path]:
 
 def _exists(text: str) -> bool:
     try:
-        return os.path.exists(text)  # noqa: PTH110 - False for any text that can be no path
+        return os.path.exists(text)  # noqa: PTH110 - returns False for any text that cannot be a path
     except ValueError:
         return False

@@ -139,8 +139,8 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (["--seed", "6"], "seed: stored 5, asked now 6"),
-        (["--preset", "quick"], 'preset: stored "smoke", asked now "quick"'),
+        (["--seed", "6"], "seed: stored 5, requested 6"),
+        (["--preset", "quick"], 'preset: stored "smoke", requested "quick"'),
         (["--schemes", "grpo"], "methods: stored"),
         (["--envs", "grids,sokoban"], "suites.sokoban: stored nothing"),
     ],

@@ -75,7 +75,7 @@ def test_resume_refuses_the_log_of_another_command(log, tmp_path, capsys):
     partial.write_bytes(log.read_bytes())
     out = str(tmp_path / "other.jsonl")
     assert main(["rollout", "--agent", "random", *SMALL, "--out", out, "--resume"]) == 3
-    assert "was not written by this command" in capsys.readouterr().err
+    assert "was written with other settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("scheme", ["grpo", "rloo", "gigpo", "graphgpo", "rewardflow"])

@@ -1,4 +1,4 @@
-"""What determines a rollout is stored with it, and a log is not gone on with under anything else."""
+"""What determines a rollout is stored with it, and a log is resumed under the same settings only."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BASE = {
 }  # fmt: skip
 # what is asked for otherwise on resuming, and the field that says so
 OTHERWISE: list[tuple[dict[str, str], list[str], str]] = [
-    ({"--panel": "small-v1:test"}, [], 'env.options.panel: stored "small-v1:valid", asked now "small-v1:test"'),
-    ({"--agent": "noisy:0.5"}, [], 'agent.name: stored "noisy:0.4", asked now "noisy:0.5"'),
-    ({"--group-size": "3"}, [], "group_size: stored 2, asked now 3"),
-    ({"--seed": "4"}, [], "seed: stored 3, asked now 4"),
-    ({"--invalid-actions": "terminate"}, [], 'invalid_actions: stored "keep", asked now "terminate"'),
-    ({"--env-set": "max_steps=7"}, [], "env.options.max_steps: stored nothing, asked now 7"),
-    ({}, ["--oracle"], "oracle: stored false, asked now true"),
+    ({"--panel": "small-v1:test"}, [], 'env.options.panel: stored "small-v1:valid", requested "small-v1:test"'),
+    ({"--agent": "noisy:0.5"}, [], 'agent.name: stored "noisy:0.4", requested "noisy:0.5"'),
+    ({"--group-size": "3"}, [], "group_size: stored 2, requested 3"),
+    ({"--seed": "4"}, [], "seed: stored 3, requested 4"),
+    ({"--invalid-actions": "terminate"}, [], 'invalid_actions: stored "keep", requested "terminate"'),
+    ({"--env-set": "max_steps=7"}, [], "env.options.max_steps: stored nothing, requested 7"),
+    ({}, ["--oracle"], "oracle: stored false, requested true"),
 ]
 
 
@@ -101,7 +101,7 @@ def test_a_changed_file_that_the_environment_reads_is_another_run(
     assert f"files.{levels}: stored" in capsys.readouterr().err
 
 
-def test_a_log_that_does_not_say_how_it_was_played_is_read_but_not_gone_on_with(
+def test_a_log_without_the_identity_of_its_run_is_read_but_not_resumed(
     whole: bytes, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = b"".join(
@@ -110,7 +110,7 @@ def test_a_log_that_does_not_say_how_it_was_played_is_read_but_not_gone_on_with(
     )
     out.with_name("log.jsonl.partial").write_bytes(old)
     assert main([*command(out), "--resume"]) == 3
-    assert "was written before logs recorded their run" in capsys.readouterr().err
+    assert "was written before logs recorded it" in capsys.readouterr().err
     out.write_bytes(old)
     assert main(["audit", str(out)]) == 0
     assert main(["credit", "--scheme", "grpo", str(out)]) == 0
@@ -166,5 +166,5 @@ def test_two_identities_are_the_same_exactly_if_their_texts_are(one: dict[str, A
     stored = json.loads(identity_text(one))
     require_same(stored, one, "here")
     if identity_text(one) != identity_text(other):
-        with pytest.raises(OtherRunError, match=r"^here: was not written by this command"):
+        with pytest.raises(OtherRunError, match=r"^here: was written with other settings"):
             require_same(stored, other, "here")

@@ -91,12 +91,12 @@ def test_several_trials_need_an_agent_that_reflects() -> None:
 def test_success_by_task_type_is_the_mean_of_its_tasks() -> None:
     found = Evaluation(
         task_ids=("a", "b", "c"), greedy=np.array([True, False, False]), sampled=np.array([2, 0, 1]), samples=2, turns=1.0,
-        invalid_fraction=0.0, errors=0, shares=np.array([1.0, 0.0, 0.5]), scores=np.array([1.0, 0.2, 0.6]),
+        invalid_fraction=0.0, errors=0, success_rates=np.array([1.0, 0.0, 0.5]), scores=np.array([1.0, 0.2, 0.6]),
         types=("pick", "clean", "pick"),
     )  # fmt: skip
     kinds = found.by_type()
     assert (kinds["pick"]["success"], kinds["pick"]["tasks"]) == (0.75, 2)
-    assert (kinds["clean"]["low"], kinds["clean"]["high"]) == (0.0, 1.0)
+    assert (kinds["clean"]["ci_low"], kinds["clean"]["ci_high"]) == (0.0, 1.0)
     assert found.summary()["score"] == pytest.approx(0.6)
 
 

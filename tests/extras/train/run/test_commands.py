@@ -50,7 +50,7 @@ def test_train_then_resume_with_more_iterations_then_eval(
                 "--set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
     summary = json.loads(capsys.readouterr().out)
     assert summary["tasks"] == 2
-    assert {"greedy_low", "sampled_high", "pass@2", "invalid_fraction", "score_low"} <= summary.keys()
+    assert {"greedy_ci_low", "sampled_ci_high", "pass@2", "invalid_fraction", "score_ci_low"} <= summary.keys()
     log = tmp_path / "log.jsonl"
     for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
                             ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
@@ -59,7 +59,7 @@ def test_train_then_resume_with_more_iterations_then_eval(
                     "--json", "--set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
         summary = json.loads(capsys.readouterr().out)
         assert ("success_by_type" in summary) is (env in ("alfworld", "wikisearch"))
-        assert {"pass@1", "score", "score_low", "score_high", "sampled_low", "greedy_high"} <= summary.keys()
+        assert {"pass@1", "score", "score_ci_low", "score_ci_high", "sampled_ci_low", "greedy_ci_high"} <= summary.keys()
         assert ("solved_by_trial_2" in summary) is (kind == "reflexion")
         played = list(read_jsonl(log))
         assert {one.policy for one in played} == {f"{kind}:{model}"}

@@ -142,7 +142,7 @@ def test_a_run_of_before_is_compared_by_its_config(folder: Path, capsys: pytest.
     (folder / "run.json").unlink()
     require_same_run(folder, TrainConfig(out=str(folder)))
     assert "holds no run.json: only the settings are compared" in capsys.readouterr().out
-    with pytest.raises(OtherRunError, match=r"settings\.seed: stored 0, asked now 4"):
+    with pytest.raises(OtherRunError, match=r"settings\.seed: stored 0, requested 4"):
         require_same_run(folder, TrainConfig(out=str(folder), seed=4))
 
 
@@ -164,8 +164,8 @@ def test_the_command_refuses_other_settings_and_touches_nothing(
     before = run_content(out)
     assert main(["train", "--resume", str(out), "--set", "credit.scheme=grpo", "--set", "seed=5"]) == 3
     said = capsys.readouterr().err
-    assert 'settings.credit.scheme: stored "mt_ppo", asked now "grpo"' in said
-    assert "settings.seed: stored 8, asked now 5" in said
+    assert 'settings.credit.scheme: stored "mt_ppo", requested "grpo"' in said
+    assert "settings.seed: stored 8, requested 5" in said
     assert run_content(out) == before
     assert main(["train", str(file), *small]) == 2
     assert main(["train", str(out / "config.yaml"), "--force"]) == 2  # its config lies in what it would empty
@@ -197,9 +197,9 @@ def test_more_iterations_are_the_run_that_would_have_been_begun_so(folder: Path)
     longer = replace(settings, update=replace(settings.update, iterations=7))
     require_same_run(folder, longer)
     assert load_mapping(folder / "config.yaml")["update"]["iterations"] == 7
-    with pytest.raises(OtherRunError, match=r"iterations: stored 7, asked now 0"):
+    with pytest.raises(OtherRunError, match=r"iterations: stored 7, requested 0"):
         require_same_run(folder, settings)
     shaped = replace(longer.update, iterations=9, optimizer=replace(longer.update.optimizer, schedule="cosine"))
     init_run_folder(folder, replace(longer, update=replace(shaped, iterations=7)), Saved())
-    with pytest.raises(OtherRunError, match=r"iterations: stored 7, asked now 9"):
+    with pytest.raises(OtherRunError, match=r"iterations: stored 7, requested 9"):
         require_same_run(folder, replace(longer, update=shaped))
