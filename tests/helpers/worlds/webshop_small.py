@@ -88,3 +88,15 @@ def write_files(path, products):
     (path / "items_shuffle_1000.json").write_text(json.dumps([*map(record, products), {"asin": "bad", "name": 5}]))
     (path / "items_ins_v2_1000.json.gz").write_bytes(gzip.compress(json.dumps(entries).encode(), mtime=0))
     (path / "items_human_ins.json").write_text(json.dumps({products[3].asin: HUMAN, "elsewhere": HUMAN}))
+
+
+def with_two_groups(env):
+    """Take the env to the page of a product with two option groups."""
+    for seed in range(100):
+        env.reset(seed=seed)
+        product = env.stock.catalogue.product(env.shop.goal.asin)
+        if len(product.options) == 2:
+            env.step(f"search[{product.title}]")
+            env.step(f"click[{product.asin.lower()}]")
+            return product
+    raise AssertionError("no product with two groups")

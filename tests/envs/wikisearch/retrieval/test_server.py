@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 from helpers.shared_data import shared_files
-from hypothesis import given
-from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.http import BadRequestError
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
 from creditflow.envs.wikisearch.retrieval.documents import read_document
-from creditflow.envs.wikisearch.retrieval.request_bodies import SearchRequest, ServerLimits, search_request
+from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 
 PASSAGES = [Passage(str(i), f"Title {i}", f"text {i}", f"Title {i}") for i in range(5)]
 
@@ -30,38 +27,6 @@ def golden() -> list[Any]:
     return found
 
 
-# -- requests, without a server ---------------------------------------------------------------------------------------
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-KEYS = st.sampled_from(["queries", "query", "topk", "return_scores", "urls"])
-
-
-@given(JSON | st.dictionaries(KEYS, JSON))
-def test_any_body_is_read_or_refused(body: Any) -> None:
-    try:
-        asked = search_request(body)
-    except BadRequestError as error:
-        assert error.loc[0] == "body"
-        return
-    assert all(isinstance(query, str) for query in asked.queries)
-    assert asked.topk >= 0
-
-
-@pytest.mark.parametrize("topk", [3, "3", 3.0])
-def test_both_dialects_are_read(topk: object) -> None:
-    assert search_request({"queries": ["a"], "topk": topk}) == SearchRequest(("a",), 3, False)
-    assert search_request({"query": "a", "topk": topk, "return_scores": True}) == SearchRequest(("a",), 3, True)
-
-
-def test_query_and_queries_together_are_refused() -> None:
-    with pytest.raises(BadRequestError, match="not both"):
-        search_request({"query": "a", "queries": ["b"]})
-
-
-# -- the server -------------------------------------------------------------------------------------------------------
 class Stub:
     """An engine that finds the first passages."""
 
@@ -290,11 +255,6 @@ def test_memory_stays_bounded_under_load() -> None:
 
     with_app(engine, use)
     assert peaks[-1] - peaks[1] < 2_000_000  # what is kept does not grow from wave to wave
-
-
-def test_limits_must_be_positive() -> None:
-    with pytest.raises(ConfigError, match="positive"):
-        ServerLimits(pending=0)
 
 
 def test_an_unknown_dialect_is_refused() -> None:
