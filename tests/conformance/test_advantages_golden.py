@@ -35,13 +35,13 @@ def test_gae_and_whitening_match_the_released_code(case):
 
 
 def segments(row, mask):
-    """Places of the step rewards, and of the outcome: the last token that counts."""
+    """Positions of the step rewards, and of the outcome: the last token in the mask."""
     last = int(np.flatnonzero(mask)[-1])
     return [int(t) for t in np.flatnonzero(row) if t < last], last
 
 
 def groups_of(case):
-    """One trajectory a row: a turn ends where a reward stands; the gain of a turn is its step reward."""
+    """One trajectory per row: a turn ends where a reward is; the gain of a turn is its step reward."""
     rewards, mask = arrays(case, "rewards", "response_mask")
     made = []
     for name in dict.fromkeys(case["input"]["group"]):
@@ -68,7 +68,7 @@ def groups_of(case):
 
 
 def spread(groups, credits_, shape):
-    """Advantages of turns on their tokens, rows in their old places."""
+    """Broadcast advantages of turns to their tokens, rows in their original order."""
     out = np.zeros(shape)
     for group, scored in zip(groups, credits_, strict=True):
         for trajectory, advantages in zip(group.trajectories, scored.advantages, strict=True):

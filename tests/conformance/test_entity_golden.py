@@ -27,7 +27,7 @@ def cases(family: str, kind: str) -> list[Any]:
     ]
 
 
-def test_no_kind_of_case_is_left_out() -> None:
+def test_every_kind_of_golden_case_is_tested() -> None:
     kinds = {}
     for family in ("gdcr", "sapo", "egrpo"):
         data = json.loads(shared_file(f"conformance/search_credit/{family}.json").read_text(encoding="utf-8"))
@@ -48,13 +48,13 @@ def close(found: Any, wanted: Any, tolerance: float) -> None:
 
 
 def known(numbers: Any) -> list[float]:
-    """Null stands for "none", infinitely far."""
+    """null means "none": infinitely far."""
     return [np.inf if number is None else number for number in numbers]
 
 
 # -- GDCR ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("given", "expected", "tolerance"), cases("gdcr", "trajectory"))
-def test_gdcr_pays_in_the_order_of_events_that_the_paper_gives(given: Any, expected: Any, tolerance: float) -> None:
+def test_gdcr_rewards_follow_the_papers_order_of_events(given: Any, expected: Any, tolerance: float) -> None:
     graph, steps = given["graph"], given["steps"]
     aliases = graph.get("aliases", {})
     nodes = [{"name": name, "aliases": aliases.get(name, [])} for name in graph["nodes"]]
@@ -69,7 +69,7 @@ def test_gdcr_pays_in_the_order_of_events_that_the_paper_gives(given: Any, expec
         for t, (step, before) in enumerate(zip(steps, shown, strict=False))
     ]
     group = Group((trajectory("t", turns, "failed"),), task)
-    # a log whose turns have no observation at all is refused; cases that mean this say so
+    # a log whose turns have no observations is rejected; such cases are marked
     source = "text" if any(shown[1:-1]) or len(steps) == 1 else "entities"
     scheme = credit.make("gdcr", decay=given["k"], directed=directed, rule=rule, observations=source)
     found = scheme.assign(group).diagnostics
@@ -89,7 +89,7 @@ def test_gdcr_pays_in_the_order_of_events_that_the_paper_gives(given: Any, expec
 
 # -- SAPO ---------------------------------------------------------------------------------------------------------------
 def search_that_earns(rewards: list[list[float]]) -> tuple[list[list[Turn]], dict[str, Any]]:
-    """Turns that retrieve entities of a chain of powers of 2, so that each turn earns what is asked for."""
+    """Turns that retrieve entities of a chain of powers of 2, so that each turn gets the given reward."""
     sizes, task_entities, edges = [], ["N0"], []
     copies: dict[int, int] = {}
     turns = []
@@ -145,7 +145,7 @@ def test_sapo_combines_outcome_and_step_advantages_as_the_paper_says(
 
 # -- E-GRPO -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("given", "expected", "tolerance"), cases("egrpo", "group"))
-def test_egrpo_rewards_wrong_rollouts_by_the_entities_in_their_thoughts(
+def test_egrpo_rewards_failed_trajectories_by_the_entities_in_their_thoughts(
     given: Any, expected: Any, tolerance: float
 ) -> None:
     members = []

@@ -113,7 +113,7 @@ def test_text_is_compacted_as_released(given, expected, tolerance):
 
 
 @every("pica_step_reward", "insert_placeholder")
-def test_placeholders_stand_where_the_released_code_puts_them(given, expected, tolerance):
+def test_placeholders_have_the_released_positions(given, expected, tolerance):
     assert insert_placeholder(given["text"], given["special_token"]) == expected
 
 
@@ -128,7 +128,7 @@ def scheme_of(given):
 
 
 @every("pica_step_reward", "reward_intended")
-def test_the_release_preset_pays_what_the_released_code_means_to_pay(given, expected, tolerance):
+def test_the_release_preset_gives_the_rewards_that_the_released_code_intends(given, expected, tolerance):
     response = given["response"]
     ends = search_ends(response)
     hazards = given["h_by_search_index"][: len(ends) + 1]
@@ -149,7 +149,7 @@ def test_the_release_preset_pays_what_the_released_code_means_to_pay(given, expe
 
 
 @every("pica_step_reward", "reward_manager")
-def test_a_replica_of_the_released_reward_manager_observes_its_defects(given, expected, tolerance):
+def test_a_replica_of_the_released_reward_manager_shows_its_defects(given, expected, tolerance):
     """The defects: 1 + scale instead of scale; positions by a pattern that also starts inside warnings and needs a
     closed information block; the question cut out of Qwen texts with Llama's end token, so that the response is sent
     twice."""

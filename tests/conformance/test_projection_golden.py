@@ -1,4 +1,4 @@
-"""The compatibility parser reads answers exactly as the published agents' projections do."""
+"""The compatibility parser reads completions exactly as the published agents' projections do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verl-agent drop-in on the released code's vectors, laid out as a fork's batch: one row a step."""
+"""The verl-agent adapter on the released code's vectors, laid out as a fork's batch: one row per step."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def batch_of(case, *, heads=None):
 
 
 def per_row(advantages, mask):
-    """The one number on each row's response tokens; there is nothing on the others."""
+    """The number on each row's response tokens; the others are zero."""
     numbers = advantages[:, 0]
     np.testing.assert_array_equal(advantages, numbers[:, None] * mask)
     return numbers
@@ -90,7 +90,7 @@ def compare(case, got, columns, tolerance):
 
 
 @pytest.mark.parametrize(("estimator", "case", "tolerance"), ALL)
-def test_a_forks_batch_in_its_own_order_gets_the_released_numbers(estimator, case, tolerance):
+def test_a_forks_batch_in_its_original_order_gets_the_released_numbers(estimator, case, tolerance):
     data, columns = batch_of(case)
     del data.non_tensor_batch["step"]
     advantages, returns = compute_advantages(data, scheme=scheme_for(estimator, case["params"]))

@@ -1,4 +1,4 @@
-"""Recorded episodes as transcripts, and rewards paid anew."""
+"""Recorded episodes as transcripts, and rewards computed from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def episode(answer: str, *, thought: bool = True) -> Trajectory:
     return Trajectory(answer, "g", "t", turns, won, float(won), "success" if won else "failed", "c")
 
 
-def test_a_transcript_is_what_was_said_and_shown_in_order():
+def test_a_transcript_has_responses_and_observations_in_order():
     transcript = transcript_of(Group((episode("Nile"),), TASK), 0)
     assert transcript.response == (
         "<think>hm</think><search>rivers</search>\n\n<information>Nile.</information>\n\n<think>hm</think><answer>Nile</answer>"
@@ -33,7 +33,7 @@ def test_a_transcript_is_what_was_said_and_shown_in_order():
     assert (transcript.golden, transcript.question) == (("Nile",), "Longest river?")
 
 
-def test_values_are_added_and_what_was_paid_stays():
+def test_values_are_added_and_recorded_rewards_stay():
     group = with_reward_values(Group((episode("Nile"), episode("Po", thought=False)), TASK), REWARDS)
     values = [member.values for member in group.trajectories]
     assert [v["reward.search_r1_format"] for v in values] == pytest.approx([1.0, 0.1])
@@ -42,7 +42,7 @@ def test_values_are_added_and_what_was_paid_stays():
     assert group.task == TASK
 
 
-def test_rewarded_pays_on_the_last_turn_and_nothing_else():
+def test_with_reward_puts_the_reward_on_the_last_turn_only():
     group = with_reward(Group((episode("Nile"), episode("Po")), TASK), REWARDS["search_r1_format"])
     assert [turn.reward for turn in group.turns] == [0.0, 1.0, 0.0, pytest.approx(0.2)]
 

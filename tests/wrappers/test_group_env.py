@@ -1,4 +1,4 @@
-"""GroupEnv: G members, one task, stepped while they last."""
+"""GroupEnv: G members on one task, stepped until each has ended."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_group_ids_name_the_trajectories():
     assert [t.replica for t in env.group().trajectories] == [0, 1]
 
 
-def test_wrong_arguments_are_refused():
+def test_wrong_arguments_are_rejected():
     with pytest.raises(ConfigError, match="at least one"):
         GroupEnv("sokoban", size=0)
     with pytest.raises(ConfigError, match="did you mean 'sokoban'"):

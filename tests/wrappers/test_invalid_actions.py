@@ -1,4 +1,4 @@
-"""InvalidActions: each policy does what it says, and only to refused actions."""
+"""InvalidActions: each policy applies to invalid actions only."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def make(policy, max_steps=10, **kwargs):
     return env
 
 
-def test_keep_pays_the_environments_reward_and_counts_the_step():
+def test_keep_keeps_the_environments_reward_and_counts_the_step():
     _, reward, terminated, truncated, info = make("keep").step("jump")
     assert (reward, terminated, truncated, info["elapsed_steps"]) == (-0.1, False, False, 1)
 
 
-def test_penalise_subtracts_only_for_refused_actions():
+def test_penalise_subtracts_only_for_invalid_actions():
     env = make("penalise", penalty=0.25)
     assert env.step("jump")[1] == pytest.approx(-0.35)
     assert env.step("left")[1] == pytest.approx(-0.1)
 
 
-def test_retry_gives_back_a_limited_number_of_steps_in_a_row():
+def test_retry_takes_back_a_limited_number_of_steps_in_a_row():
     env = make("retry", retries=2)
     steps = [env.step("jump") for _ in range(3)]
     assert [s[4]["elapsed_steps"] for s in steps] == [0, 0, 1]
@@ -49,7 +49,7 @@ def test_retry_at_the_limit_does_not_end_the_episode():
     assert env.step("left")[3]
 
 
-def test_terminate_ends_the_episode_for_its_format():
+def test_terminate_ends_the_episode_as_a_format_error():
     env = make("terminate")
     _, _, terminated, truncated, info = env.step("jump")
     assert (terminated, truncated, info["stop_reason"], info["success"]) == (True, False, "format", False)
@@ -69,7 +69,7 @@ def test_info_has_the_same_keys_and_types_always(policy):
         assert {k: type(v) for k, v in info.items()} == {k: type(v) for k, v in first.items()}
 
 
-def test_wrong_arguments_are_refused():
+def test_wrong_arguments_are_rejected():
     env = creditflow.make("sokoban", level=LEVEL)
     with pytest.raises(ConfigError, match="did you mean 'penalise'"):
         InvalidActions(env, "penalize")  # type: ignore[arg-type]  # the misspelling is the test

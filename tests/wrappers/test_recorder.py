@@ -1,4 +1,4 @@
-"""Recorder: episodes become trajectories with raw rewards, exact ends, and the oracle's numbers."""
+"""Recorder: episodes become trajectories with raw rewards, stop reasons and oracle values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_limit_is_not_a_failure():
     assert env.trajectory.stop_reason == "env_limit"
 
 
-def test_a_refused_action_is_recorded_with_its_reason_and_no_effect():
+def test_an_invalid_action_is_recorded_with_its_reason_and_no_effect():
     env = Recorder(creditflow.make("sokoban", level=LEVEL, max_steps=1))
     env.reset(seed=0)
     env.step("jump")
@@ -44,7 +44,7 @@ def test_a_refused_action_is_recorded_with_its_reason_and_no_effect():
     assert turn.state_key == turn.next_state_key
 
 
-def test_rewards_are_recorded_raw_whatever_the_policy_pays():
+def test_raw_rewards_are_recorded_under_every_policy():
     env = Recorder(InvalidActions(creditflow.make("sokoban", level=LEVEL, max_steps=1), "penalise", penalty=0.5))
     env.reset(seed=0)
     _, paid, _, _, _ = env.step("jump")
@@ -52,7 +52,7 @@ def test_rewards_are_recorded_raw_whatever_the_policy_pays():
     assert env.trajectory.turns[0].reward == 0.0
 
 
-def test_the_oracle_is_asked_before_and_after_each_action():
+def test_oracle_values_are_recorded_before_and_after_each_action():
     env = Recorder(creditflow.make("sokoban", level=LEVEL), oracle=True)
     env.reset(seed=0)
     env.step("right")
@@ -96,7 +96,7 @@ def test_stopping_early_ends_the_record():
         env.stop("token_limit")
 
 
-def test_wrong_names_and_foreign_environments_are_refused():
+def test_wrong_names_and_foreign_environments_are_rejected():
     env = Recorder(creditflow.make("sokoban", level=LEVEL))
     with pytest.raises(ConfigError, match="colour"):
         env.set_next_episode(colour="red")

@@ -1,4 +1,4 @@
-"""Leader clusters: exactly what comparing all pairs would give, in any order, at a fraction of the comparisons."""
+"""Leader clusters: the result of comparing all pairs, independent of order, with a fraction of the comparisons."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_dense_clusters_are_those_of_all_pairs(matrix, threshold, seed):
 
 
 @given(counts(), THRESHOLDS)
-def test_members_are_as_similar_to_their_leader_as_asked_and_leaders_are_not_to_each_other(matrix, threshold):
+def test_members_reach_the_threshold_with_their_leader_and_leaders_do_not_with_each_other(matrix, threshold):
     vectors = unit(np.sqrt(matrix))
     found = leader_clusters(sparse(vectors), range(len(vectors)), threshold)
     members = np.flatnonzero(found.leader != np.arange(len(vectors)))
@@ -112,7 +112,7 @@ def test_ten_thousand_states_need_a_thousandth_of_all_comparisons():
     assert found.comparisons < n * (n - 1) // 2 // 1000
 
 
-def test_comparisons_grow_with_the_states_not_with_their_pairs():
+def test_comparisons_are_linear_in_the_number_of_states():
     (small, n), (large, m) = cost(1_000, 10), cost(4_000, 10)
     assert large.comparisons / m <= 1.5 * small.comparisons / n  # four times the states, sixteen times the pairs
 

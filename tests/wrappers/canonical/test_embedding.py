@@ -1,4 +1,4 @@
-"""Hashed n-gram vectors: what they mean, and that they are the same everywhere."""
+"""Hashed n-gram vectors: their inner product, and equality on all machines."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_character_n_grams_run_over_word_boundaries(one, other):
     assert similarity(vectors) == pytest.approx(bhattacharyya(grams(one), grams(other)), abs=1e-12)
 
 
-def test_case_and_white_space_do_not_count_but_numbers_do():
+def test_case_and_white_space_are_ignored_but_numbers_are_not():
     vectors = HashingEmbedder().embed(["On the  Shelf 12\n", "on the shelf 12", "on the shelf 13"])
     assert similarity(vectors, 0, 1) == pytest.approx(1.0)
     assert similarity(vectors, 0, 2) < 0.9
 
 
-def test_empty_texts_are_similar_to_nothing_and_strange_ones_are_texts():
+def test_empty_texts_are_similar_to_nothing_and_any_unicode_is_accepted():
     vectors = HashingEmbedder().embed(["", "\ud800 lone", "汉字没有空格的句子"])
     assert len(vectors) == 3
     assert vectors.offsets[1] == 0

@@ -1,4 +1,4 @@
-"""Merging the similar states of a group: which texts are compared, what stays apart, and that order does not matter."""
+"""Merging similar states of a group: which texts are compared, what stays separate, and independence of order."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_released_greedy_clusters_do_depend_on_it():
 
 
 @pytest.mark.parametrize(("end", "merged"), [("success", False), ("failed", False), ("env_limit", True)])
-def test_ends_are_compared_with_nothing(end, merged):
+def test_terminal_nodes_are_not_compared(end, merged):
     g = group(texted(walk("s e", end), [f"{HALL}: 1", f"{HALL}: 2"]))
     assert similar_states(g, HASH, 0.7).leader.tolist() == ([0, 0] if merged else [0, 1])
 
@@ -104,7 +104,7 @@ def test_every_end_can_be_declared_open():
 
 
 # -- which text stands for a state --------------------------------------------------------------------------------------
-def test_digests_are_refused_as_texts():
+def test_digests_are_rejected_as_texts():
     g = group(texted(walk("s t"), ["0f" * 16, "page:" + "a1" * 16]))
     with pytest.raises(TrajectoryError, match="merge_text='observation'"):
         similar_states(g, HASH, 0.9)
@@ -119,12 +119,12 @@ def test_a_state_is_the_shortest_of_its_observations_whatever_the_order():
         assert texts == {"0f" * 16: HALL, "1e" * 16: "elsewhere", "2d" * 16: None}
 
 
-def test_states_that_nobody_saw_stay_themselves():
+def test_states_without_observation_are_not_merged():
     g = group(texted(walk("s t u"), ["0f" * 16, "1e" * 16, "2d" * 16], [HALL + " 1", HALL + " 2"]))
     assert similar_states(g, HASH, 0.8, source="observation").leader.tolist() == [0, 0, 2]
 
 
-def test_a_log_without_observations_says_so():
+def test_a_log_without_observations_is_an_error():
     with pytest.raises(TrajectoryError, match="no observations"):
         similar_states(group(texted(walk("s t"), ["x", "y"])), HASH, 0.9, source="observation")
     with pytest.raises(ConfigError, match="did you mean 'observation'"):

@@ -1,4 +1,4 @@
-"""A branch's own turns are worth what they are worth in the whole episode that begins with its prefix."""
+"""A branch's own turns get the credit that they get in the full episode with its prefix."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOT_POOLED: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
 
 
 def forks(scheme: credit.Scheme, seed: int, *, forked: int) -> tuple[Group, Group]:
-    """A random group with branches, perhaps of branches; the same rollouts as whole episodes."""
+    """A random group with branches, possibly of branches, and the same trajectories as full episodes."""
     rng = np.random.default_rng(seed)
     group = random_group(rng, dense=True, values=scheme.needs, token_values=scheme.requires_tokens)
     if rng.random() < 0.3:
@@ -82,7 +82,7 @@ def names(cases: list[Any]) -> list[str]:
 @pytest.mark.parametrize(("name", "semantics", "options"), [*EVERY, *SETTINGS], ids=names([*EVERY, *SETTINGS]))
 @settings(max_examples=25)
 @given(seed=SEEDS)
-def test_a_branchs_own_turns_earn_what_they_earn_in_the_whole_episode(name, semantics, options, seed):
+def test_a_branchs_own_turns_have_the_step_rewards_of_the_full_episode(name, semantics, options, seed):
     scheme = credit.make(name, semantics=semantics, **options)
     stored, whole = forks(scheme, seed, forked=3)
     expected = own_turns(stored, scheme.assign(whole).flat_step_rewards)
@@ -92,7 +92,7 @@ def test_a_branchs_own_turns_earn_what_they_earn_in_the_whole_episode(name, sema
 @pytest.mark.parametrize(("name", "semantics", "options"), NOT_POOLED, ids=names(NOT_POOLED))
 @settings(max_examples=25)
 @given(seed=SEEDS)
-def test_a_branchs_own_turns_have_the_advantage_they_have_in_the_whole_episode(name, semantics, options, seed):
+def test_a_branchs_own_turns_have_the_advantages_of_the_full_episode(name, semantics, options, seed):
     scheme = credit.make(name, semantics=semantics, **options)
     stored, whole = forks(scheme, seed, forked=1)
     got, expected = scheme.assign(stored), scheme.assign(whole)
@@ -104,7 +104,7 @@ def test_a_branchs_own_turns_have_the_advantage_they_have_in_the_whole_episode(n
 @pytest.mark.parametrize("name", credit.names())
 @settings(max_examples=25)
 @given(seed=SEEDS)
-def test_a_branch_at_the_first_turn_is_a_rollout_like_any_other(name, seed):
+def test_a_branch_at_the_first_turn_equals_an_independent_trajectory(name, seed):
     scheme = credit.make(name)
     group = random_group(np.random.default_rng(seed), values=scheme.needs, token_values=scheme.requires_tokens)
     first, *others = group.trajectories
@@ -118,9 +118,7 @@ ENDS = st.sampled_from(["success", "failed", "env_limit"])
 
 
 @given(shared=LENGTHS, lengths=st.tuples(LENGTHS, LENGTHS), ends=st.tuples(ENDS, ENDS), td_lambda=st.floats(0, 1))
-def test_mean_backups_of_a_branch_are_those_of_the_whole_episode_where_only_the_two_met(
-    shared, lengths, ends, td_lambda
-):
+def test_mean_backups_of_a_branch_are_those_of_the_full_episode(shared, lengths, ends, td_lambda):
     trunk = [f"s{t}" for t in range(shared + 1)]
     parent, other = (
         walk([*trunk, *(f"{name}{t}" for t in range(length + 1))], end, name=name)
@@ -171,7 +169,7 @@ def test_a_branchs_turns_are_compared_with_the_others_turns_of_their_own_number(
 
 
 @pytest.mark.parametrize("name", ["pica", "stepsearch"])
-def test_a_format_error_is_no_answer_in_any_released_reward(name):
+def test_a_format_error_is_not_an_answer_in_any_released_reward(name):
     values = {"value.pica": 0.5, "value.pica.next": 0.6}
     turn = Turn("0", "search", "1", doc_ids=("nile",), queries=("nile",), values=values)
     after = replace(turn, state_key="1", next_state_key="2", values={"value.pica": 0.6, "value.pica.next": 0.7})
@@ -199,7 +197,7 @@ def test_a_reward_of_the_transcript_reads_a_branch_from_its_first_turn():
     assert REWARDS["search_r1_format"](transcript_of(group, 1)) == 1.0
 
 
-def test_branches_of_branches_are_whole_however_deep():
+def test_branches_of_branches_are_assembled_at_any_depth():
     members = [Trajectory("0", "g", "t", (Turn("s0", "a", "s1"),), False, 0.0, "failed", "s1")]
     for n in range(1, 1500):
         turns = (Turn(f"s{n}", "a", f"s{n + 1}"),)

@@ -1,4 +1,4 @@
-"""``check_credit``: what schemes declare holds, and every duty and property can fail."""
+"""``check_credit``: declared properties hold, and every rule of the contract and every property can fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_declared_properties_hold(name):
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_released_semantics_fulfil_the_duties_and_promise_nothing(name):
+def test_released_semantics_satisfy_the_contract_without_declared_properties(name):
     scheme = credit.make(name, semantics="release", **({"key": "state"} if name in KEYED else {}))
     assert scheme.checked_properties == frozenset()
     check_credit(scheme, draws=10)
@@ -49,7 +49,7 @@ def test_released_semantics_fulfil_the_duties_and_promise_nothing(name):
         ("rewardflow", {"pruned_turns": "zero"}, False),
     ],
 )
-def test_promises_last_as_long_as_the_formula_is_the_papers(name, parameters, promised):
+def test_properties_are_checked_only_for_the_papers_formula(name, parameters, promised):
     scheme = credit.make(name, **parameters)
     assert bool(scheme.checked_properties) == promised
     check_credit(scheme, draws=10)
@@ -66,7 +66,7 @@ def test_the_report_shows_counterexamples_to_what_is_not_declared():
         report.holds("telescopes")
 
 
-# -- schemes that break a duty ------------------------------------------------------------------------------------------
+# -- schemes that break the contract ------------------------------------------------------------------------------------------
 def scheme_of(assign: Callable[[Group], Credit], *, properties: tuple[str, ...] = (), batch=None) -> Scheme:
     @dataclass(frozen=True, kw_only=True)
     class Broken(Scheme):
@@ -156,12 +156,12 @@ def forgets_empty_rollouts(group):
         (forgets_empty_rollouts, "outcome_advantages must have shape"),
     ],
 )
-def test_a_scheme_that_breaks_a_duty_is_caught(assign, message):
+def test_a_scheme_that_breaks_the_contract_is_detected(assign, message):
     with pytest.raises((SchemeContractError, CreditError), match=message):
         check_credit(scheme_of(assign))
 
 
-def test_a_scheme_that_fulfils_the_duties_passes():
+def test_a_scheme_that_satisfies_the_contract_passes():
     check_credit(scheme_of(good))
 
 
@@ -173,12 +173,12 @@ def test_a_scheme_that_fulfils_the_duties_passes():
         (lambda self, groups: [good(g) for g in reversed(groups)], "in order"),
     ],
 )
-def test_a_batch_that_is_not_its_groups_is_caught(batch, message):
+def test_a_wrong_assign_batch_is_detected(batch, message):
     with pytest.raises(SchemeContractError, match=message):
         check_credit(scheme_of(good, batch=batch))
 
 
-def test_a_scheme_that_changes_the_group_is_caught():
+def test_a_scheme_that_changes_the_group_is_detected():
     def vandal(group):
         group.arrays.reward[:] = 0.0
         return good(group)
@@ -250,7 +250,7 @@ def test_every_property_has_a_scheme_that_breaks_it():
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_scheme_that_declares_what_it_does_not_keep_is_caught(name):
+def test_a_declared_property_that_does_not_hold_is_detected(name):
     with pytest.raises(SchemeContractError, match=f"declares '{name}' but: "):
         check_credit(scheme_of(BROKEN[name], properties=(name,)))
 
@@ -261,6 +261,6 @@ def test_what_is_not_declared_may_fail_with_a_counterexample(name):
     assert not report.holds(name)
 
 
-def test_declaring_an_unknown_property_suggests_the_near_one():
+def test_declaring_an_unknown_property_suggests_the_nearest_one():
     with pytest.raises(ConfigError, match="did you mean 'permutation'"):
         check_credit(scheme_of(good, properties=("permutations",)))

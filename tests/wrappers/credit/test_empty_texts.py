@@ -1,4 +1,4 @@
-"""What an episode shows last may be nothing: the empty text is a state like any other, in every scheme that reads texts."""
+"""The last observation may be empty: the empty text is a state like any other in every scheme over text keys."""
 
 from __future__ import annotations
 

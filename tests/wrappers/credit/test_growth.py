@@ -1,4 +1,4 @@
-"""What schemes do grows with what they are given: operations counted, never seconds."""
+"""Work of schemes is linear in their input: operations are counted, not timed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def lines_run(work: Callable[[], Any]) -> int:
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
 @pytest.mark.parametrize("shape", ["chain", "group"])
-def test_eight_times_the_turns_are_no_more_than_eight_times_the_steps_and_some(name, semantics, shape):
+def test_work_is_linear_in_the_number_of_turns(name, semantics, shape):
     scheme = credit.make(name, semantics=semantics, **({"penalty": 0.0} if name == "pica" else {}))
     small, large = (searches(2, n) if shape == "chain" else searches(n // 10, 10) for n in (50, 400))
     for group in (small, large):
@@ -103,7 +103,7 @@ def test_eight_times_the_turns_are_no_more_than_eight_times_the_steps_and_some(n
     assert steps[1] < 10 * steps[0] + 1000
 
 
-def test_episodes_of_unequal_length_take_no_room_for_the_longest():
+def test_episodes_of_unequal_length_are_not_padded_to_the_longest():
     lengths = [2000, *[1] * 2000]  # a padded table of them is 32 MB
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     rewards, values = np.ones(offsets[-1]), np.zeros(offsets[-1])
@@ -117,7 +117,7 @@ def test_episodes_of_unequal_length_take_no_room_for_the_longest():
     assert peak < 4e6
 
 
-def test_what_was_retrieved_is_not_copied_at_every_turn(monkeypatch):
+def test_retrieved_passages_are_not_copied_at_every_turn(monkeypatch):
     copied = 0
 
     class Counted(set[str]):
@@ -134,7 +134,7 @@ def test_what_was_retrieved_is_not_copied_at_every_turn(monkeypatch):
     assert copied <= 2 * 300
 
 
-def test_no_penalty_is_none_however_long_the_episode():
+def test_a_penalty_of_zero_stays_zero_in_long_episodes():
     group = searches(2, 3000)
     scored = credit.make("pica", penalty=0.0).assign(group)
     assert not scored.diagnostics["penalty"].any()

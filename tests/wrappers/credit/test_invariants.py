@@ -1,4 +1,4 @@
-"""What holds for every group: names and order do not matter, ties and lone rollouts teach nothing, sums telescope."""
+"""Rules that hold for every group: invariance to names and order, zero credit for ties and singletons, telescoping."""
 
 from __future__ import annotations
 
@@ -7,29 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
+from helpers.episodes.published_schemes import both_semantics, every_scheme, make
 from helpers.episodes.strategies import DENSE, PRICES, SPARSE, UNIT, WILD, groups, permuted, renamed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from creditflow import credit
-from creditflow.envs.errors import CreditflowError, TrajectoryError
-from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.credit.states.rewardflow_release import _propagated
+from creditflow.envs.errors import TrajectoryError
 from creditflow.wrappers.graphs.state_graph import StateGraph
-from creditflow.wrappers.trajectory import FAILED, GOAL, Group, Trajectory, Turn
+from creditflow.wrappers.trajectory import FAILED, GOAL, Group, Trajectory
 
-# schemes with released code beside the paper; our own are tested beside their module
-NAMES = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
-SEMANTICS = ("paper", "release")
-every_scheme = pytest.mark.parametrize("name", NAMES)
-both = pytest.mark.parametrize("semantics", SEMANTICS)
 quick = settings(max_examples=20)
-
-
-def make(name, semantics="paper", **options):
-    if semantics == "release" and name in ("gigpo", "graphgpo", "rewardflow"):
-        options = {"key": "state"} | options
-    return credit.make(name, semantics=semantics, **options)
 
 
 def close(got, expected):
@@ -37,7 +24,7 @@ def close(got, expected):
 
 
 @every_scheme
-@both
+@both_semantics
 @quick
 @given(g=groups(rewards=DENSE, costs=PRICES), seed=st.integers(0, 99))
 def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
@@ -52,7 +39,7 @@ def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
 
 
 @every_scheme
-@both
+@both_semantics
 @quick
 @given(g=groups(rewards=DENSE, costs=PRICES))
 def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
@@ -61,10 +48,10 @@ def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
 
 
 @every_scheme
-@both
+@both_semantics
 @quick
 @given(g=groups(min_size=1, max_size=3, rewards=WILD, costs=PRICES))
-def test_every_group_gets_one_finite_number_a_turn(name, semantics, g):
+def test_every_group_gets_one_finite_number_per_turn(name, semantics, g):
     c = make(name, semantics, invalid_penalty=0.1).assign(g)
     assert [len(a) for a in c.advantages] == [len(t.turns) for t in g.trajectories]
     assert c.outcome_advantages.shape == (len(g),)
@@ -73,8 +60,8 @@ def test_every_group_gets_one_finite_number_a_turn(name, semantics, g):
 
 
 @every_scheme
-@both
-def test_a_group_whose_rollouts_never_began_is_scored(name, semantics):
+@both_semantics
+def test_a_group_of_trajectories_without_turns_is_scored(name, semantics):
     g = Group(tuple(Trajectory(f"t{i}", "g", "task", (), False, 0.0, "env_error", "s") for i in range(3)))
     c = make(name, semantics).assign(g)
     assert c.outcome_advantages.tolist() == [0.0] * 3
@@ -84,7 +71,7 @@ def test_a_group_whose_rollouts_never_began_is_scored(name, semantics):
 @every_scheme
 @quick
 @given(g=groups(rewards=DENSE))
-def test_a_rollout_that_never_began_counts_as_a_sample_of_the_outcome(name, g):
+def test_a_trajectory_without_turns_is_a_sample_of_the_outcome(name, g):
     empty = Trajectory("empty", "g", "task", (), False, 0.0, "env_error", "s0")
     together = make(name).assign(Group((*g.trajectories, empty)))
     alone = make(name).assign(g)
@@ -95,14 +82,14 @@ def test_a_rollout_that_never_began_counts_as_a_sample_of_the_outcome(name, g):
 @every_scheme
 @quick
 @given(g=groups(min_size=1, max_size=1, rewards=DENSE))
-def test_the_outcome_of_a_lone_rollout_teaches_nothing(name, g):
+def test_a_singleton_group_has_zero_outcome_advantage(name, g):
     assert make(name).assign(g).outcome_advantages.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("name", ["graphgpo", "rewardflow", "grpo", "rloo"])
 @quick
 @given(g=groups(rewards=SPARSE, costs=PRICES, ends=("failed", "env_limit", "format")))
-def test_groups_that_all_failed_get_exactly_nothing(name, g):
+def test_groups_without_success_get_exactly_zero_credit(name, g):
     assert (make(name).assign(g).flat_advantages == 0.0).all()
 
 
@@ -116,12 +103,12 @@ def test_groups_that_all_succeeded_have_no_outcome_advantage(name, g):
 @pytest.mark.parametrize("name", ["grpo", "rloo"])
 @quick
 @given(g=groups(rewards=SPARSE, min_turns=1, ends=("success",)))
-def test_outcome_schemes_do_not_care_when_a_rollout_stops(name, g):
+def test_outcome_schemes_do_not_depend_on_the_number_of_turns(name, g):
     assert (make(name).assign(g).flat_advantages == 0.0).all()
 
 
 @pytest.mark.parametrize("name", ["graphgpo", "gigpo", "rewardflow"])
-def test_step_schemes_do_care_when_a_rollout_stops(name):
+def test_step_schemes_depend_on_the_number_of_turns(name):
     g = group(walk("s g"), walk("s s g"))
     assert (make(name).assign(g).flat_step_advantages != 0.0).any()
 
@@ -154,7 +141,7 @@ def test_rloo_is_grpo_without_std_times_n_over_n_minus_one(g):
 @pytest.mark.parametrize("name", ["grpo", "gigpo"])
 @quick
 @given(g=groups(rewards=DENSE), exponent=st.integers(-30, 30))
-def test_the_unit_of_rewards_does_not_matter_where_deviations_divide(name, g, exponent):
+def test_schemes_with_std_do_not_depend_on_the_unit_of_rewards(name, g, exponent):
     scaled = Group(
         tuple(
             replace(m, turns=tuple(replace(t, reward=t.reward * 2.0**exponent) for t in m.turns))
@@ -186,7 +173,7 @@ def test_rewardflow_values_are_discounts_to_the_power_of_hops(g):
 
 @settings(max_examples=80)
 @given(g=groups(min_size=2, costs=PRICES, min_turns=1, invalid=False))
-def test_graphgpo_a_cheaper_way_is_rated_higher_also_with_unequal_costs(g):
+def test_graphgpo_scores_a_cheaper_path_higher_also_with_unequal_costs(g):
     # proposition 4.1, with distances as the paper replaces them (d_max + 1)
     graph = StateGraph.from_group(g)
     distance = graph.distances()
@@ -204,7 +191,7 @@ def test_graphgpo_a_cheaper_way_is_rated_higher_also_with_unequal_costs(g):
 
 @quick
 @given(g=groups(min_size=2, costs=PRICES, min_turns=1, invalid=False))
-def test_graphgpo_exponents_rank_alike(g):
+def test_graphgpo_exponents_give_the_same_ranking(g):
     c = {e: make("graphgpo", exponent=e, distance_discount=0.5).assign(g) for e in ("next+cost", "progress", "log")}
     reference = c["next+cost"].diagnostics["step_advantage"]
     state = g.arrays.state
@@ -218,13 +205,13 @@ def test_graphgpo_exponents_rank_alike(g):
 @pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
 @quick
 @given(g=groups(rewards=DENSE, costs=PRICES))
-def test_text_keys_that_tell_the_same_states_apart_give_the_same_credit(name, g):
+def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(name, g):
     by_text = make(name, key="text").assign(g).flat_advantages
     assert by_text.tolist() == make(name, key="state").assign(g).flat_advantages.tolist()
 
 
 @pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
-def test_text_keys_merge_states_that_look_alike(name):
+def test_text_keys_merge_states_with_equal_texts(name):
     def blind(m):
         return replace(m, turns=tuple(replace(t, text_key="a room") for t in m.turns), final_text_key=m.final_state_key)
 
@@ -234,16 +221,16 @@ def test_text_keys_merge_states_that_look_alike(name):
 
 
 @pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
-def test_text_keys_that_were_not_recorded_are_asked_for(name):
+def test_missing_text_keys_are_an_error_that_names_recorder(name):
     with pytest.raises(TrajectoryError, match="Recorder"):
         make(name, key="text").assign(group(walk("s a g")))
 
 
 @every_scheme
-@both
+@both_semantics
 @settings(max_examples=15)
 @given(batch=st.lists(groups(rewards=DENSE), max_size=3))
-def test_a_batch_is_its_groups_one_by_one(name, semantics, batch):
+def test_assign_batch_equals_assign_of_each_group(name, semantics, batch):
     options = {"propagation": "success_hops"} if (name, semantics) == ("rewardflow", "release") else {}
     scheme = make(name, semantics, **options)
     together = scheme.assign_batch(batch)
@@ -252,72 +239,9 @@ def test_a_batch_is_its_groups_one_by_one(name, semantics, batch):
         assert c.flat_advantages.tolist() == scheme.assign(g).flat_advantages.tolist()
 
 
-# -- numbers at the edge ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), pytest.param(10**400, id="huge integer")])
-def test_rewards_that_are_no_numbers_are_refused_where_they_enter(bad):
-    with pytest.raises(TrajectoryError, match="turn 0: reward must be finite"):
-        Trajectory("t", "g", "task", (Turn("a", "x", "b", reward=bad),), False, 0.0, "failed", "b")
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0, -1.0])
-def test_costs_must_be_positive_and_finite(bad):
-    with pytest.raises(TrajectoryError, match="turn 0: cost must be positive"):
-        Trajectory("t", "g", "task", (Turn("a", "x", "b", cost=bad),), False, 0.0, "failed", "b")
-
-
-@every_scheme
-@both
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
-def test_huge_and_tiny_rewards_score_like_ordinary_ones(name, semantics, size):
-    def scored(unit):
-        g = group(*[walk("s a b", "failed", rewards=[0.0, r * unit], name=str(r)) for r in (1.0, 2.0, 4.0)])
-        c = make(name, semantics, std_eps=0.0, invalid_penalty=0.0, outcome="return").assign(g)
-        return c.outcome_advantages
-
-    scale = size if name == "rloo" or (semantics == "release" and name in ("gigpo", "rewardflow")) else 1.0
-    np.testing.assert_allclose(scored(size) / scale, scored(1.0), rtol=1e-9)
-
-
-@every_scheme
-def test_returns_beyond_floating_point_are_refused_by_name(name):
-    g = group(walk("s a b", "failed", rewards=[1.7e308, 1.7e308], name="rich"), walk("s a b", "failed"))
-    with pytest.raises(CreditflowError, match="rich"):
-        make(name).assign(g)
-
-
-@pytest.mark.parametrize("name", ["rloo", "gigpo", "graphgpo"])
-def test_differences_beyond_floating_point_are_refused_by_name(name):
-    g = group(walk("s a", "failed", reward=1.7e308), walk("s a", "failed", reward=-1.7e308))
-    scheme = make(name) if name == "rloo" else make(name, outcome_scale="none", step_scale="none", step_weight=3.0)
-    with pytest.raises(credit.CreditError, match=r"float64|not finite"):
-        scheme.assign(group(*g.trajectories, walk("s a", "failed", reward=1.7e308, name="third")))
-
-
-# -- released propagation -----------------------------------------------------------------------------------------------
-@settings(max_examples=80)
-@given(
-    n=st.integers(2, 7),
-    edges=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=14),
-    seeds=st.lists(st.sampled_from([-1.0, -0.1, 0.0, 0.0, 0.9, 1.0, 10.0]), min_size=7, max_size=7),
-    discount=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
-)
-def test_released_propagation_equals_a_thousand_sweeps(n, edges, seeds, discount):
-    pairs = sorted({(a % n, b % n) for a, b in edges if a % n != b % n})
-    assume(pairs)
-    inside = sorted({node for pair in pairs for node in pair})
-    value = {node: seeds[node] for node in inside}
-    for _ in range(1000):
-        swept = {s: max([value[s], *(discount * value[b] for a, b in pairs if a == s)]) for s in inside}
-        if swept == value:
-            break
-        value = swept
-    ours = _propagated(n, {node: seeds[node] for node in inside}, pairs, discount)
-    np.testing.assert_allclose(ours, [value.get(node, 0.0) for node in range(n)], rtol=1e-12, atol=1e-12)
-
-
 @settings(max_examples=5)
 @given(g=groups(rewards=DENSE, costs=UNIT))
-def test_schemes_cannot_change_the_numbers_of_a_group(g):
+def test_the_arrays_of_a_group_are_read_only(g):
     for array in (g.arrays.reward, g.arrays.state, g.arrays.returns, g.arrays.offsets, g.arrays.valid):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0

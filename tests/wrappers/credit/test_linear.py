@@ -60,7 +60,7 @@ def counted(x: Any) -> Any:
 
 
 def watched(g: Group) -> Group:
-    """The group, with arrays that count."""
+    """The group with arrays that count elements."""
     arrays = g.arrays
     columns = {f.name: getattr(arrays, f.name) for f in fields(arrays)}
     states = arrays.states
@@ -93,7 +93,7 @@ def instructions() -> Iterator[Callable[[], int]]:
 
 
 def wandering(size: int, turns: int) -> Group:
-    """Random walks over a world that grows with the turns; half of them succeed; costs differ."""
+    """Random walks on a graph that grows with the turns; half of them succeed; costs differ."""
     rng = np.random.default_rng(0)
     n = max(size * turns // 8, 2)
     rollouts = []
@@ -106,7 +106,7 @@ def wandering(size: int, turns: int) -> Group:
 
 
 def long_ways(size: int, turns: int) -> Group:
-    """Every rollout down its own long corridor, paying 0.1 a turn; nobody but the first succeeds."""
+    """Every trajectory in a long corridor of its own with reward 0.1 per turn; only the first succeeds."""
     return group(
         *[
             walk([f"{i}.{t}" for t in range(turns + 1)], "failed" if i else "success", name=f"t{i}",
@@ -138,14 +138,14 @@ CASES += [("rewardflow", {"semantics": "release", "key": "state", "pruning": "al
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=lambda x: x if isinstance(x, str) else "-".join(x.values()))
 @pytest.mark.parametrize("build", [wandering, long_ways])
-def test_four_times_the_turns_cost_about_four_times_the_work(name, options, build):
+def test_four_times_the_turns_take_about_four_times_the_work(name, options, build):
     small = cost(name, options, build, 4, 40)
     assert (small > 400).all(), "the counters see nothing"
     for size, turns in ((16, 40), (4, 160)):
         assert (cost(name, options, build, size, turns) / small <= ALLOWED).all()
 
 
-def test_the_counters_see_work_that_grows_with_the_square():
+def test_the_counters_detect_quadratic_work():
     def work(n):
         x = np.arange(float(n)).view(Counted)
         before = Counted.touched

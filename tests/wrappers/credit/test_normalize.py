@@ -1,4 +1,4 @@
-"""The one place where credit is compared within groups: mean, spread, eps, ties, lone samples, units."""
+"""Normalisation within groups: mean, deviation, eps, ties, singletons, units."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def test_the_population_deviation_divides_by_n():
     assert one_group([1.0, 3.0], std_kind="population") == [-1.0, 1.0]
 
 
-def test_a_lone_sample_gets_nothing_or_keeps_its_score():
+def test_a_singleton_gets_zero_or_keeps_its_score():
     assert one_group([7.0]) == [0.0]
     assert one_group([7.0], singleton="raw") == [7.0]
 
 
-def test_groups_do_not_see_each_other():
+def test_groups_are_independent():
     x, labels = np.array([1.0, 100.0, 3.0, 300.0, 5.0]), np.array([0, 2, 0, 2, 1], np.int32)
     out = credit.normalize(x, labels, 4, scale="none")
     assert out.tolist() == [-1.0, -100.0, 1.0, 100.0, 0.0]
 
 
-def test_only_samples_make_the_statistics_but_all_are_scored():
+def test_statistics_are_over_samples_but_all_entries_are_scored():
     # samples 0 and 2: mean 1, deviation √2
     out = one_group([0.0, 2.0, 5.0], sample=np.array([True, True, False]))
     assert out == pytest.approx([-1 / sqrt(2), 1 / sqrt(2), 4 / sqrt(2)])
@@ -63,12 +63,12 @@ def test_differences_are_noise_relative_to_the_terms_they_come_from():
     assert one_group([1e-17, 0.0], magnitude=np.array([np.inf, 0.0])) == [0.0, 0.0]
 
 
-def test_no_samples_at_all_give_no_numbers():
+def test_empty_input_gives_empty_output():
     assert credit.normalize(np.zeros(0), np.zeros(0, np.int32), 3).shape == (0,)
     assert one_group([1.0, 2.0], sample=np.array([False, False])) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(bad):
+def test_numbers_that_are_not_finite_are_rejected(bad):
     with pytest.raises(credit.CreditError, match="not finite"):
         one_group([1.0, bad])

@@ -1,4 +1,4 @@
-"""Names, parameters, presets: what is right constructs, what is wrong is told what was meant."""
+"""Names, parameters and presets of schemes: valid ones construct, errors suggest the nearest name."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name)
         (lambda: credit.filter_groups([], tolerance=-1.0), "tolerance must be ≥ 0"),
     ],
 )
-def test_what_is_wrong_is_named_with_what_was_meant(call, message):
+def test_errors_suggest_the_nearest_name(call, message):
     with pytest.raises(ConfigError, match=message):
         call()
 
@@ -124,7 +124,7 @@ def test_explain_names_every_parameter(name):
     assert [row.split()[0] for row in table.splitlines()[1:]] == list(credit.make(name).preset("paper"))
 
 
-# -- a scheme of one's own ----------------------------------------------------------------------------------------------
+# -- custom schemes ----------------------------------------------------------------------------------------------
 def last_turn() -> type[Scheme]:
     @dataclass(frozen=True, kw_only=True)
     class LastTurn(Scheme):
@@ -162,7 +162,7 @@ def test_a_parameter_may_have_any_type_hint():
     assert "int | None" in credit.explain("last_turn")
 
 
-def test_a_taken_name_is_refused_and_registering_twice_is_not():
+def test_a_taken_name_is_rejected_and_registering_twice_is_not():
     cls = last_turn()
     assert credit.register(credit.register(cls)) is cls
     with pytest.raises(ConfigError, match="named 'last_turn' exists already"):
@@ -209,7 +209,7 @@ def with_attributes(**attributes: Any) -> type[Scheme]:
         (with_attributes(presets={"paper": {"bonsu": 1.0}}), "did you mean 'bonus'"),
     ],
 )
-def test_what_is_forgotten_in_a_scheme_is_told_at_registration(cls, message):
+def test_common_mistakes_in_a_scheme_are_reported_at_registration(cls, message):
     with pytest.raises(ConfigError, match=message):
         credit.register(cls)
     assert "mine" not in credit.names()

@@ -7,21 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
+from helpers.episodes.published_schemes import PUBLISHED, released
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.trajectory import Group
-
-# schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
-
-NO_TEXT = {"key": "state"}  # hand-made groups have no text keys
-
-
-def released(name, **options):
-    return credit.make(name, semantics="release", **(NO_TEXT if name in ("gigpo", "graphgpo", "rewardflow") else {}),
-                       **options)  # fmt: skip
 
 
 def chain(n, prefix="c"):
@@ -33,7 +22,7 @@ def chain(n, prefix="c"):
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("semantics", ["paper", "release"])
 @pytest.mark.parametrize("discount", [0.1, 0.4, 0.8, 0.95])
-def test_equal_rollouts_get_exactly_zero_although_their_sums_round(name, semantics, discount):
+def test_equal_trajectories_get_exactly_zero_although_their_sums_are_rounded(name, semantics, discount):
     # 0.1 added ten times is not 1 in floating point: a mean of equal returns differs from them in the last bit
     rollouts = [walk([*chain(10), "g"], rewards=[0.1] * 10, name=f"t{i}") for i in range(7)]
     options = {"gigpo": {"discount": discount}, "rewardflow": {"discount": discount},
@@ -43,8 +32,8 @@ def test_equal_rollouts_get_exactly_zero_although_their_sums_round(name, semanti
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_rewards_that_cancel_leave_no_noise_to_compare(name):
-    # 0.5 − 5 · 0.1 is −2.8e-17 in floating point: beside a rollout that earned nothing this is no difference
+def test_rewards_that_cancel_leave_no_rounding_noise_in_credit(name):
+    # 0.5 − 5 · 0.1 is −2.8e-17 in floating point: beside a trajectory without reward this is not a difference
     path = [*chain(6), "x"]
     g = group(walk(path, "failed", rewards=[0.5] + [-0.1] * 5, name="busy"), walk(path, "failed", name="idle"))
     assert g.arrays.returns[0] != 0.0
@@ -53,8 +42,8 @@ def test_rewards_that_cancel_leave_no_noise_to_compare(name):
     assert name == "gigpo" or (c.flat_advantages == 0.0).all()
 
 
-def test_returns_that_differ_in_the_last_bit_only_are_equal():
-    # 0.1 + 0.2 ≠ 0.3: three rollouts that earned the same in other portions; a float's noise is no information
+def test_returns_that_differ_only_in_the_last_bit_are_equal():
+    # 0.1 + 0.2 ≠ 0.3: three trajectories with equal returns from different rewards; rounding noise is not a difference
     x = np.array([0.1 + 0.2, 0.3, 0.3])
     assert len(set(x)) == 2
     assert (credit.normalize(x, np.zeros(3, np.int32), 1) == 0.0).all()
@@ -62,7 +51,7 @@ def test_returns_that_differ_in_the_last_bit_only_are_equal():
 
 # -- far from the goal, eps swallows the difference ---------------------------------------------------------------------
 def two_way_choice(distance):
-    """The first state's two ways: straight on, or into a dead end, ``distance`` transitions before success."""
+    """The first state's two actions: towards the goal, or into a dead state, ``distance`` transitions before success."""
     path = [*chain(distance), "g"]
     return group(walk(path, name="on"), walk([path[0], "dead"], "failed", name="off"))
 
@@ -124,18 +113,18 @@ def test_penalty_at_the_advantage_leaves_the_comparison_alone():
 
 
 @pytest.mark.parametrize("name", ["grpo", "gigpo", "graphgpo"])
-def test_penalty_in_the_score_pays_valid_turns_of_groups_that_all_failed(name):
+def test_a_penalty_in_the_score_gives_positive_credit_to_valid_turns_of_failed_groups(name):
     g = group(*[walk([f"{i}.{t}" for t in range(9)], "failed", name=f"t{i}", invalid=[0] * (i == 0)) for i in range(4)])
     scheme = released(name, **({"outcome_scale": "std"} if name == "gigpo" else {}))
     flawed = scheme.assign(g).flat_advantages
-    assert (flawed[1:] > 0.1).all()  # everybody who did nothing wrong is praised
-    assert flawed[0] < -5.0  # and the rarer the slip, the harder it is punished
+    assert (flawed[1:] > 0.1).all()  # valid turns get positive credit
+    assert flawed[0] < -5.0  # and the rarer the invalid turn, the larger its penalty
     mended = released(name, penalty_at="advantage").assign(g).flat_advantages
     assert mended.tolist() == [-0.1] + [0.0] * 31
 
 
 @pytest.mark.parametrize("name", credit.names(given=()))
-def test_penalty_at_the_advantage_is_taken_once_whatever_the_weights(name):
+def test_penalty_at_the_advantage_is_subtracted_once_whatever_the_weights(name):
     g = choice_with_an_invalid_turn(3)
     weights: dict[str, Any] = {"graphgpo": {"episode_weight": 0.0}, "rewardflow": {"trajectory_weight": 0.0, "action_weight": 5.0},
                "gigpo": {"step_weight": 3.0}}.get(name, {})  # fmt: skip
@@ -151,101 +140,22 @@ def unequal_lengths():
     return group(*wins, *losses)
 
 
-def test_statistics_over_turns_let_long_failures_drown_successes():
+def test_statistics_over_turns_give_long_failures_more_weight():
     outcome = released("grpo").assign(unequal_lengths()).outcome_advantages
     assert outcome[0] + outcome[-1] > 1.5  # +2.23 against −0.45
 
 
-def test_statistics_over_trajectories_weigh_every_rollout_once():
+def test_statistics_over_trajectories_weigh_every_trajectory_equally():
     outcome = released("grpo", stats_over="trajectories").assign(unequal_lengths()).outcome_advantages
     np.testing.assert_allclose(outcome, [outcome[0]] * 4 + [-outcome[0]] * 4, rtol=1e-12)
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-6])
-def test_a_penalty_in_a_group_of_equal_outcomes_is_neither_lost_nor_blown_up(eps):
+def test_a_penalty_in_a_group_of_equal_outcomes_is_subtracted_unscaled(eps):
     # outcomes 0, 0: no deviation. −0.1 / (0 + 1e-6) would be −100000, −0.1 "over nothing" would be 0
     g = group(walk("s a", "failed", invalid=[0]), walk("s b", "failed"))
     c = credit.make("grpo", stats_over="trajectories", std_eps=eps, invalid_penalty=0.1).assign(g)
     np.testing.assert_allclose(c.flat_advantages, [-0.1, 0.0], atol=1e-12)
-
-
-# -- rewardflow's released propagation ----------------------------------------------------------------------------------
-def test_released_propagation_depends_on_the_longest_episode_of_the_batch():
-    # alone, the winning turn is the last of a longest episode and gets the raw reward 10; beside a longer episode of
-    # another task its value is 10 − 9
-    short = group(walk("s a g", reward=10.0))
-    other = Group(tuple(walk([f"o{t}" for t in range(9)], "failed") for _ in range(1)))
-    alone, beside = (released("rewardflow").assign_batch(batch)[0] for batch in ([short], [short, other]))
-    assert alone.flat_step_rewards[-1] == 10.0
-    assert beside.flat_step_rewards[-1] == pytest.approx(1.0)
-
-
-def test_success_propagation_does_not_see_the_rest_of_the_batch():
-    short = group(walk("s a g", reward=10.0))
-    other = Group((walk([f"o{t}" for t in range(9)], "failed"),))
-    scheme = released("rewardflow", propagation="success_hops")
-    alone, beside = (scheme.assign_batch(batch)[0] for batch in ([short], [short, other]))
-    assert alone.flat_advantages.tolist() == beside.flat_advantages.tolist()
-
-
-def same_last_text():
-    """Both ends look alike (Search: the empty text), the failure was recorded first."""
-    padding = walk([f"p{t}" for t in range(9)], "failed", name="longest")
-    return group(walk(["s", "a", ""], "failed"), walk(["s", "b", ""], name="won", reward=10.0), padding)
-
-
-def test_released_propagation_loses_a_success_behind_a_failure_of_the_same_text():
-    rewards = released("rewardflow").assign(same_last_text()).step_rewards
-    assert rewards[1].tolist() == [0.0, 0.0]
-
-
-def test_success_propagation_keeps_ends_apart():
-    rewards = released("rewardflow", propagation="success_hops").assign(same_last_text()).step_rewards
-    np.testing.assert_allclose(rewards[1], [0.9 - 0.81, 1.0 - 0.9])
-    np.testing.assert_allclose(rewards[0], [-0.81, 0.0])
-
-
-def look_and_act(**options):
-    """From s: act and win; or look (refused), then act. "n" is the text "nothing happens"."""
-    g = group(walk("s a g"), walk("s n s a g", invalid=[0, 1], name="looked"), walk("s x", "failed"))
-    return credit.make("rewardflow", discount=0.5, **options).assign(g)
-
-
-def test_pruned_turns_lose_on_entry_and_win_on_leaving():
-    # R(s) = 1/4, R(n) = 0
-    c = look_and_act()
-    assert c.step_rewards[1].tolist() == [-1 / 4, 1 / 4, 1 / 4, 1 / 2]
-
-
-def test_pruned_turns_of_value_zero_stay_where_they_are():
-    c = look_and_act(pruned_turns="zero")
-    assert c.step_rewards[1].tolist() == [0.0, 0.0, 1 / 4, 1 / 2]
-
-
-def test_excluded_pruned_turns_leave_the_comparison_as_if_they_had_not_happened():
-    c = look_and_act(pruned_turns="exclude")
-    clean = group(walk("s a g"), walk("s a g", name="looked"), walk("s x", "failed"))
-    expected = credit.make("rewardflow", discount=0.5).assign(clean)
-    assert c.step_advantages[1][:2].tolist() == [0.0, 0.0]
-    np.testing.assert_allclose(c.step_advantages[1][2:], expected.step_advantages[1])
-    np.testing.assert_allclose(c.step_advantages[0], expected.step_advantages[0])
-
-
-def test_released_propagation_can_prune_invalid_transitions_too():
-    # the refused s→b must not be a shortcut: V(s) = 10 γ³ instead of 10 γ²
-    padding = walk([f"p{t}" for t in range(9)], "failed", name="longest")
-    g = group(walk("s a b g", reward=10.0), walk("s b", "env_limit", invalid=[0]), padding)
-    value = {
-        pruning: dict(zip(c.diagnostics["node_keys"], c.diagnostics["node_value"], strict=True))["s"]
-        for pruning in ("self_loops", "invalid")
-        for c in [released("rewardflow", pruning=pruning, discount=0.5).assign(g)]
-    }
-    assert value == {"self_loops": 2.5, "invalid": 1.25}
-
-
-def test_bridging_without_the_released_propagation_is_refused():
-    with pytest.raises(ConfigError, match="first_seen_rewards"):
-        credit.make("rewardflow", pruning="alfworld")
 
 
 # -- success is not "the return is positive" ----------------------------------------------------------------------------
@@ -254,18 +164,18 @@ def dense_failure():
     return group(walk("s a x", "failed", rewards=[0.0, 0.5]), walk("s b g", rewards=[0.0, 1.0]))
 
 
-def test_positive_returns_make_failures_into_goals():
+def test_released_graphgpo_makes_failures_with_positive_return_goals():
     c = released("graphgpo").assign(dense_failure())
     assert c.flat_step_rewards[0] == c.flat_step_rewards[2]
 
 
-def test_the_success_flag_decides_what_a_goal_is():
+def test_graph_success_can_be_the_success_flag():
     c = released("graphgpo", graph_success="success").assign(dense_failure())
     assert c.flat_step_rewards[0] < c.flat_step_rewards[2]
 
 
 # -- dead ends ----------------------------------------------------------------------------------------------------------
-def test_far_plus_one_rates_dead_ends_by_the_farthest_state_of_the_group():
+def test_far_plus_one_scores_dead_states_by_the_farthest_state_of_the_group():
     # one more rollout from far away and the same dead end is rated 0.1^3 instead of 0.1^2
     near_only = group(walk("s g"), walk("s x", "failed"))
     with_far = group(*near_only.trajectories, walk("f1 s g"))
@@ -276,7 +186,7 @@ def test_far_plus_one_rates_dead_ends_by_the_farthest_state_of_the_group():
     )
 
 
-def test_with_unequal_costs_far_plus_one_prefers_a_dead_end_to_a_dear_success():
+def test_with_unequal_costs_far_plus_one_prefers_a_dead_state_to_an_expensive_success():
     # d(b) = 1, d(a) = 2 = d_max: a→x counts 2 + 1 + 1 = 4, a→g at its cost of 20
     cheap = walk("a b g", costs=[1.0, 1.0], name="cheap")
     dear = walk("a g", costs=[20.0], name="dear")
@@ -287,7 +197,7 @@ def test_with_unequal_costs_far_plus_one_prefers_a_dead_end_to_a_dear_success():
     assert zero.step_rewards[2][0] == 0.0 < zero.step_rewards[1][0]
 
 
-def test_zero_for_dead_ends_has_no_meaning_on_the_log_scale():
+def test_zero_for_dead_states_is_rejected_on_the_log_scale():
     with pytest.raises(ConfigError, match="far\\+1"):
         credit.make("graphgpo", exponent="log", unreachable="zero")
 
@@ -301,18 +211,18 @@ def nearly_equal_pages():
     )
 
 
-def test_similarity_merges_the_graph_but_not_the_groups():
+def test_similarity_merges_nodes_but_not_the_compared_states():
     c = released("graphgpo", similarity=0.9).assign(nearly_equal_pages())
     assert c.flat_step_rewards[0] == c.flat_step_rewards[2]  # both lead to the merged page
-    assert c.diagnostics["step_advantage"][[1, 3]].tolist() == [0.0, 0.0]  # which is compared with nobody
+    assert c.diagnostics["step_advantage"][[1, 3]].tolist() == [0.0, 0.0]  # whose turns are not compared
 
 
-def test_similar_groups_compare_within_the_merged_states():
+def test_similar_groups_compares_turns_within_merged_states():
     c = released("graphgpo", similarity=0.9, similar_groups=True).assign(nearly_equal_pages())
     np.testing.assert_allclose(c.diagnostics["step_advantage"][[1, 3]], [2**-0.5, -(2**-0.5)], rtol=1e-3)
 
 
-def test_similar_groups_without_similarity_are_refused():
+def test_similar_groups_without_similarity_are_rejected():
     with pytest.raises(ConfigError, match="similarity"):
         credit.make("graphgpo", similar_groups=True)
 
@@ -320,7 +230,7 @@ def test_similar_groups_without_similarity_are_refused():
 # -- groups of unequal size ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("semantics", ["paper", "release"])
-def test_groups_of_unequal_size_are_scored_like_alone(name, semantics):
+def test_groups_of_unequal_size_are_scored_independently(name, semantics):
     longest = [f"p{t}" for t in range(9)]  # in every group, so that the released batch coupling is the same
     batch = [
         group(walk("s a g"), walk(longest, "failed")),

@@ -1,4 +1,4 @@
-"""No hidden pay for taking another turn, where the policy decides when to stop (verl issue 7244 has the derivation).
+"""No bonus for extra turns, where the policy decides when to stop (verl issue 7244 has the derivation).
 
 Rewards centred at each turn number and summed to the end subtract as many baselines as the trajectory chose to take
 turns: each further turn is paid minus the mean reward of that turn number. The worlds here leave one thing to choose,
@@ -27,7 +27,7 @@ BY_REWARDS = credit.names(given=())
 
 
 def world(first: float, later: float, lengths: tuple[int, ...] = LENGTHS) -> Group:
-    """One start; after the first turn everybody goes ways of his own, for ``later`` a turn, and nobody succeeds."""
+    """One start; after the first turn all trajectories have distinct states with reward ``later`` per turn; none succeeds."""
     return Group(
         tuple(
             walk(
@@ -45,7 +45,7 @@ def first_turns(scheme: Scheme, group: Group) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class PerTurnNumber(Scheme):
-    """What the issue warns of: rewards centred at each turn number, summed to the end."""
+    """The scheme of the issue: rewards centred at each turn number, summed to the end."""
 
     name = "per_turn_number"
 
@@ -57,13 +57,13 @@ class PerTurnNumber(Scheme):
 
 
 def mixed_world() -> Group:
-    """One goes on at a cost, one goes on for nothing, one stops; nobody succeeds."""
+    """One continues with negative reward, one continues without reward, one stops; none succeeds."""
     paid = {"stay": [0.0] + [-1.0] * 4, "go": [0.0] * 5, "stop": [0.0]}
     return Group(tuple(leave(name, rewards, "failed") for name, rewards in paid.items()))
 
 
 def winning_world() -> Group:
-    """One stops without success, one goes on and succeeds, one goes on without success."""
+    """One stops without success, one continues and succeeds, one continues without success."""
     return Group(
         (
             leave("stop", [0.0], "failed"),
@@ -74,12 +74,12 @@ def winning_world() -> Group:
 
 
 def leave(name: str, rewards: list[float], end: StopReason) -> Trajectory:
-    """From the one start, then through states of his own."""
+    """From the common start, then through distinct states."""
     return walk(["start", *(f"{name}.{t + 1}" for t in range(len(rewards)))], end, rewards=rewards, name=name)
 
 
 # -- what must hold of a scheme that reads rewards and success only ----------------------------------------------------
-def further_turns_that_earn_nothing_are_worth_nothing(scheme: Scheme) -> None:
+def further_turns_without_reward_get_zero_credit(scheme: Scheme) -> None:
     for first in (-1.0, 0.0, 2.0):
         found = first_turns(scheme, world(first, 0.0))
         assert found == [found[0]] * len(LENGTHS)
@@ -87,29 +87,29 @@ def further_turns_that_earn_nothing_are_worth_nothing(scheme: Scheme) -> None:
     assert go == pytest.approx(stop)
 
 
-def further_turns_that_cost_are_never_paid_for(scheme: Scheme) -> None:
+def further_turns_with_negative_reward_get_no_bonus(scheme: Scheme) -> None:
     found = first_turns(scheme, world(0.0, -1.0))
     assert all(longer <= shorter for shorter, longer in itertools.pairwise(found))
     stay, go, stop = first_turns(scheme, mixed_world())
     assert stay <= go <= stop + 1e-12
 
 
-def going_on_in_vain_is_as_bad_as_stopping_in_vain(scheme: Scheme) -> None:
+def failing_later_is_as_bad_as_failing_at_once(scheme: Scheme) -> None:
     stop, win, go = first_turns(scheme, winning_world())
     assert go == pytest.approx(stop)
     assert win > stop
 
 
 RULES = (
-    further_turns_that_earn_nothing_are_worth_nothing,
-    further_turns_that_cost_are_never_paid_for,
-    going_on_in_vain_is_as_bad_as_stopping_in_vain,
+    further_turns_without_reward_get_zero_credit,
+    further_turns_with_negative_reward_get_no_bonus,
+    failing_later_is_as_bad_as_failing_at_once,
 )
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", BY_REWARDS)
-def test_no_scheme_over_rewards_pays_for_turns(name: str, rule: Callable[[Scheme], None]) -> None:
+def test_no_scheme_over_rewards_gives_a_bonus_for_turns(name: str, rule: Callable[[Scheme], None]) -> None:
     rule(credit.make(name))
 
 
@@ -119,7 +119,7 @@ def test_every_rule_catches_centring_at_each_turn_number(rule: Callable[[Scheme]
         rule(PerTurnNumber())
 
 
-def test_centring_at_each_turn_number_hides_what_further_turns_cost() -> None:
+def test_centring_at_each_turn_number_hides_the_cost_of_further_turns() -> None:
     # each further turn costs 1; the sum of baselines gives it back exactly
     assert first_turns(PerTurnNumber(), world(0.0, -1.0)) == [0.0] * len(LENGTHS)
     # and pays for turns that earn nothing, once others lose there
@@ -135,7 +135,7 @@ def test_schemes_over_rewards_see_that_further_turns_cost(name: str) -> None:
 
 
 def searches(name: str, found: list[str]) -> Trajectory:
-    """A rollout that retrieves one passage a turn."""
+    """A trajectory that retrieves one passage per turn."""
     turns = tuple(Turn(f"{t}", "search", f"{t + 1}", doc_ids=(one,)) for t, one in enumerate(found))
     return Trajectory(name, "g", "task", turns, False, 0.0, "env_limit", f"{len(found)}")
 
@@ -164,7 +164,7 @@ def judged(group: Group, **names: list[list[float]]) -> Group:
     return Group(tuple(members))
 
 
-def test_summed_judgements_pay_for_turns_and_say_so() -> None:
+def test_summed_judge_scores_give_a_bonus_for_turns_as_documented() -> None:
     numbers = [[-1.0] + [0.0] * (n - 1) for n in LENGTHS]
     group = judged(world(0.0, 0.0), judge__score=numbers)
     paid = first_turns(credit.make("prm"), group)
@@ -173,7 +173,7 @@ def test_summed_judgements_pay_for_turns_and_say_so() -> None:
     assert len(set(first_turns(credit.make("prm", span="turn"), group))) == 1
 
 
-def test_summed_gains_pay_for_turns_and_say_so() -> None:
+def test_summed_gains_give_a_bonus_for_turns_as_documented() -> None:
     lengths = (2, 3, 5)
     world_ = world(0.0, 0.0, lengths)
     before = [

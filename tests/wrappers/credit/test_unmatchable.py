@@ -1,4 +1,4 @@
-"""An entity that no text can name changes nothing: it is in no denominator, and the caller is told."""
+"""An unmatchable entity changes nothing: it is not counted, and it is reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_entity_that_can_never_match_changes_no_credit(name, options, rule, s
     assert plain.diagnostics["unmatchable"] == ()
 
 
-def test_another_written_form_that_is_looked_for_makes_an_entity_matchable():
+def test_a_matchable_alias_makes_an_entity_matchable():
     task = {**FILM, "entities": [*FILM["entities"], {"name": "Yes", "aliases": ["Yes the band"]}]}
     group = searches(search(("Yes the band", ""), name="a"), search(("", ""), name="b"), task=task)
     shares = {
@@ -53,7 +53,7 @@ def test_another_written_form_that_is_looked_for_makes_an_entity_matchable():
     assert shares == {True: [1 / 5, 0.0], False: [0.0, 0.0]}
 
 
-def test_a_rollout_that_names_all_that_can_be_named_has_the_whole_share():
+def test_mentioning_all_matchable_entities_gives_rate_one():
     task = {**FILM, "entities": [*FILM["entities"], "yes"]}
     named = "Inception, Christopher Nolan, London, Science Fiction, yes"
     gamma = credit.make("egrpo").assign(searches(search((named, "")), task=task)).diagnostics["gamma"]
@@ -69,7 +69,7 @@ def test_an_environment_that_recorded_an_unmatchable_entity_does_not_make_it_cou
 
 
 @given(st.lists(st.lists(st.sampled_from(["Ann", "", "—", "Bob"]), max_size=3), max_size=5))
-def test_the_matcher_says_which_entities_it_can_never_find(forms):
+def test_the_matcher_lists_unmatchable_entities(forms):
     nothing_by_rule: dict[MatchRule, set[str]] = {"normalized": {"", "—"}, "exact_substring": {""}}
     for rule, nothing in nothing_by_rule.items():
         matcher = EntityMatcher(forms, rule)
@@ -77,7 +77,7 @@ def test_the_matcher_says_which_entities_it_can_never_find(forms):
         assert not set(matcher.found("Ann — Bob")) & set(matcher.unmatchable)
 
 
-def test_the_command_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_lists_unmatchable_entities(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     task = {**FILM, "entities": [*FILM["entities"], "yes"]}
     group = searches(search(("Nolan", ""), ("", "")), task=task)
     write_jsonl(tmp_path / "log.jsonl", [group])

@@ -37,7 +37,7 @@ def test_grpo_is_the_return_in_sample_deviations_from_the_mean():
     near(c.step_rewards, [[0.0], [0.0] * 3, [0.0]])
 
 
-def test_grpo_counts_a_trajectory_once_however_long_and_the_released_code_counts_turns():
+def test_grpo_weighs_trajectories_equally_and_the_released_code_weighs_turns():
     # four successes of 10 turns, four failures of 50, rewards 10/0
     g = group(
         *[walk([f"{i}.{t}" for t in range(11)], reward=10.0, name=f"w{i}") for i in range(4)],
@@ -96,7 +96,7 @@ def test_gigpo_counts_every_visit_to_a_state_also_within_one_trajectory():
     near(c.step_advantages, [[-1 / 2, 1 / 2]])
 
 
-def test_gigpo_discounts_rewards_on_the_way():
+def test_gigpo_discounts_intermediate_rewards():
     # γ = 1/2, rewards 4, −2, 8: 8; −2 + 4; 4 + 1
     c = credit.make("gigpo", discount=0.5).assign(group(walk("s a b c", "failed", rewards=[4.0, -2.0, 8.0])))
     near(c.step_rewards, [[5, 2, 8]])
@@ -106,7 +106,7 @@ def test_gigpo_discounts_rewards_on_the_way():
 MAZE = (walk("s a g"), walk("s b x", "failed"), walk("s b a", "env_limit"))
 
 
-def test_graphgpo_rewards_fall_with_the_distance_to_success_over_everybodys_transitions():
+def test_graphgpo_rewards_fall_with_the_distance_to_success_over_all_transitions_of_the_group():
     # d: g 0, a 1, s 2, b 2 (b→a was seen in the third rollout, which joins the open state a), x unreachable: 2 + 1
     c = credit.make("graphgpo", distance_discount=0.1).assign(group(*MAZE))
     distance = dict(zip(c.diagnostics["node_keys"], c.diagnostics["distance"], strict=True))
@@ -118,7 +118,7 @@ def test_graphgpo_rewards_fall_with_the_distance_to_success_over_everybodys_tran
     near(c.outcome_advantages, ONE_OF_THREE)
 
 
-def test_graphgpo_pays_for_the_cost_of_the_transition_and_of_the_way_after_it():
+def test_graphgpo_counts_the_cost_of_the_transition_and_of_the_path_after_it():
     # fly costs 5; walking costs 1 + 2: d(a) = 2, d(s) = 3
     g = group(walk("s g", costs=[5.0], name="fly"), walk("s a g", costs=[1.0, 2.0], name="walk"))
     c = credit.make("graphgpo", distance_discount=0.5, success_reward=1.0).assign(g)
@@ -129,21 +129,21 @@ def test_graphgpo_pays_for_the_cost_of_the_transition_and_of_the_way_after_it():
     near(released.step_advantages, [[HALF], [-HALF, 0.0]])
 
 
-def test_graphgpo_dead_ends_lie_one_beyond_the_farthest_state():
+def test_graphgpo_dead_states_lie_one_beyond_the_farthest_state():
     # distances 2.5 (s), 0.5 (a); the dead end x counts 3.5, plus the cost 1 of entering it
     g = group(walk("s a g", costs=[2.0, 0.5]), walk("s x", "failed"))
     c = credit.make("graphgpo", distance_discount=0.25, success_reward=1.0).assign(g)
     near(c.step_rewards, [[0.25**2.5, 0.25**0.5], [0.25**4.5]])
 
 
-def test_graphgpo_gives_nothing_to_a_state_left_once_but_compares_repeats_of_one_edge():
+def test_graphgpo_gives_zero_to_a_state_left_once_but_compares_repeats_of_one_edge():
     # s is left three times, twice by the same edge: all traversals count; a and b once each in different states
     g = group(walk("s a g"), walk("s b x", "failed"), walk("s b y", "failed"))
     c = credit.make("graphgpo").assign(g)
     near(c.step_advantages, [[ONE_OF_THREE[0], 0], [ONE_OF_THREE[1], 0], [ONE_OF_THREE[2], 0]])
 
 
-def test_graphgpo_group_without_success_gets_exactly_nothing():
+def test_graphgpo_group_without_success_gets_exactly_zero_credit():
     g = group(walk("s a x", "failed", costs=[1.0, 3.0]), walk("s b", "env_limit"), walk("s a", "env_limit"))
     c = credit.make("graphgpo").assign(g)
     assert (c.flat_advantages == 0.0).all()
@@ -160,7 +160,7 @@ def rewardflow(*trajectories, **options):
     return credit.make("rewardflow", discount=0.5, **options).assign(group(*trajectories))
 
 
-def test_rewardflow_pays_the_change_of_a_potential_that_halves_with_every_hop():
+def test_rewardflow_rewards_are_the_change_of_a_potential_that_halves_with_every_hop():
     # γ = 1/2: R(g) = 1, R(a) = 1/2, R(s) = 1/4, dead ends b and x: 0
     c = rewardflow(walk("s a g"), walk("s b x", "failed"), walk("s b", "env_limit"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0], [-1 / 4]])
@@ -169,7 +169,7 @@ def test_rewardflow_pays_the_change_of_a_potential_that_halves_with_every_hop():
     near(c.advantages, [[4 / sqrt(3), 2 / sqrt(3)], [-2 / sqrt(3), -1 / sqrt(3)], [-2 / sqrt(3)]])
 
 
-def test_rewardflow_a_rollout_cut_by_a_limit_ends_in_the_open_state_it_reached():
+def test_rewardflow_a_truncated_trajectory_ends_in_the_open_state_it_reached():
     # the cut rollout shows the edge b→a: R(b) = 1/4 = R(s)
     c = rewardflow(walk("s a g"), walk("s b a", "env_limit"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [0, 1 / 4]])
@@ -181,14 +181,14 @@ def test_rewardflow_a_failure_is_not_the_open_state_of_the_same_key():
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
 
 
-def test_rewardflow_success_and_failure_with_the_same_key_stay_apart():
+def test_rewardflow_success_and_failure_with_the_same_key_stay_separate():
     # both end in "": the success is worth 1, the failure 0
     c = rewardflow(walk(["s", "a", ""]), walk(["s", "b", ""], "failed"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
 
 
-def test_rewardflow_an_open_state_with_the_key_of_a_goal_is_no_goal():
-    # somebody acted in "g" and failed: his g is worth 0
+def test_rewardflow_an_open_state_with_the_key_of_a_goal_is_not_a_goal():
+    # an action was taken in "g" and failed: that open g has potential 0
     c = rewardflow(walk("s g"), walk("s g x", "failed"))
     near(c.step_rewards, [[1 / 2], [-1 / 2, 0]])
 
@@ -199,8 +199,8 @@ def test_rewardflow_a_success_that_leaves_the_key_unchanged_is_still_a_transitio
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4]])
 
 
-def test_rewardflow_invalid_transitions_are_no_shortcuts():
-    # s→b was refused by the rules: d(s) stays 3, R(s) = 1/8, R(b) = 1/2; the turn itself still gets the difference
+def test_rewardflow_invalid_transitions_are_not_shortcuts():
+    # s→b was rejected by the rules: d(s) stays 3, R(s) = 1/8, R(b) = 1/2; the turn itself still gets the difference
     c = rewardflow(walk("s a b g"), walk("s b", "env_limit", invalid=[0]))
     near(c.step_rewards, [[1 / 8, 1 / 4, 1 / 2], [3 / 8]])
 
@@ -223,11 +223,11 @@ def test_rewardflow_weights_scale_its_two_parts():
     near(c.step_advantages, [[3 * HALF, 0], [-3 * HALF, 0]])
 
 
-def test_rewardflow_group_without_success_gets_exactly_nothing():
+def test_rewardflow_group_without_success_gets_exactly_zero_credit():
     assert (rewardflow(walk("s a x", "failed"), walk("s b", "env_limit")).flat_advantages == 0.0).all()
 
 
 # grouptd compares a rollout with what its prior expects, not only with other rollouts
 @pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name != "grouptd"])
-def test_a_group_of_one_gets_nothing_from_states_met_once(name):
+def test_a_singleton_group_gets_zero_credit_from_states_visited_once(name):
     assert (credit.make(name).assign(group(walk("s a g"))).flat_advantages == 0.0).all()

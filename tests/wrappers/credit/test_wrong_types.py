@@ -1,4 +1,4 @@
-"""Whatever a group holds, a scheme scores it or raises one of our errors."""
+"""A scheme scores any group or raises a creditflow error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JUNK = st.recursive(
 
 
 def broken(data: Any, value: Any) -> Any:
-    """The value, or a part of it, replaced by junk."""
+    """Replace the value, or a part of it, by a value of another type."""
     if not data.draw(st.booleans()):
         return data.draw(JUNK)
     if isinstance(value, dict) and value:
@@ -58,7 +58,7 @@ def only_named_errors(scheme: credit.Scheme, group: Group) -> None:
 @pytest.mark.parametrize(("name", "options"), READERS)
 @settings(max_examples=150)
 @given(seed=st.integers(0, 100), field=st.sampled_from(FIELDS), data=st.data())
-def test_a_field_of_the_task_of_any_type_is_read_or_named(name, options, seed, field, data):
+def test_a_field_of_the_task_of_any_type_is_read_or_reported(name, options, seed, field, data):
     group = random_group(np.random.default_rng(seed))
     task = {**group.task, field: broken(data, group.task.get(field, [["entity 0"]]))}
     only_named_errors(credit.make(name, **options), Group(group.trajectories, task))
@@ -71,7 +71,7 @@ def test_a_field_of_the_task_of_any_type_is_read_or_named(name, options, seed, f
     field=st.sampled_from(["observation", "thought", "response", "queries", "entities", "doc_ids"]),
     data=st.data(),
 )
-def test_a_text_of_any_type_is_read_or_named(name, options, seed, field, data):
+def test_a_text_of_any_type_is_read_or_reported(name, options, seed, field, data):
     group = random_group(np.random.default_rng(seed))
     first = group.trajectories[0]
     turn = replace(first.turns[0], **{field: data.draw(JUNK)})
@@ -80,7 +80,7 @@ def test_a_text_of_any_type_is_read_or_named(name, options, seed, field, data):
 
 
 @pytest.mark.parametrize("name", ["gdcr", "egrpo", "stepsearch"])
-def test_what_has_the_wrong_type_is_told_with_its_place(name):
+def test_a_value_of_the_wrong_type_is_reported_with_its_position(name):
     group = random_group(np.random.default_rng(0))
     first = group.trajectories[0]
     member = replace(first, turns=(replace(first.turns[0], queries=(None,)), *first.turns[1:]))  # type: ignore[arg-type]  # the mistake under test
@@ -92,7 +92,7 @@ def test_what_has_the_wrong_type_is_told_with_its_place(name):
 @pytest.mark.parametrize("name", [name for name in credit.names() if credit.make(name).needs])
 @settings(max_examples=30)
 @given(data=st.data())
-def test_an_annotation_of_any_type_is_read_or_named(name, data):
+def test_an_annotation_of_any_type_is_read_or_reported(name, data):
     scheme = credit.make(name)
     group = random_group(np.random.default_rng(1), values=scheme.needs, token_values=scheme.requires_tokens)
     first = group.trajectories[0]

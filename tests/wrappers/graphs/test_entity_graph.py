@@ -55,14 +55,14 @@ def test_the_virtual_answer_is_the_one_that_questions_make() -> None:
     assert ours.distances().tolist() == [2.0, 1.0, 0.0]
 
 
-def test_an_answer_of_yes_or_no_is_never_looked_for() -> None:
+def test_an_answer_of_yes_or_no_is_never_matched() -> None:
     task = {"entities": ["No", {"name": "yes", "aliases": ["Yes!", "it is"]}], "edges": [], "answer_node": "yes"}
     matcher = EntityGraph.from_task(task).matcher()
     assert matcher.found("yes, no") == ()
     assert matcher.found("so it is") == (1,)
 
 
-def test_a_decay_worth_less_than_floats_hold_is_0() -> None:
+def test_a_contribution_below_float64_is_0() -> None:
     names = [f"N{i}" for i in range(1200)]
     edges = [[a, "r", b] for a, b in pairwise(names)]
     worth = EntityGraph.from_task({"entities": names, "edges": edges, "answer_node": "N0"}).contributions(10.0)
@@ -81,6 +81,6 @@ def test_a_decay_worth_less_than_floats_hold_is_0() -> None:
         ({"answer_node": "Paris"}, "'Paris' is not among the 4 entities"),
     ],
 )
-def test_what_is_malformed_is_said(change: Any, message: str) -> None:
+def test_malformed_payloads_are_errors(change: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         EntityGraph.from_task({**FILM, **change})

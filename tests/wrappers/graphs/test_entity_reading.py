@@ -1,4 +1,4 @@
-"""What counts as a thought, and what as shown, in the forms that models and environments write."""
+"""Thoughts and observed entities in the formats that models and environments write."""
 
 import pytest
 from hypothesis import given, settings
@@ -42,7 +42,7 @@ def test_without_a_response_the_recorded_thought_counts_or_else_the_action_aroun
     assert thought_text("", "", "search: B").split() == []
 
 
-def test_the_recorded_thought_alone_can_be_asked_for() -> None:
+def test_the_recorded_thought_alone_can_be_requested() -> None:
     assert thought_text("A", "B", "C", "recorded") == "A"
 
 
@@ -60,7 +60,7 @@ def test_the_recorded_thought_alone_can_be_asked_for() -> None:
         ("no echo", "same"),
     ],
 )
-def test_headings_that_repeat_a_query_are_not_read_and_nothing_else_is_left_out(text: str, expected: str) -> None:
+def test_only_headings_that_repeat_a_query_are_removed(text: str, expected: str) -> None:
     assert strip_query_echo(text, ["Nolan"]) == (text if expected == "same" else expected)
 
 
@@ -73,7 +73,7 @@ LINES = st.sampled_from(["", ": ", " was born in London", "'s film", "[1] ", "Lo
 @pytest.mark.parametrize("name", DIALECTS)
 @settings(max_examples=40)
 @given(queries=QUERIES, data=st.data())
-def test_what_is_read_of_search_results_is_the_passages_whatever_was_asked(name, queries, data) -> None:
+def test_entities_of_search_results_do_not_depend_on_the_queries(name, queries, data) -> None:
     spoken = dialect(name)
     texts = st.builds("{}{}{}".format, LINES, st.sampled_from([*queries, ""]), LINES)
     passages = [
@@ -88,7 +88,7 @@ def test_what_is_read_of_search_results_is_the_passages_whatever_was_asked(name,
         assert one_line(escape_protocol_tags(passage.title)) in shown
 
 
-def test_what_a_turn_showed_is_the_next_observation_and_at_the_end_what_was_recorded() -> None:
+def test_observed_entities_are_those_of_the_next_observation_and_recorded_ones_at_the_end() -> None:
     graph = EntityGraph.from_task({"entities": ["A1", "B1", "C1"]})
     turns = (
         Turn("0", "a", "1", observation="A1 the question", entities=("C1",)),

@@ -1,4 +1,4 @@
-"""GDCR online: what ``DenseReward`` pays is what the scheme finds in the recorded trajectory."""
+"""GDCR online: the shaping of ``DenseReward`` equals the scheme's step rewards on the recorded trajectory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shaped(gamma: float = 1.0, terminal: Any = "paper", settings: Any = None, **
 
 
 class Watched(DenseReward):
-    """Keeps what it paid."""
+    """Records the shaping of every step."""
 
     def step(self, action: Any) -> Any:
         outcome = super().step(action)
@@ -38,7 +38,7 @@ class Watched(DenseReward):
 
 
 class Thinking(NoisyExpert):
-    """Notes the names it has read, so that citations happen."""
+    """Records the names it has read as its thought, so that there are citations."""
 
     def act(self, views: Any) -> Any:
         return [
@@ -89,7 +89,7 @@ def test_thoughts_around_the_call_are_read_online_and_recorded() -> None:
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_paid_back_at_the_end_the_discounted_sum_does_not_depend_on_the_path(gamma: float) -> None:
+def test_with_zero_terminal_potential_the_discounted_sum_does_not_depend_on_the_path(gamma: float) -> None:
     env = shaped(gamma=gamma, terminal="zero")
     for seed in range(6):
         _, info = env.reset(seed=5)
@@ -102,7 +102,7 @@ def test_paid_back_at_the_end_the_discounted_sum_does_not_depend_on_the_path(gam
         assert total == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_snapshot_holds_what_was_seen_and_cited() -> None:
+def test_a_snapshot_contains_the_entities_seen_and_cited() -> None:
     env = shaped()
     _, _ = env.reset(seed=3)
     first = env.unwrapped.task.content["entities"][0]["name"]  # type: ignore[attr-defined]  # AgentEnv
@@ -120,7 +120,7 @@ def test_a_snapshot_holds_what_was_seen_and_cited() -> None:
         again.set_state(json.dumps(data))
 
 
-def test_a_task_without_an_entity_graph_is_refused_at_reset() -> None:
+def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
     env = DenseReward(creditflow.make("sokoban", level="#####\n#@$.#\n#####"), "gdcr", gamma=1.0)
     with pytest.raises(CreditError, match=r"gdcr is not defined on task .*: its task has no 'entities'"):
         env.reset(seed=0)
@@ -134,6 +134,6 @@ def test_a_task_without_an_entity_graph_is_refused_at_reset() -> None:
         ({"decays": 2.0}, "did you mean 'decay'"),
     ],
 )
-def test_options_of_learned_potentials_are_refused(options: Any, message: str) -> None:
+def test_options_of_learned_potentials_are_rejected(options: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         DenseReward(wiki(), "gdcr", gamma=1.0, **options)

@@ -1,4 +1,4 @@
-"""The state graph: networkx as the peer, a hand-made graph, typed ends, merged states."""
+"""The state graph: comparison with networkx, a hand-made graph, typed terminal nodes, merged states."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def peer(g: Group) -> tuple[nx.MultiDiGraph, list[tuple[str, str]]]:
 
 @settings(max_examples=50)
 @given(g=groups(costs=PRICES))
-def test_distances_with_unequal_costs_are_networkxs(g):
+def test_distances_with_unequal_costs_equal_those_of_networkx(g):
     theirs, goals = peer(g)
     expected = nx.multi_source_dijkstra_path_length(theirs.reverse(), set(goals)) if goals else {}
     graph = StateGraph.from_group(g)
@@ -60,7 +60,7 @@ def test_distances_with_unequal_costs_are_networkxs(g):
 
 @settings(max_examples=50)
 @given(g=groups(costs=PRICES))
-def test_hops_are_networkxs_whatever_the_costs(g):
+def test_hops_equal_those_of_networkx_whatever_the_costs(g):
     theirs, goals = peer(g)
     expected = nx.multi_source_dijkstra_path_length(theirs.reverse(), set(goals), weight=None) if goals else {}
     graph = StateGraph.from_group(g)
@@ -70,7 +70,7 @@ def test_hops_are_networkxs_whatever_the_costs(g):
 
 @settings(max_examples=40)
 @given(g=groups(costs=UNIT, min_turns=1))
-def test_centralities_are_networkxs(g):
+def test_centralities_equal_those_of_networkx(g):
     theirs: nx.DiGraph = nx.DiGraph(peer(g)[0])
     graph = StateGraph.from_group(g)
     for kind, measure in (
@@ -95,7 +95,7 @@ def test_networkx_gets_the_same_graph_back(g):
 
 
 # -- a hand-made graph --------------------------------------------------------------------------------------------------
-#   s -> a -> g (goal)      s -> b -> x (failed)      s -> b (cut)      s -> s (refused)
+#   s -> a -> g (goal)      s -> b -> x (failed)      s -> b (truncated)      s -> s (invalid)
 #   "to b" once led to c: a conflict
 HAND = (
     walk("s a g", costs=[2.0, 1.0]),
@@ -145,7 +145,7 @@ def test_networkx_nodes_carry_key_kind_visits_and_distance():
     }
 
 
-def test_edges_of_different_actions_between_two_states_stay_apart():
+def test_edges_of_different_actions_between_two_states_stay_separate():
     g = group(walk("s a", "env_limit", actions=["north"]), walk("s a", "env_limit", actions=["up"]))
     assert len(StateGraph.from_group(g).edges.source) == 2
 
@@ -173,7 +173,7 @@ def test_ends_of_one_key_never_merge_across_kinds():
     assert nodes(StateGraph.from_group(g)) == [("e", "failed"), ("e", "goal"), ("e", "open"), ("s", "open")]
 
 
-def test_cut_ends_can_be_kept_apart_and_failed_ends_merged():
+def test_truncated_ends_can_be_separated_and_failed_ends_merged():
     g = group(*ENDS)
     apart = StateGraph.from_group(g, truncated="separate")
     assert nodes(apart) == [("e", "failed"), ("e", "goal"), ("e", "truncated"), ("s", "open")]
@@ -181,12 +181,12 @@ def test_cut_ends_can_be_kept_apart_and_failed_ends_merged():
     assert nodes(merged) == [("e", "goal"), ("e", "open"), ("s", "open")]
 
 
-def test_the_caller_may_say_who_reached_the_goal():
+def test_the_caller_can_choose_which_trajectories_reach_the_goal():
     graph = StateGraph.from_group(group(*ENDS), goal=np.array([False, True, False]))
     assert nodes(graph) == [("e", "goal"), ("e", "open"), ("s", "open")]
 
 
-def test_text_keys_make_the_graph_of_what_was_seen():
+def test_text_keys_make_the_graph_of_texts():
     def seen(m):
         return replace(m, turns=tuple(replace(t, text_key="room") for t in m.turns), final_text_key="hall")
 
@@ -205,7 +205,7 @@ def test_merged_states_are_one_node_under_the_name_of_their_representative():
     assert by_key(graph, graph.distances())["a", "open"] == 1.0
 
 
-def test_greedy_similarity_asks_the_first_member_of_each_cluster_in_order():
+def test_greedy_similarity_compares_with_the_first_member_of_each_cluster_in_order():
     # ab ~ abc ~ abcd at 0.8 (ratios 2·2/5, 2·3/7), but ab ≁ abcd (2·2/6): from ab, abcd founds its own cluster
     keys = ["ab", "abc", "abcd"]
     assert greedy_similarity(keys, [0, 1, 2], 0.8).tolist() == [0, 0, 2]
@@ -230,6 +230,6 @@ BUILD = StateGraph.from_group
         (lambda g, wrong: greedy_similarity(["a"], [0], 1.0), "threshold must lie in"),
     ],
 )
-def test_wrong_names_suggest_the_near_one(call: Any, message: str) -> None:
+def test_unknown_names_suggest_the_nearest_one(call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(group(walk("s g")), str)

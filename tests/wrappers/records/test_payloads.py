@@ -1,4 +1,4 @@
-"""Every group of a log keeps the payload that its own lines carry."""
+"""Every group of a log keeps the payload of its own lines."""
 
 import io
 import json
@@ -46,13 +46,13 @@ def test_a_group_without_payload_takes_its_tasks() -> None:
     assert [group.task for group in found] == [{"question": "?"}, {"question": "?"}, {}]
 
 
-def test_a_group_without_payload_whose_task_has_two_is_refused() -> None:
+def test_a_group_without_payload_whose_task_has_two_is_rejected() -> None:
     stream = log({"task": {"a": 1}}, {"group_id": "h", "task": {"a": 2}}, {"group_id": "i"})
     with pytest.raises(TrajectoryError, match=r"'i' has no task payload, and .* different ones .*line 1; .*line 2"):
         read_groups(stream)
 
 
-def test_a_group_with_two_payloads_is_refused() -> None:
+def test_a_group_with_two_payloads_is_rejected() -> None:
     with pytest.raises(TrajectoryError, match=r"line 2: group 'g' already has another task payload .*line 1"):
         read_groups(log({"task": {"a": 1}}, {"trajectory_id": "u", "task": {"a": 2}}))
 
@@ -73,7 +73,7 @@ def test_by_task_the_documents_of_all_groups_are_joined() -> None:
         ({"question": "?", "documents": ["d"]}, "documents must be an object"),
     ],
 )
-def test_by_task_payloads_that_contradict_each_other_are_refused(other: dict[str, Any], message: str) -> None:
+def test_by_task_payloads_that_contradict_each_other_are_rejected(other: dict[str, Any], message: str) -> None:
     first = {"question": "?", "documents": {"d": "one"}}
     with pytest.raises(TrajectoryError, match=message):
         read_groups(log({"task": first}, {"group_id": "h", "task": other}), by="task")

@@ -1,4 +1,4 @@
-"""Turns, trajectories, groups: what is inconsistent is refused where it enters; branches count their prefix."""
+"""Turns, trajectories and groups: inconsistent ones are rejected on construction; branches include their prefix."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def tokens(**changes):
         ),
     ],
 )
-def test_a_trajectory_that_contradicts_itself_is_refused(change, message):
+def test_an_inconsistent_trajectory_is_rejected(change, message):
     with pytest.raises(TrajectoryError, match=f"trajectory 's a g': {message}"):
         replace(walk("s a g"), **change)
 
@@ -68,7 +68,7 @@ def test_a_trajectory_that_contradicts_itself_is_refused(change, message):
         ({"turn_offsets": np.array([], np.int32)}, "turn_offsets must rise"),
     ],
 )
-def test_tokens_that_do_not_fit_together_are_refused(change, message):
+def test_inconsistent_tokens_are_rejected(change, message):
     with pytest.raises(TrajectoryError, match=message):
         tokens(**change)
 
@@ -84,7 +84,7 @@ def test_a_turn_is_valid_if_it_was_parsed_and_admissible():
     ]  # fmt: skip
 
 
-def test_every_stop_reason_says_what_kind_of_end_it_is():
+def test_every_stop_reason_has_a_type_of_end():
     kinds = {reason: walk("s g", reason).end for reason in STOP_REASONS}  # type: ignore[arg-type]  # each is one of the literals
     assert {r for r, k in kinds.items() if k == GOAL} == {"success"}
     assert {r for r, k in kinds.items() if k == FAILED} == {"failed", "format"}
@@ -96,18 +96,18 @@ def test_the_return_is_exactly_rounded():
 
 
 # -- a group fits together ----------------------------------------------------------------------------------------------
-def test_an_empty_group_is_refused():
+def test_an_empty_group_is_rejected():
     with pytest.raises(TrajectoryError, match="at least one"):
         Group(())
 
 
 @pytest.mark.parametrize("field", ["group_id", "task_id"])
-def test_members_of_other_groups_or_tasks_are_refused(field):
+def test_members_of_other_groups_or_tasks_are_rejected(field):
     with pytest.raises(TrajectoryError, match="rollouts of one task"):
         Group((walk("s g", name="a"), member("b", **({"group_id": "g", "task_id": "task"} | {field: "other"}))))
 
 
-def test_repeated_ids_are_refused():
+def test_repeated_ids_are_rejected():
     with pytest.raises(TrajectoryError, match="occurs twice"):
         Group((walk("s g"), walk("s g")))
 
@@ -130,14 +130,14 @@ def test_the_return_of_a_branch_includes_the_turns_before_its_fork():
     assert len(g.turns) == 5  # the prefix counts once
 
 
-def test_a_branch_of_a_branch_counts_the_whole_way():
+def test_the_return_of_a_branch_of_a_branch_is_that_of_the_full_episode():
     # root: turns 0, 1; branch: turns 2, 3; leaf from turn 4: 1 + 2 + 8 + 16 + 32
     branch = walk("b x y", "failed", name="branch", rewards=[8.0, 16.0], parent="root", fork_turn=2)
     leaf = walk("y g", name="leaf", rewards=[32.0], parent="branch", fork_turn=4)
     assert Group((leaf, branch, ROOT)).arrays.returns.tolist() == [59.0, 27.0, 7.0]
 
 
-def test_a_fork_in_what_a_branch_shares_with_its_root_lies_in_the_root():
+def test_a_fork_within_a_shared_prefix_is_in_the_root():
     # the branch owns turns 2, 3; a leaf forked before turn 1 shares turn 0 of the root only
     branch = walk("b x y", "failed", name="branch", rewards=[8.0, 16.0], parent="root", fork_turn=2)
     leaf = walk("a g", name="leaf", rewards=[32.0], parent="branch", fork_turn=1)
@@ -157,14 +157,14 @@ def test_a_fork_in_what_a_branch_shares_with_its_root_lies_in_the_root():
         ),
     ],
 )
-def test_a_branch_that_hangs_in_the_air_is_refused(members, message):
+def test_a_branch_without_consistent_ancestors_is_rejected(members, message):
     with pytest.raises(TrajectoryError, match=message):
         Group(tuple(members))
 
 
 # -- arrays -------------------------------------------------------------------------------------------------------------
 @given(g=groups())
-def test_arrays_say_what_the_turns_say(g):
+def test_arrays_equal_the_fields_of_the_turns(g):
     a = g.arrays
     keys = a.states.keys
     assert [keys[i] for i in a.state] == [t.state_key for t in g.turns]
@@ -207,7 +207,7 @@ def test_groups_are_collected_in_order_of_first_appearance():
     ]
 
 
-def test_trials_of_one_group_are_collected_apart():
+def test_trials_of_one_group_are_collected_separately():
     collected = group_trajectories([member("1", "a"), member("2", "a", trial=1), member("3", "a")])
     assert [[t.trajectory_id for t in g.trajectories] for g in collected] == [["1", "3"], ["2"]]
 
@@ -223,7 +223,7 @@ def test_by_task_joins_groups_and_keeps_ids_unique_and_branches_attached():
     assert joined.task == {"q": 1}
 
 
-def test_collecting_by_something_else_suggests_the_near_name():
+def test_collecting_by_an_unknown_name_suggests_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'task'"):
         group_trajectories([member("1", "a")], by="tasks")  # type: ignore[arg-type]  # the misspelling is the test
 

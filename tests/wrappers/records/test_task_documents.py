@@ -1,4 +1,4 @@
-"""Payloads of search tasks come from logs of anybody: a wrong one is a named error in every scheme and reward."""
+"""A malformed payload of a search task is a creditflow error in every scheme and reward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = ("search_keys", "steps", "entities", "edges", "answers", "documents", "su
 
 
 @pytest.mark.parametrize("name", [name for name in credit.names() if credit.make(name).task_fields])
-def test_no_payload_raises_anything_but_a_named_error(name):
+def test_malformed_payloads_raise_only_creditflow_errors(name):
     scheme = credit.make(name)
     group = random_group(np.random.default_rng(0), values=scheme.needs, token_values=scheme.requires_tokens)
     scheme.assign(group)
@@ -35,7 +35,7 @@ def test_no_payload_raises_anything_but_a_named_error(name):
 
 
 @pytest.mark.parametrize("name", REWARDS)
-def test_no_payload_stops_a_reward_with_anything_but_a_named_error(name):
+def test_rewards_on_malformed_payloads_raise_only_creditflow_errors(name):
     group = random_group(np.random.default_rng(0))
     for key in ("answers", "text"):
         for junk in JUNK:
@@ -45,7 +45,7 @@ def test_no_payload_stops_a_reward_with_anything_but_a_named_error(name):
                 assert str(error)
 
 
-def test_documents_given_as_a_list_are_refused_with_what_was_expected():
+def test_documents_given_as_a_list_are_rejected_with_what_was_expected():
     scheme = credit.make("stepsearch")
     group = random_group(np.random.default_rng(0), values=scheme.needs, token_values=scheme.requires_tokens)
     listed = [{"id": name, **text} for name, text in group.task["documents"].items()]

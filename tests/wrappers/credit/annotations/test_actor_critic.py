@@ -1,4 +1,4 @@
-"""``ppo_gae``, ``mt_ppo``: steps are model tokens or turns; stopping earlier or later is nothing in itself."""
+"""``ppo_gae``, ``mt_ppo``: steps are model tokens or turns; the stopping time gets no credit in itself."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NAMES = ("ppo_gae", "mt_ppo")
 both = pytest.mark.parametrize("name", NAMES)
 
 
-def spoken(
+def with_tokens(
     trajectory: Trajectory, values: list[float], *, read: int = 2, wrote: int = 3, inside: float | None = None
 ) -> Trajectory:
-    """The trajectory with tokens and a critic's word before every turn and after the last (T + 1 numbers).
+    """Add tokens, and a critic's value before every turn and after the last (T + 1 numbers).
 
     Args:
         trajectory: with T turns.
@@ -48,7 +48,7 @@ def spoken(
 
 
 def test_turns_are_credited_by_one_step_errors() -> None:
-    g = group(spoken(walk("s a b g", rewards=[0.0, 0.5, 1.0]), [1.0, 2.0, 4.0, 99.0]))
+    g = group(with_tokens(walk("s a b g", rewards=[0.0, 0.5, 1.0]), [1.0, 2.0, 4.0, 99.0]))
     scored = credit.make("mt_ppo", discount=0.5, gae_lambda=0.0, whitening=False).assign(g)
     assert scored.advantages[0].tolist() == [0.0 + 1.0 - 1.0, 0.5 + 2.0 - 2.0, 1.0 - 4.0]
     assert scored.value_targets is not None
@@ -57,7 +57,7 @@ def test_turns_are_credited_by_one_step_errors() -> None:
 
 
 def test_a_turns_reward_is_on_its_last_token_and_observations_are_no_steps() -> None:
-    g = group(spoken(walk("s a g", rewards=[0.25, 1.0]), [0.5, 0.75, 99.0], inside=0.0))
+    g = group(with_tokens(walk("s a g", rewards=[0.25, 1.0]), [0.5, 0.75, 99.0], inside=0.0))
     scored = credit.make("ppo_gae", gae_lambda=0.0, whitening=False).assign(g)
     assert scored.token_advantages is not None
     # three tokens a turn: V = 0.5, 0, 0 | 0.75, 0, 0; rewards on the third
@@ -67,19 +67,17 @@ def test_a_turns_reward_is_on_its_last_token_and_observations_are_no_steps() -> 
 
 @both
 @pytest.mark.parametrize(("end", "bootstrapped"), [("env_limit", True), ("token_limit", True), ("failed", False)])
-def test_an_episode_that_a_limit_cut_off_may_be_worth_what_the_critic_says_of_its_end(
-    name: str, end: StopReason, bootstrapped: bool
-) -> None:
-    g = group(spoken(walk("s a b", end), [0.5, 0.5, 0.75]))
+def test_a_truncated_episode_can_bootstrap_from_the_critic(name: str, end: StopReason, bootstrapped: bool) -> None:
+    g = group(with_tokens(walk("s a b", end), [0.5, 0.5, 0.75]))
     last = credit.make(name, whitening=False, bootstrap="truncated").assign(g).advantages[0][-1]
     assert last == pytest.approx(0.25 if bootstrapped else -0.5)
     assert credit.make(name, whitening=False).assign(g).advantages[0][-1] == pytest.approx(-0.5)
 
 
 @both
-def test_the_release_of_token_gae_walks_over_observations(name: str) -> None:
+def test_released_token_gae_includes_observation_tokens(name: str) -> None:
     # the value of the token that the environment wrote differs: with λ < 1 it leaks into the turn before
-    first = spoken(walk("s a g"), [0.5, 0.5, 0.0])
+    first = with_tokens(walk("s a g"), [0.5, 0.5, 0.0])
     assert first.tokens is not None
     values = first.tokens.values["value.critic"].copy()
     values[5] = 7.0  # the first token that the second turn reads
@@ -97,8 +95,11 @@ def test_the_release_of_token_gae_walks_over_observations(name: str) -> None:
 @both
 def test_whitening_is_over_the_model_tokens_of_the_batch(name: str) -> None:
     groups = [
-        group(spoken(walk("s a g"), [0.1, 0.7, 0.0], wrote=1), spoken(walk("s b", "failed"), [0.4, 0.0], wrote=5)),
-        group(spoken(walk("s g"), [0.2, 0.0], read=7, wrote=2)),
+        group(
+            with_tokens(walk("s a g"), [0.1, 0.7, 0.0], wrote=1),
+            with_tokens(walk("s b", "failed"), [0.4, 0.0], wrote=5),
+        ),
+        group(with_tokens(walk("s g"), [0.2, 0.0], read=7, wrote=2)),
     ]
     scored = credit.make(name).assign_batch(groups)
     samples = []
@@ -114,12 +115,12 @@ def test_whitening_is_over_the_model_tokens_of_the_batch(name: str) -> None:
 
 @both
 @given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), seed=st.integers(0, 99), gae_lambda=st.floats(0, 1))
-def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, lengths, seed, gae_lambda):
+def test_credit_of_a_short_trajectory_does_not_depend_on_the_others(name, lengths, seed, gae_lambda):
     # before whitening, credit of one trajectory is a function of that trajectory: neither how many turns its
     # neighbours take nor how many tokens they are padded to reaches it
     rng = np.random.default_rng(seed)
     members = [
-        spoken(
+        with_tokens(
             walk([f"{i}.{t}" for t in range(n)] + ["g"], rewards=rng.normal(size=n).tolist(), name=f"t{i}"),
             rng.normal(size=n + 1).tolist(), read=int(rng.integers(1, 4)), wrote=int(rng.integers(1, 4)),
         )
@@ -134,9 +135,7 @@ def test_a_trajectory_that_stops_early_gets_what_it_would_get_alone(name, length
 
 @both
 @pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
-def test_under_the_true_values_choosing_when_to_stop_earns_its_advantage_and_no_more(
-    name: str, gae_lambda: float
-) -> None:
+def test_with_true_values_the_decision_to_stop_gets_exactly_its_advantage(name: str, gae_lambda: float) -> None:
     # before turn t the policy stops with chance p_t for a reward of b_t, else goes on; turn 3 always stops.
     # over all stopping times, the mean advantage of "stop" and of "go on" before turn t must be Q − V exactly
     p, b = [0.3, 0.6, 0.5, 1.0], [0.2, 1.0, -0.5, 0.4]
@@ -150,7 +149,7 @@ def test_under_the_true_values_choosing_when_to_stop_earns_its_advantage_and_no_
         weight = reached * p[stop]
         reached *= 1 - p[stop]
         states = [f"{t}" for t in range(stop + 1)] + ["g"]
-        member = spoken(walk(states, rewards=[0.0] * stop + [b[stop]]), [*value[: stop + 1], 0.0], wrote=1)
+        member = with_tokens(walk(states, rewards=[0.0] * stop + [b[stop]]), [*value[: stop + 1], 0.0], wrote=1)
         [advantages] = scheme.assign(group(member)).advantages
         for t, a in enumerate(advantages.tolist()):
             total[t, int(t == stop)] += weight * a
@@ -163,14 +162,14 @@ def test_under_the_true_values_choosing_when_to_stop_earns_its_advantage_and_no_
 
 
 @both
-def test_with_nothing_to_gain_and_a_critic_who_knows_it_stopping_time_earns_exactly_nothing(name: str) -> None:
-    g = group(*(spoken(walk(["s"] * n + ["e"], "failed"), [0.0] * (n + 1)) for n in (1, 3, 6)))
+def test_without_rewards_and_with_a_correct_critic_the_stopping_time_gets_zero_credit(name: str) -> None:
+    g = group(*(with_tokens(walk(["s"] * n + ["e"], "failed"), [0.0] * (n + 1)) for n in (1, 3, 6)))
     assert not credit.make(name).assign(g).flat_advantages.any()
 
 
 @both
-def test_a_missing_critic_is_asked_for_by_command(name: str) -> None:
-    bare = spoken(walk("s g"), [0.0, 0.0])
+def test_the_error_about_a_missing_critic_names_the_command(name: str) -> None:
+    bare = with_tokens(walk("s g"), [0.0, 0.0])
     assert bare.tokens is not None
     bare = replace(bare, turns=tuple(replace(t, values={}) for t in bare.turns), tokens=replace(bare.tokens, values={}))
     with pytest.raises(CreditError, match=r"needs the annotation 'value\.critic'.*annotate --with critic:DIR"):
@@ -182,8 +181,8 @@ def test_token_credit_needs_tokens() -> None:
         credit.make("ppo_gae").assign(group(walk("s g")))
 
 
-def test_a_reward_before_the_model_wrote_anything_is_nobodys() -> None:
-    made = spoken(walk("s a g", rewards=[5.0, 1.0]), [0.0, 0.0, 0.0])
+def test_a_reward_before_the_first_model_token_is_dropped() -> None:
+    made = with_tokens(walk("s a g", rewards=[5.0, 1.0]), [0.0, 0.0, 0.0])
     assert made.tokens is not None
     mask = made.tokens.mask.copy()
     mask[:5] = False
@@ -196,16 +195,16 @@ def test_a_reward_before_the_model_wrote_anything_is_nobodys() -> None:
 
 @both
 def test_a_branch_is_credited_for_its_own_turns(name: str) -> None:
-    root = spoken(walk("s a b g", name="root"), [0.5, 0.5, 0.5, 0.0])
-    branch = spoken(walk("a c g", "failed", name="branch", parent="root", fork_turn=1), [0.5, 0.25, 0.0])
+    root = with_tokens(walk("s a b g", name="root"), [0.5, 0.5, 0.5, 0.0])
+    branch = with_tokens(walk("a c g", "failed", name="branch", parent="root", fork_turn=1), [0.5, 0.25, 0.0])
     scored = credit.make(name, whitening=False).assign(Group((root, branch)))
     assert [len(a) for a in scored.advantages] == [3, 2]
     np.testing.assert_allclose(scored.advantages[1], [-0.5, -0.25])
 
 
 @both
-def test_invalid_turns_pay(name: str) -> None:
-    g = group(spoken(walk("s a g", invalid=[0]), [0.0, 1.0, 0.0]))
+def test_invalid_turns_get_the_penalty(name: str) -> None:
+    g = group(with_tokens(walk("s a g", invalid=[0]), [0.0, 1.0, 0.0]))
     plain = credit.make(name, gae_lambda=0.0, whitening=False).assign(g).advantages[0]
     fined = credit.make(name, gae_lambda=0.0, whitening=False, invalid_penalty=0.3).assign(g).advantages[0]
     tokens = 3 if name == "ppo_gae" else 1

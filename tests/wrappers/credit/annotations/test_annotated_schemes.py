@@ -1,4 +1,4 @@
-"""``prm``, ``tips``, ``igpo``: numbers that annotators wrote become credit; what is missing is asked for by command."""
+"""``prm``, ``tips``, ``igpo``: annotations become credit; the error about a missing one names the command."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.trajectory import Trajectory
 
 
-def told(trajectory: Trajectory, **columns: list[float]) -> Trajectory:
-    """With annotations: T numbers a turn, or T + 1 before and after; "__" in a name is a dot."""
+def with_annotations(trajectory: Trajectory, **columns: list[float]) -> Trajectory:
+    """Add annotations: T numbers for the turns, or T + 1 before and after them; "__" in a name is a dot."""
     turns = list(trajectory.turns)
     for name, numbers in columns.items():
         name = name.replace("__", ".")
@@ -31,8 +31,11 @@ def told(trajectory: Trajectory, **columns: list[float]) -> Trajectory:
 
 
 # -- prm ----------------------------------------------------------------------------------------------------------------
-def test_judged_turns_are_normalised_over_the_group_and_summed_to_the_end() -> None:
-    g = group(told(walk("s a g"), judge__score=[1.0, 3.0]), told(walk("s b", "failed"), judge__score=[5.0]))
+def test_judge_scores_are_normalised_over_the_group_and_summed_to_the_end() -> None:
+    g = group(
+        with_annotations(walk("s a g"), judge__score=[1.0, 3.0]),
+        with_annotations(walk("s b", "failed"), judge__score=[5.0]),
+    )
     scored = credit.make("prm").assign(g)
     np.testing.assert_allclose(np.concatenate(scored.advantages), [-1.0 + 0.0, 0.0, 1.0])
     assert scored.outcome_advantages.tolist() == [0.0, 0.0]
@@ -41,8 +44,11 @@ def test_judged_turns_are_normalised_over_the_group_and_summed_to_the_end() -> N
     np.testing.assert_allclose(own.outcome_advantages, credit.make("grpo").assign(g).outcome_advantages)
 
 
-def test_any_annotation_can_be_the_judge() -> None:
-    g = group(told(walk("s a g"), value__x=[0.0, 0.25, 1.0]), told(walk("s b", "failed"), value__x=[0.0, 0.0]))
+def test_any_annotation_can_be_the_step_reward() -> None:
+    g = group(
+        with_annotations(walk("s a g"), value__x=[0.0, 0.25, 1.0]),
+        with_annotations(walk("s b", "failed"), value__x=[0.0, 0.0]),
+    )
     scored = credit.make("prm", value="value.x", form="increase").assign(g)
     np.testing.assert_allclose(scored.flat_step_rewards, [0.25, 0.75, 0.0])
     assert credit.make("prm", value="value.x").needs == ("value.x",)
@@ -51,35 +57,35 @@ def test_any_annotation_can_be_the_judge() -> None:
 
 
 @given(seed=st.integers(0, 99))
-def test_a_judge_who_never_tells_turns_apart_teaches_nothing(seed):
+def test_equal_scores_of_all_turns_give_zero_credit(seed):
     n = np.random.default_rng(seed).integers(1, 5, 3)
-    g = group(*(told(walk([f"{t}" for t in range(k)] + ["g"]), judge__score=[0.7] * k) for k in n.tolist()))
+    g = group(*(with_annotations(walk([f"{t}" for t in range(k)] + ["g"]), judge__score=[0.7] * k) for k in n.tolist()))
     assert not credit.make("prm").assign(g).flat_advantages.any()
 
 
 # -- tips ---------------------------------------------------------------------------------------------------------------
-def believed(trajectory: Trajectory, likelihood: list[float]) -> Trajectory:
-    return told(trajectory, logp__answer=likelihood, value__critic=[0.0] * (len(trajectory.turns) + 1))
+def with_likelihoods(trajectory: Trajectory, likelihood: list[float]) -> Trajectory:
+    return with_annotations(trajectory, logp__answer=likelihood, value__critic=[0.0] * (len(trajectory.turns) + 1))
 
 
-def test_turns_are_paid_for_making_the_answer_likelier_and_the_end_pays_it_back() -> None:
-    g = group(believed(walk("s a b g"), [-4.0, -3.0, -1.0, -0.5]))
+def test_turns_are_shaped_by_the_likelihood_of_the_answer_with_zero_terminal_potential() -> None:
+    g = group(with_likelihoods(walk("s a b g"), [-4.0, -3.0, -1.0, -0.5]))
     assert credit.make("tips").assign(g).step_rewards[0].tolist() == [1.0, 2.0, 1.0]
     assert credit.make("tips", terminal="kept").assign(g).step_rewards[0].tolist() == [1.0, 2.0, 0.5]
     assert credit.make("tips", terminal="silent").assign(g).step_rewards[0].tolist() == [1.0, 2.0, 0.0]
 
 
-def test_an_episode_that_was_cut_off_keeps_what_it_was_lent() -> None:
-    g = group(believed(walk("s a b", "env_limit"), [-4.0, -3.0, -1.0]))
+def test_a_truncated_episode_keeps_its_potential() -> None:
+    g = group(with_likelihoods(walk("s a b", "env_limit"), [-4.0, -3.0, -1.0]))
     assert credit.make("tips").assign(g).step_rewards[0].tolist() == [1.0, 2.0]
 
 
 @given(seed=st.integers(0, 99))
-def test_shaping_sums_to_the_same_for_every_way_that_ends(seed):
+def test_shaping_sums_to_the_same_on_every_terminated_path(seed):
     rng = np.random.default_rng(seed)
     start = float(-rng.random())
     members = [
-        believed(walk([f"{t}" for t in range(n)] + ["g"]), [start, *(-rng.random(n)).tolist()])
+        with_likelihoods(walk([f"{t}" for t in range(n)] + ["g"]), [start, *(-rng.random(n)).tolist()])
         for n in rng.integers(1, 6, 4).tolist()
     ]
     sums = [r.sum() for r in credit.make("tips").assign(group(*members)).step_rewards]
@@ -87,14 +93,14 @@ def test_shaping_sums_to_the_same_for_every_way_that_ends(seed):
 
 
 @given(seed=st.integers(0, 99), gae_lambda=st.floats(0, 1))
-def test_a_critic_that_knows_the_potential_takes_the_shaping_out_again(seed, gae_lambda):
+def test_a_critic_of_shaped_values_gives_the_unshaped_advantages(seed, gae_lambda):
     # with V − Φ for V the shaped advantages are the unshaped ones (Wiewiora 2003)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 6))
     values, phi = rng.normal(size=n + 1), -rng.random(n + 1)
     path = walk([f"{t}" for t in range(n)] + ["g"], rewards=rng.normal(size=n).tolist())
-    plain = group(told(path, value__critic=values.tolist()))
-    shaped = group(told(path, value__critic=(values - phi).tolist(), logp__answer=phi.tolist()))
+    plain = group(with_annotations(path, value__critic=values.tolist()))
+    shaped = group(with_annotations(path, value__critic=(values - phi).tolist(), logp__answer=phi.tolist()))
     expected = credit.make("mt_ppo", gae_lambda=gae_lambda, whitening=False).assign(plain).flat_advantages
     got = credit.make("tips", gae_lambda=gae_lambda, whitening=False).assign(shaped).flat_advantages
     np.testing.assert_allclose(got, expected, atol=1e-9)
@@ -102,10 +108,10 @@ def test_a_critic_that_knows_the_potential_takes_the_shaping_out_again(seed, gae
 
 # -- igpo ---------------------------------------------------------------------------------------------------------------
 def informed(trajectory: Trajectory, chances: list[float]) -> Trajectory:
-    return told(trajectory, logp__answer__mean=np.log(chances).tolist())
+    return with_annotations(trajectory, logp__answer__mean=np.log(chances).tolist())
 
 
-def test_gains_and_outcomes_are_normalised_together_and_summed() -> None:
+def test_gains_and_outcomes_are_normalised_jointly_and_summed() -> None:
     g = group(informed(walk("s a g"), [0.1, 0.6, 0.9]), informed(walk("s b x", "failed"), [0.1, 0.1, 0.1]))
     scored = credit.make("igpo").assign(g)
     np.testing.assert_allclose(scored.flat_step_rewards, [0.5, 0.0, 0.0, 0.0], atol=1e-12)
@@ -114,7 +120,7 @@ def test_gains_and_outcomes_are_normalised_together_and_summed() -> None:
     np.testing.assert_allclose(scored.flat_advantages, [z[0] + z[2], z[2], z[1] + z[3], z[3]])
 
 
-def test_apart_each_kind_has_its_own_mean_and_deviation() -> None:
+def test_with_separate_normalization_gains_and_outcomes_have_their_own_mean_and_deviation() -> None:
     g = group(informed(walk("s a g"), [0.1, 0.6, 0.9]), informed(walk("s b x", "failed"), [0.1, 0.1, 0.1]))
     scored = credit.make("igpo", normalization="separate").assign(g)
     np.testing.assert_allclose(scored.flat_advantages, [2.0, 1.0, -2.0, -1.0])
@@ -140,7 +146,9 @@ def test_the_outcome_is_discounted_in_the_paper_and_not_in_the_release() -> None
 def test_a_missing_annotation_names_the_turn_and_the_command_that_writes_it(
     name: str, missing: str, writer: str
 ) -> None:
-    full = told(walk("s a g"), judge__score=[0.0, 0.0], logp__answer=[0.0] * 3, logp__answer__mean=[0.0] * 3)
+    full = with_annotations(
+        walk("s a g"), judge__score=[0.0, 0.0], logp__answer=[0.0] * 3, logp__answer__mean=[0.0] * 3
+    )
     broken = replace(full.turns[1], values={k: v for k, v in full.turns[1].values.items() if k != missing})
     g = group(full, replace(full, turns=(full.turns[0], broken), trajectory_id="second"))
     with pytest.raises(CreditError, match=rf"'{missing}', which .*'second', turn 1 does not have; .*--with {writer} "):
@@ -155,7 +163,7 @@ def test_explain_names_the_annotations(name: str) -> None:
     assert name in credit.names(given=credit.make(name).needs)
 
 
-def test_steps_of_a_pair_follow_each_other() -> None:
+def test_next_values_are_those_of_the_next_turn() -> None:
     # the builder above writes ".next" as the next turn's number, as annotators do
-    turns = told(walk("s a b g"), value__x=[1.0, 2.0, 3.0, 4.0]).turns
+    turns = with_annotations(walk("s a b g"), value__x=[1.0, 2.0, 3.0, 4.0]).turns
     assert all(a.values["value.x.next"] == b.values["value.x"] for a, b in pairwise(turns))

@@ -1,4 +1,4 @@
-"""GAE as a plain function: its two ends, its recursion, what it refuses; whitening looks at masked entries only."""
+"""GAE: λ = 0, λ = 1, the recursion and rejected arguments; whitening uses masked entries only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_worked_example() -> None:
 
 
 @given(rewards=numbers, discount=unit, last=st.floats(-10, 10), seed=st.integers(0, 99))
-def test_trace_one_is_the_return_less_the_value(rewards, discount, last, seed):
+def test_lambda_one_is_the_return_minus_the_value(rewards, discount, last, seed):
     values = np.random.default_rng(seed).normal(size=len(rewards))
     got = gae(np.array(rewards), values, discount=discount, gae_lambda=1.0, last_value=last)
     powers = discount ** np.arange(len(rewards) + 1)
@@ -32,14 +32,16 @@ def test_trace_one_is_the_return_less_the_value(rewards, discount, last, seed):
 
 
 @given(rewards=numbers, discount=unit, last=st.floats(-10, 10), seed=st.integers(0, 99))
-def test_trace_zero_is_the_one_step_error(rewards, discount, last, seed):
+def test_lambda_zero_is_the_temporal_difference(rewards, discount, last, seed):
     values = np.random.default_rng(seed).normal(size=len(rewards))
     got = gae(np.array(rewards), values, discount=discount, gae_lambda=0.0, last_value=last)
     np.testing.assert_allclose(got, np.array(rewards) + discount * np.append(values[1:], last) - values, atol=1e-12)
 
 
 @given(rewards=numbers, discount=unit, gae_lambda=unit, seed=st.integers(0, 99))
-def test_the_value_of_what_is_left_may_stand_for_the_rest(rewards, discount, gae_lambda, seed):
+def test_a_truncated_episode_with_bootstrap_value_has_the_same_temporal_differences(
+    rewards, discount, gae_lambda, seed
+):
     # cut off before the last step, with the value of the state there: the one-step errors before are the same
     values = np.random.default_rng(seed).normal(size=len(rewards))
     whole = gae(np.array(rewards), values, discount=discount, gae_lambda=gae_lambda)
@@ -59,7 +61,7 @@ def test_rows_are_independent() -> None:
 
 
 @given(lengths=st.lists(st.integers(0, 6), max_size=5), discount=unit, gae_lambda=unit, seed=st.integers(0, 99))
-def test_episodes_side_by_side_are_bit_equal_to_each_alone(lengths, discount, gae_lambda, seed):
+def test_concatenated_episodes_are_bit_equal_to_separate_ones(lengths, discount, gae_lambda, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     (rewards, values), last = rng.normal(size=(2, offsets[-1])), rng.normal(size=len(lengths))
@@ -80,7 +82,7 @@ def test_episodes_side_by_side_are_bit_equal_to_each_alone(lengths, discount, ga
         (lambda: gae(np.zeros(1), np.zeros(1), gae_lambda=-0.1), ConfigError, "gae_lambda"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call, error, message):
+def test_invalid_arguments_are_rejected(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
@@ -96,7 +98,7 @@ def test_whitening_has_mean_zero_and_variance_one_over_the_mask_alone() -> None:
 
 
 @pytest.mark.parametrize("x", [[], [5.0], [0.1 + 0.2, 0.3, 0.3], [1e300, 1e300]])
-def test_without_spread_whitening_gives_exactly_nothing(x):
+def test_whitening_of_equal_values_gives_exactly_zero(x):
     assert whiten(np.array(x), np.ones(len(x), np.bool_)).tolist() == [0.0] * len(x)
 
 

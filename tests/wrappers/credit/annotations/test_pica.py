@@ -1,4 +1,4 @@
-"""PiCA: worked examples, what its options repair, and what it refuses."""
+"""PiCA: worked examples, what its options repair, and what it rejects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from creditflow.wrappers.credit.annotations.values import turn_values
 PLAIN = {"penalty": 0.0}
 
 
-def rated(trajectory, success):
+def with_success_values(trajectory, success):
     """The trajectory with f(0), …, f(T)."""
     turns = [
         replace(turn, values={"value.pica": success[t], "value.pica.next": success[t + 1]})
@@ -31,40 +31,40 @@ def pica(*members, **parameters):
     return credit.make("pica", **parameters).assign(group(*members))
 
 
-def test_a_turn_is_paid_the_change_of_the_log_probability_of_success():
-    c = pica(rated(walk("s a g"), [0.25, 0.5, 1.0]), **PLAIN)
+def test_the_reward_of_a_turn_is_the_change_of_the_log_probability_of_success():
+    c = pica(with_success_values(walk("s a g"), [0.25, 0.5, 1.0]), **PLAIN)
     np.testing.assert_allclose(c.flat_step_rewards, [math.log(2), math.log(2)])
     np.testing.assert_allclose(c.flat_advantages, [1 + 2 * math.log(2), 1 + math.log(2)])
     assert c.outcome_advantages.tolist() == [1.0]
 
 
-def test_the_third_turn_is_the_first_to_pay_and_the_price_grows():
-    c = pica(rated(walk("s a b c d e g"), [0.5] * 7), penalty=0.2, penalty_growth=1.5)
+def test_the_penalty_starts_at_the_third_turn_and_grows():
+    c = pica(with_success_values(walk("s a b c d e g"), [0.5] * 7), penalty=0.2, penalty_growth=1.5)
     np.testing.assert_allclose(c.diagnostics["penalty"], [0, 0, 0.2, 0.3, 0.45, 0.675])
     assert c.flat_step_rewards.tolist() == [0.0] * 6  # the shaping alone
 
 
 @given(f=st.lists(st.floats(1e-3, 1.0), min_size=2, max_size=8))
 def test_the_shaping_sums_to_the_difference_of_the_ends(f):
-    c = pica(rated(walk([f"s{t}" for t in range(len(f))]), f))
+    c = pica(with_success_values(walk([f"s{t}" for t in range(len(f))]), f))
     assert c.flat_step_rewards.sum() == pytest.approx(math.log(f[-1]) - math.log(f[0]), abs=1e-9)
 
 
-def test_a_step_that_raises_success_by_the_same_factor_earns_the_same_wherever_it_stands():
-    early = pica(rated(walk("s a b g"), [0.1, 0.2, 0.2, 0.2]), **PLAIN).flat_step_rewards
-    late = pica(rated(walk("s a b g"), [0.1, 0.1, 0.1, 0.2]), **PLAIN).flat_step_rewards
+def test_the_same_relative_gain_gets_the_same_reward_at_every_turn():
+    early = pica(with_success_values(walk("s a b g"), [0.1, 0.2, 0.2, 0.2]), **PLAIN).flat_step_rewards
+    late = pica(with_success_values(walk("s a b g"), [0.1, 0.1, 0.1, 0.2]), **PLAIN).flat_step_rewards
     assert early[0] == pytest.approx(late[2])
 
 
-def test_without_a_floor_one_wrong_guess_outweighs_the_outcome():
-    wrong = rated(walk("s a x", "failed"), [0.5, 0.5, 0.0])
+def test_without_a_floor_one_wrong_prediction_outweighs_the_outcome():
+    wrong = with_success_values(walk("s a x", "failed"), [0.5, 0.5, 0.0])
     assert pica(wrong, **PLAIN).flat_step_rewards[-1] < -9.0
     assert pica(wrong, **PLAIN, log_floor=-3.0).flat_step_rewards[-1] == pytest.approx(-3.0 - math.log(0.5))
 
 
-def test_a_models_last_word_is_a_reward_of_its_own_unless_the_end_is_neutral():
-    sure = rated(walk("s a x", "failed", name="sure"), [0.5, 0.6, 0.9])
-    honest = rated(walk("s b x", "failed", name="honest"), [0.5, 0.6, 0.1])
+def test_the_last_prediction_adds_reward_unless_final_is_neutral():
+    sure = with_success_values(walk("s a x", "failed", name="sure"), [0.5, 0.6, 0.9])
+    honest = with_success_values(walk("s b x", "failed", name="honest"), [0.5, 0.6, 0.1])
     assert np.ptp([r.sum() for r in pica(sure, honest, **PLAIN).step_rewards]) > 2.0
     neutral = [r.sum() for r in pica(sure, honest, **PLAIN, final="neutral").step_rewards]
     assert neutral == pytest.approx([-math.log(0.5)] * 2)
@@ -73,7 +73,7 @@ def test_a_models_last_word_is_a_reward_of_its_own_unless_the_end_is_neutral():
 
 
 def test_gae_takes_a_critics_values_of_the_states_before():
-    trajectory = rated(walk("s a g"), [0.5] * 3)
+    trajectory = with_success_values(walk("s a g"), [0.5] * 3)
     turns = [
         replace(turn, values={**turn.values, "value.critic": v})
         for turn, v in zip(trajectory.turns, (0.25, 0.75), strict=True)
@@ -83,20 +83,20 @@ def test_gae_takes_a_critics_values_of_the_states_before():
     np.testing.assert_allclose(c.flat_advantages, [0.625, 0.25])
 
 
-def test_a_branch_goes_on_from_the_turn_it_was_forked_before():
-    root = rated(walk("s a b c g", name="root"), [0.5] * 5)
-    branch = replace(rated(walk("b d g", name="branch"), [0.5] * 3), parent="root", fork_turn=2)
+def test_a_branch_continues_from_its_fork_turn():
+    root = with_success_values(walk("s a b c g", name="root"), [0.5] * 5)
+    branch = replace(with_success_values(walk("b d g", name="branch"), [0.5] * 3), parent="root", fork_turn=2)
     c = pica(root, branch, penalty=0.2, penalty_growth=1.0)
     assert [own.tolist() for own in np.split(c.diagnostics["penalty"], [4])] == [[0, 0, 0.2, 0.2], [0.2, 0.2]]
 
 
 def searching(path, end, success, queries):
-    trajectory = rated(walk(path, end), success)
+    trajectory = with_success_values(walk(path, end), success)
     turns = [replace(t, queries=("q",) if q else ()) for t, q in zip(trajectory.turns, queries, strict=True)]
     return replace(trajectory, turns=tuple(turns))
 
 
-def test_the_release_pays_searches_only_and_drops_the_answers_own_hazard():
+def test_the_release_rewards_searches_only_and_drops_the_answers_own_hazard():
     # hazards 0.1, 0.5 (an invalid turn), 0.2, and 0.9 at the answer
     found = searching("s a b c g", "success", np.cumprod([1.0, 0.9, 0.5, 0.8, 0.1]), [True, False, True, False])
     c = credit.make("pica", semantics="release").assign(group(found))
@@ -104,16 +104,16 @@ def test_the_release_pays_searches_only_and_drops_the_answers_own_hazard():
     assert c.diagnostics["turn_reward"][-1] == 1.5
 
 
-def test_the_release_gives_minus_one_and_no_steps_to_an_episode_without_an_answer():
-    cut = searching("s a b", "env_limit", [1.0, 0.9, 0.8], [True, True])
-    c = credit.make("pica", semantics="release").assign(group(cut))
+def test_the_release_gives_minus_one_and_no_step_rewards_without_an_answer():
+    truncated = searching("s a b", "env_limit", [1.0, 0.9, 0.8], [True, True])
+    c = credit.make("pica", semantics="release").assign(group(truncated))
     assert c.flat_step_rewards.tolist() == [0.0, 0.0]
     assert c.diagnostics["turn_reward"].tolist() == [0.0, -1.5]
 
 
 def test_without_a_critic_the_other_members_are_the_baseline():
-    good = rated(walk("s a g", name="good"), [0.5, 0.9, 0.9])
-    bad = rated(walk("s b x", "failed", name="bad"), [0.5, 0.1, 0.1])
+    good = with_success_values(walk("s a g", name="good"), [0.5, 0.9, 0.9])
+    bad = with_success_values(walk("s b x", "failed", name="bad"), [0.5, 0.1, 0.1])
     alone = pica(good, bad, **PLAIN)
     c = pica(good, bad, **PLAIN, baseline="group")
     up, down = math.log(0.9 / 0.5), math.log(0.1 / 0.5)
@@ -130,23 +130,26 @@ def test_a_missing_annotation_is_named_with_the_command_that_writes_it():
         pica(walk("s a g"))  # fmt: skip
 
 
-def test_an_annotation_that_is_no_number_is_refused():
+def test_an_annotation_that_is_not_a_number_is_rejected():
     with pytest.raises(CreditError, match=r"'value.pica.*trajectory 's a g', turn"):
-        pica(rated(walk("s a g"), [0.5, math.nan, 0.5]))
+        pica(with_success_values(walk("s a g"), [0.5, math.nan, 0.5]))
 
 
-def test_a_number_that_is_no_probability_is_refused():
+def test_an_annotation_that_is_not_a_probability_is_rejected():
     with pytest.raises(CreditError, match=r"must lie in \[0, 1\], got 1.5"):
-        pica(rated(walk("s a g"), [0.5, 1.5, 1.0]))
+        pica(with_success_values(walk("s a g"), [0.5, 1.5, 1.0]))
 
 
-def test_numbers_of_two_models_are_not_mixed():
-    torn = rated(walk("s a g"), [0.5, 0.6, 1.0])
+def test_predictions_of_two_models_cannot_be_mixed():
+    torn = with_success_values(walk("s a g"), [0.5, 0.6, 1.0])
     turns = (torn.turns[0], replace(torn.turns[1], values={"value.pica": 0.7, "value.pica.next": 1.0}))
     with pytest.raises(CreditError, match="predictions of two models are mixed"):
         pica(replace(torn, turns=turns))
 
 
 def test_turn_values_come_in_the_order_of_turns():
-    g = group(rated(walk("s a g", name="a"), [0.1, 0.2, 0.3]), rated(walk("s b", name="b"), [0.4, 0.5]))
+    g = group(
+        with_success_values(walk("s a g", name="a"), [0.1, 0.2, 0.3]),
+        with_success_values(walk("s b", name="b"), [0.4, 0.5]),
+    )
     assert turn_values(g, "value.pica.next", scheme="pica").tolist() == [0.2, 0.3, 0.5]

@@ -1,4 +1,4 @@
-"""E-GRPO: whose thoughts name how many entities, which rollouts are in the loss, and what each option repairs."""
+"""E-GRPO: entities in thoughts, trajectories in the loss, and what each option repairs."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def test_models_without_thinking_tags_think_in_the_rest_of_their_text() -> None:
     assert gamma(plain, thoughts="recorded") == [0.0]
 
 
-def test_a_call_that_was_never_closed_is_no_thought() -> None:
+def test_an_unclosed_call_is_not_part_of_the_thought() -> None:
     turn = Turn("0", "x", "1", response="Hm. <search>London, Inception")
     assert gamma(Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")) == [0.0]
 
 
-def test_only_the_name_counts_unless_aliases_are_asked_for() -> None:
+def test_aliases_count_only_if_requested() -> None:
     assert gamma(named("Nolan")) == [0.0]
     assert gamma(named("Nolan"), aliases=True) == [0.25]
 
 
 # -- the reward -----------------------------------------------------------------------------------------------------------------
-def test_correct_rollouts_score_1_and_wrong_ones_their_share_of_the_groups_best() -> None:
+def test_correct_trajectories_score_1_and_failed_ones_relative_to_the_groups_best() -> None:
     scored = score(
         named("nothing", end="success", name="a"), named("Inception", name="b"), named("Inception, London", name="c")
     )
@@ -108,7 +108,7 @@ thoughts = st.lists(st.sampled_from(["Inception", "London", "Christopher Nolan",
         st.tuples(thoughts, st.sampled_from(["success", "failed", "format", "token_limit"])), min_size=1, max_size=6
     )
 )
-def test_no_wrong_rollout_is_worth_more_than_a_correct_one(drawn: Any) -> None:
+def test_no_failed_trajectory_scores_more_than_a_correct_one(drawn: Any) -> None:
     members = [named(text, end=end, name=f"{i}") for i, (text, end) in enumerate(drawn)]
     scored = score(*members)
     right = [a for a, m in zip(scored.outcome_advantages, members, strict=True) if m.success]
@@ -144,13 +144,13 @@ def test_a_list_of_names_counts_in_full_unless_capped() -> None:
     assert gamma(named("Inception", "London", "Science Fiction"), max_named=1) == [0.75]
 
 
-def test_one_entity_of_many_earns_all_of_the_bonus_unless_the_rate_is_absolute() -> None:
+def test_one_entity_of_many_gets_the_full_bonus_unless_the_rate_is_absolute() -> None:
     members = named("Inception", name="a"), named("-", name="b"), named("-", end="success", name="c")
     assert score(*members).diagnostics["reward"].tolist() == pytest.approx([0.3, 0.0, 1.0])
     assert score(*members, rate="absolute").diagnostics["reward"].tolist() == pytest.approx([0.075, 0.0, 1.0])
 
 
-def test_a_group_that_failed_is_as_loud_as_any_unless_centred_or_skipped() -> None:
+def test_a_failed_group_has_credit_of_full_size_unless_centred_or_dropped() -> None:
     members = named("Inception", name="a"), named("-", name="b")
     for weight in (0.3, 0.03):
         assert score(*members, match_weight=weight).outcome_advantages.tolist() == pytest.approx([1.0, -1.0])
@@ -162,7 +162,7 @@ def test_a_group_that_failed_is_as_loud_as_any_unless_centred_or_skipped() -> No
         assert score(*mixed, failed_groups=option).flat_advantages.tolist() == score(*mixed).flat_advantages.tolist()
 
 
-def test_a_branch_counts_what_it_shares_with_its_parent() -> None:
+def test_a_branch_counts_the_entities_of_its_prefix() -> None:
     parent = named("Inception", "-", name="root")
     branch = Trajectory(
         "b", "g", "task", (replace(parent.turns[1], thought="London"),), False, 0.0, "failed", "2",

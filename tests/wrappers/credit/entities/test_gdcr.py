@@ -1,4 +1,4 @@
-"""GDCR and SAPO: who is paid for what and when, what holds for all inputs, and what each option repairs."""
+"""GDCR and SAPO: which mentions are rewarded when, what holds for all inputs, and what each option repairs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rewards(*rows: tuple[str, str], **options: Any) -> list[float]:
 
 
 # -- the order of events ----------------------------------------------------------------------------------------------------
-def test_naming_before_observing_earns_nothing_and_uses_nothing_up() -> None:
+def test_a_mention_before_observation_gets_no_reward_and_can_be_cited_later() -> None:
     guess = ("maybe London", "London")
     assert rewards(guess, ("so London", "-"), ("London", "")) == [1.0, 1.0, 0.0]
 
@@ -47,11 +47,11 @@ def test_nothing_is_retrieved_and_cited_in_one_turn() -> None:
     assert rewards(("London", "London"), ("-", "-"), ("-", "")) == [1.0, 0.0, 0.0]
 
 
-def test_citing_in_the_last_thought_pays() -> None:
+def test_a_citation_in_the_last_thought_is_rewarded() -> None:
     assert rewards(("-", "Nolan"), ("Nolan it is", "")) == [0.5, 0.5]
 
 
-def test_queries_and_answers_are_no_thoughts() -> None:
+def test_queries_and_answers_are_not_thoughts() -> None:
     shown = Turn("0", "a", "1", observation="q", response="<search>x</search>")
     last = Turn("1", "a", "2", observation=ALL, response="So. <search>Nolan</search> <answer>London</answer>")
     group = Group((Trajectory("t", "g", "task", (shown, last), False, 0.0, "failed", "2"),), FILM)
@@ -62,7 +62,7 @@ def test_queries_and_answers_are_no_thoughts() -> None:
     assert score("gdcr", group, thoughts="recorded").flat_step_rewards.tolist() == [1.875, 0.0]
 
 
-def test_a_query_that_the_observation_repeats_is_no_evidence() -> None:
+def test_a_query_repeated_in_the_observation_is_not_evidence() -> None:
     rows = [("-", "Results for: London\nnothing found"), ("-", "")]
     group = searches(search(*rows, queries=["London"]))
     assert score("gdcr", group).flat_step_rewards.tolist() == [0.0, 0.0]
@@ -70,7 +70,7 @@ def test_a_query_that_the_observation_repeats_is_no_evidence() -> None:
     assert score("gdcr", searches(search(*found, queries=["London"]))).flat_step_rewards.tolist() == [1.0, 0.0]
 
 
-def test_a_branch_goes_on_from_what_its_parent_had_seen() -> None:
+def test_a_branch_continues_from_the_entities_seen_by_its_parent() -> None:
     parent = search(("-", "Nolan"), ("-", "London"), ("-", ""), name="root")
     own = (replace(parent.turns[1], thought="Nolan"), replace(parent.turns[2], observation="London"))
     branch = Trajectory("b", "g", "task", own, False, 0.0, "failed", "3", parent="root", fork_turn=1)
@@ -79,7 +79,7 @@ def test_a_branch_goes_on_from_what_its_parent_had_seen() -> None:
     assert scored.step_rewards[1].tolist() == [0.5 + 1.0, 0.0]
 
 
-def test_the_nearest_entity_of_a_turn_and_of_all_before_it_are_told() -> None:
+def test_diagnostics_contain_the_nearest_entity_of_each_turn_and_so_far() -> None:
     found = score("gdcr", searches(search(("-", "Inception"), ("-", "Science Fiction"), ("-", "")))).diagnostics
     assert found["distance"].tolist() == [2.0, 3.0, np.inf]
     assert found["best_distance"].tolist() == [2.0, 2.0, 2.0]
@@ -87,7 +87,7 @@ def test_the_nearest_entity_of_a_turn_and_of_all_before_it_are_told() -> None:
 
 # -- for all inputs ------------------------------------------------------------------------------------------------------------
 @given(groups)
-def test_each_entity_pays_at_most_twice(drawn: Any) -> None:
+def test_each_entity_is_rewarded_at_most_twice(drawn: Any) -> None:
     group = built(drawn)
     scored = score("gdcr", group)
     for part in ("cited", "retrieved"):
@@ -106,7 +106,7 @@ def test_up_to_weight_1_the_step_part_keeps_the_sign_of_the_outcome(drawn: Any, 
 
 
 @given(groups, st.sampled_from(["success", "failed"]))
-def test_equal_outcomes_give_sapo_nothing_at_all(drawn: Any, end: StopReason) -> None:
+def test_equal_outcomes_give_sapo_zero_credit(drawn: Any, end: StopReason) -> None:
     assert (score("sapo", built([(rows, end) for rows, _ in drawn])).flat_advantages == 0.0).all()
 
 
@@ -123,7 +123,7 @@ def test_the_order_of_rollouts_entities_and_edges_does_not_matter(drawn: Any, ra
 
 
 @given(groups)
-def test_an_entity_that_nobody_names_changes_nothing(drawn: Any) -> None:
+def test_an_entity_that_is_not_mentioned_changes_nothing(drawn: Any) -> None:
     more = {
         **FILM,
         "entities": [*FILM["entities"], "Karl Weyprecht"],
@@ -142,7 +142,7 @@ def test_a_trajectory_of_one_turn_has_no_step_part() -> None:
         assert np.isfinite(scored.flat_advantages).all()
 
 
-def test_a_format_error_scores_0_whatever_was_paid() -> None:
+def test_a_format_error_scores_0_whatever_the_rewards() -> None:
     broken = replace(search(("-", "x"), ("-", ""), name="a", end="format"), score=0.7)
     group = searches(broken, replace(search(("-", "x"), ("-", ""), name="b"), score=0.7))
     assert score("sapo", group, outcome="score").outcome_advantages.tolist() == [-1.0, 1.0]
@@ -155,20 +155,20 @@ def test_directed_paths_go_from_subject_to_object() -> None:
     assert rewards(row, ("-", ""), directed=True) == [0.25, 0.0]
 
 
-def test_unreachable_entities_are_worth_nothing_or_one_edge_more_than_the_farthest() -> None:
+def test_unreachable_entities_contribute_nothing_or_as_one_edge_beyond_the_farthest() -> None:
     task = {**FILM, "entities": [*FILM["entities"], "Isolated"]}
     group = searches(search(("-", "Isolated"), ("-", "")), task=task)
     assert score("gdcr", group).flat_step_rewards[0] == 0.0
     assert score("gdcr", group, unreachable="far+1").flat_step_rewards[0] == 2.0**-4
 
 
-def test_entities_of_the_question_pay_unless_excluded() -> None:
+def test_entities_of_the_question_are_rewarded_unless_excluded() -> None:
     assert rewards(("-", "Inception, London"), ("-", "")) == [1.25, 0.0]
     assert rewards(("-", "Inception, London"), ("-", ""), exclude_query_entities=True) == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(("stages", "expected"), [("both", [0.5, 0.5]), ("cite", [0.0, 0.5]), ("retrieve", [0.5, 0.0])])
-def test_either_stage_can_be_left_out(stages: str, expected: list[float]) -> None:
+def test_either_stage_can_be_disabled(stages: str, expected: list[float]) -> None:
     assert rewards(("-", "Nolan"), ("Nolan", ""), rewarded_stages=stages) == expected
 
 
@@ -181,7 +181,7 @@ COMPARISON = {
 }
 
 
-def test_an_answer_that_is_no_entity_is_refused_made_a_node_or_left_without_step_credit() -> None:
+def test_an_answer_that_is_not_an_entity_is_rejected_added_as_a_node_or_gets_no_step_credit() -> None:
     group = searches(search(("-", "A, 1901, no"), ("-", "")), task=COMPARISON)
     with pytest.raises(
         CreditError, match=r"gdcr is not defined on group 'g': its answer is not an entity.*answer='virtual'"
@@ -195,7 +195,7 @@ def test_an_answer_that_is_no_entity_is_refused_made_a_node_or_left_without_step
 
 
 @pytest.mark.parametrize("name", ["gdcr", "sapo", "egrpo"])
-def test_a_group_without_entities_is_refused_with_what_it_needs(name: str) -> None:
+def test_a_group_without_entities_is_rejected_with_what_it_needs(name: str) -> None:
     group = Group((search(("-", "x"), ("-", "")),))
     scheme = credit.make(name)
     assert scheme.undefined_on(group)
@@ -205,7 +205,7 @@ def test_a_group_without_entities_is_refused_with_what_it_needs(name: str) -> No
         scheme.assign(group)
 
 
-def test_a_log_without_observations_is_refused_with_what_to_do() -> None:
+def test_a_log_without_observations_is_rejected_with_what_to_do() -> None:
     with pytest.raises(CreditError, match=r"no observations.*observations='entities'"):
         credit.make("gdcr").assign(searches(search(("-", ""), ("-", ""))))
 
@@ -220,13 +220,13 @@ def test_a_log_without_observations_is_refused_with_what_to_do() -> None:
         {**FILM, "answer_node": "Unlisted"},
     ],
 )
-def test_a_malformed_graph_is_refused_with_the_group(task: Any) -> None:
+def test_a_malformed_graph_is_rejected_with_the_group(task: Any) -> None:
     with pytest.raises(CreditError, match="group 'g': entity graph: "):
         score("gdcr", searches(search(("-", "x"), ("-", "")), task=task))
 
 
 # -- attacks, and the options against them -----------------------------------------------------------------------------------
-def test_spray_citation_is_paid_in_full_unless_the_cap_makes_the_names_share() -> None:
+def test_citing_many_entities_is_rewarded_in_full_unless_capped() -> None:
     spray, honest = (ALL, ""), ("Nolan was born in London", "")
     assert rewards(("-", ALL), spray)[1] == 1.875
     assert rewards(("-", ALL), honest)[1] == 1.5
@@ -234,14 +234,14 @@ def test_spray_citation_is_paid_in_full_unless_the_cap_makes_the_names_share() -
     assert rewards(("-", ALL), honest, max_cited=2)[1] == 1.5
 
 
-def test_copied_titles_are_paid_in_full_unless_a_citation_needs_words() -> None:
+def test_copied_titles_are_rewarded_in_full_unless_citations_need_words() -> None:
     copied, honest = ("London. Nolan.", ""), ("I read that Nolan, who made the film, was born in London", "")
     assert rewards(("-", ALL), copied)[1] == rewards(("-", ALL), honest)[1] == 1.5
     assert rewards(("-", ALL), copied, words_per_citation=4.0)[1] == pytest.approx(1.5 * 2 / 8)
     assert rewards(("-", ALL), honest, words_per_citation=4.0)[1] == 1.5
 
 
-def test_lookalikes_are_no_mentions_under_the_token_rule() -> None:
+def test_lookalikes_are_not_mentions_under_the_token_rule() -> None:
     task = {**FILM, "entities": ["Ann", "London"], "edges": [["Ann", "r", "London"]]}
     group = searches(search(("-", "the Annual of Londonderry"), ("-", "")), task=task)
     assert score("gdcr", group).flat_step_rewards[0] == 0.0

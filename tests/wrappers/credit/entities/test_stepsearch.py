@@ -1,4 +1,4 @@
-"""StepSearch: worked examples, invariants of its parts, what the options repair."""
+"""StepSearch: worked examples, invariants of its parts, and what the options repair."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_tfidf_of_one_shared_word_is_worked_out_by_hand():
     assert GoldenPassages(["shared golden"]).match("shared found")[0] == pytest.approx(expected)
 
 
-def test_words_of_one_letter_and_articles_say_nothing():
+def test_words_of_one_letter_and_articles_are_ignored():
     assert not GoldenPassages(["the a b c"]).match("the b c").any()
 
 
@@ -88,7 +88,7 @@ WORDS = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "x", "the"]
 
 
 @given(st.lists(st.lists(WORDS, max_size=3), max_size=5), st.lists(WORDS, min_size=1, max_size=3))
-def test_gains_and_redundancies_are_shares(steps, golden):
+def test_gains_and_redundancies_are_fractions(steps, golden):
     gains = information_gains(steps, GoldenPassages(golden))
     assert (gains >= 0.0).all()
     assert gains.sum() <= 1.0 + 1e-9
@@ -116,7 +116,7 @@ def test_another_query_never_lowers_the_papers_key_score(queries, keys, more):
 
 
 # -- the scheme -----------------------------------------------------------------------------------------------------------
-def test_step_rewards_are_gain_minus_redundancy_and_the_answer_earns_neither():
+def test_step_rewards_are_gain_minus_redundancy_and_zero_for_the_answer():
     scored = plain().assign(group(rollout("a", [("nile",), ("nile",), ("rhine",)])))
     gains = information_gains(
         [[TEXTS[name]] for name in ("nile", "nile", "rhine")], GoldenPassages([TEXTS["nile"], TEXTS["rhine"]])
@@ -142,7 +142,7 @@ def test_query_keys_enter_the_outcome_with_answers_filled_in():
     assert scored.outcome_advantages[0] > 0.0 > scored.outcome_advantages[1]
 
 
-def test_an_unanswered_rollout_is_minus_one_and_earns_no_steps_in_the_released_code():
+def test_an_unanswered_trajectory_gets_minus_one_and_no_step_rewards_in_the_released_code():
     g = group(rollout("a", [("nile",)], "env_limit"), rollout("b", [("nile",)], "failed"))
     assert plain().assign(g).step_rewards[0][0] > 0.0
     released = credit.make("stepsearch", semantics="release", key_weight=0.0).assign(g)
@@ -150,7 +150,7 @@ def test_an_unanswered_rollout_is_minus_one_and_earns_no_steps_in_the_released_c
     assert released.outcome_advantages[0] < released.outcome_advantages[1]
 
 
-def test_a_cap_keeps_a_long_search_from_being_worth_less_than_giving_up():
+def test_with_a_cap_a_long_search_does_not_score_less_than_giving_up():
     long = rollout("long", [("nile",), ("nile",), ("nile",), ("nile",)])
     assert plain().assign(group(long)).step_rewards[0].sum() < -1.0
     capped = plain(redundancy_cap=0.25).assign(group(long)).step_rewards[0]
@@ -186,7 +186,7 @@ def test_what_the_task_lacks_is_named(task, message):
         credit.make("stepsearch").assign(group(rollout("a", [("other",)]), task=task))
 
 
-def test_given_search_keys_go_before_sub_questions():
+def test_search_keys_take_precedence_over_sub_questions():
     task = {**TASK, "search_keys": [["violin"]]}
     scored = credit.make("stepsearch").assign(group(rollout("a", [("nile",)], queries=("violin",)), task=task))
     assert scored.diagnostics["search_key_score"].tolist() == [1.0]

@@ -56,7 +56,7 @@ def start_value(scheme, group):
 
 
 def test_worked_example():
-    # a -> b -> goal; a -> b -> (cut). H = 2, G = 2, ρ = 2/4. d(a) = 2, d(b) = 1.
+    # a -> b -> goal; a -> b -> (truncated). H = 2, G = 2, ρ = 2/4. d(a) = 2, d(b) = 1.
     group = group_of(("abg", "success"), "abc")
     c = GroupTD(prior_weight=1.0, discount=0.5, td_lambda=0.5).assign(group)
     phi_a, phi_b, v_c = 0.125, 0.25, 0.0
@@ -70,7 +70,7 @@ def test_worked_example():
 
 @pytest.mark.parametrize("settings", SETTINGS[:-1])  # leaving out, every rollout has a start value of its own
 @given(seed=st.integers(0, 10**6))
-def test_without_trace_credit_telescopes_to_outcome_minus_value_of_the_start(settings, seed):
+def test_with_lambda_zero_credit_telescopes_to_outcome_minus_value_of_the_start(settings, seed):
     group = graded(np.random.default_rng(seed))
     scheme = GroupTD(td_lambda=0.0, **settings)
     expected = group.arrays.score - start_value(scheme, group)
@@ -78,7 +78,7 @@ def test_without_trace_credit_telescopes_to_outcome_minus_value_of_the_start(set
 
 
 @given(seed=st.integers(0, 10**6))
-def test_leave_one_out_with_full_trace_is_outcome_minus_the_others_value(seed):
+def test_leave_one_out_with_lambda_one_is_outcome_minus_the_others_value(seed):
     group = graded(np.random.default_rng(seed))
     scheme = GroupTD(leave_one_out=True, td_lambda=1.0, prior="none")
     got = scheme.assign(group).advantages
@@ -104,7 +104,7 @@ def test_stationary_value_of_the_start_is_the_mean_outcome_by_conservation_of_fl
 
 
 @given(seed=st.integers(0, 10**6))
-def test_stationary_form_gives_nothing_when_all_succeed(seed):
+def test_stationary_form_gives_zero_credit_when_all_succeed(seed):
     group = random_group(np.random.default_rng(seed), outcome=1.0)
     got = GroupTD(form="stationary", prior_weight=0.0).assign(group).flat_advantages
     np.testing.assert_allclose(got, 0.0, atol=1e-12)
@@ -171,7 +171,7 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
                 assert next(flat) == pytest.approx(follow - exact[h][now], abs=1e-12)
 
 
-def test_conflict_rule_trusts_the_outcome_where_one_key_hides_two_states():
+def test_the_conflict_rule_uses_the_outcome_where_one_key_merges_two_states():
     # key x stands for two states: "go" leads to success from one and nowhere from the other
     group = Group(
         (
@@ -189,12 +189,12 @@ def test_conflict_rule_trusts_the_outcome_where_one_key_hides_two_states():
     np.testing.assert_allclose(c.advantages[1][0], plain.advantages[1][0] + plain.advantages[1][1])
 
 
-def test_two_ends_of_one_action_conflict_even_when_their_key_is_equal():
+def test_two_results_of_one_action_conflict_even_if_their_key_is_equal():
     group = group_of(("ab", "success"), ("ab", "failed"))
     assert GroupTD().assign(group).diagnostics["conflicted"].tolist() == [True, False]
 
 
-def test_a_cut_rollout_is_not_an_end():
+def test_truncation_is_not_a_terminal_node():
     group = group_of("ab", "abc")
     assert not GroupTD().assign(group).diagnostics["conflicted"].any()
 
@@ -219,7 +219,7 @@ def test_branches_count_their_turns_from_the_fork():
     assert credited.advantages[1][0] == credited.flat_step_rewards[3] == -fork[0]
 
 
-def test_sum_with_outcome_has_parts_of_equal_size():
+def test_add_outcome_gives_both_parts_equal_size():
     group = group_of(("abg", "success"), "abc", "acc")
     c = GroupTD(add_outcome=True).assign(group)
     per_turn = np.repeat(c.outcome_advantages, np.diff(c.offsets))
@@ -227,7 +227,7 @@ def test_sum_with_outcome_has_parts_of_equal_size():
     assert np.sqrt(np.mean(c.flat_step_advantages**2)) == pytest.approx(1.0)
 
 
-def test_invalid_turns_pay_from_the_finished_advantage():
+def test_the_penalty_is_subtracted_from_the_final_advantage():
     group = group_of(("abg", "success"), "abc")
     first = group.trajectories[1]
     turns = (replace(first.turns[0], parsed=False), *first.turns[1:])
@@ -237,7 +237,7 @@ def test_invalid_turns_pay_from_the_finished_advantage():
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_is_a_scheme_and_keeps_its_promises(name):
+def test_every_variant_is_a_scheme_with_its_checked_properties(name):
     check_credit(credit.make("grouptd", **VARIANTS[name]), draws=20)
 
 
@@ -245,7 +245,7 @@ def test_every_variant_is_a_scheme_and_keeps_its_promises(name):
     "wrong",
     [{"prior_weight": -1.0}, {"discount": 1.5}, {"td_lambda": -0.1}, {"horizon": -1}],
 )
-def test_senseless_parameters_are_refused(wrong):
+def test_invalid_parameters_are_rejected(wrong):
     with pytest.raises(ConfigError):
         credit.make("grouptd", **wrong)
 
@@ -274,7 +274,7 @@ def test_names_of_states_and_actions_do_not_matter(seed):
     )  # fmt: skip
 
 
-def test_a_rollout_that_never_began_counts_as_a_sample_of_the_outcome():
+def test_a_trajectory_without_turns_is_a_sample_of_the_outcome():
     empty = Trajectory("w9", "g", "t", (), False, 0.0, "env_error", "a")
     walks = (walk("w0", "abg", "success"), walk("w1", "abc"))
     without, with_it = (GroupTD().assign(Group(members)) for members in (walks, (*walks, empty)))

@@ -85,7 +85,7 @@ def chain(n: int, size: int = 3, *, slips: bool = False) -> Group:
 
 @pytest.mark.parametrize("slips", [False, True])
 @pytest.mark.parametrize("variant", [name for name, options in VARIANTS.items() if "form" not in options])
-def test_ten_times_the_chain_is_ten_times_the_work(variant, slips):
+def test_work_is_linear_in_the_length_of_the_chain(variant, slips):
     work = {}
     for n in (200, 2000):
         scheme = GroupTD(**VARIANTS[variant])
@@ -98,7 +98,7 @@ def test_ten_times_the_chain_is_ten_times_the_work(variant, slips):
     assert work[2000] < (45 if spreads else 20) * work[200]
 
 
-def test_nothing_of_a_long_chain_is_stored_but_its_turns():
+def test_memory_is_linear_in_the_length_of_the_chain():
     group = chain(20_000)
     credited = GroupTD().assign(group)
     assert credited.flat_advantages.shape == (60_000,)

@@ -1,4 +1,4 @@
-"""Schemes with merged states: one partition for graph and groups, whatever the order; noise taken away is taken away."""
+"""Schemes with merged states: one partition for the graph and the comparison of turns, independent of order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REMARKS = ("", " Only today!", " Join the club.", " Free delivery.")
 
 
 def shop(noise=True):
-    """Rollouts through pages; with noise, hardly two visits show the same text."""
+    """Trajectories through pages; with noise, hardly two visits have the same text."""
     walks = [
         walk("s a b g"), walk("s b g"), walk("s a x", "failed"), walk("s c s b a", "env_limit"), walk("s c b g"),
         walk("s a c c", "env_limit"), walk("s b x", "failed"),
@@ -48,7 +48,7 @@ def shop(noise=True):
 
 
 @pytest.mark.parametrize(("name", "semantics"), SEMANTICS)
-def test_noise_that_is_merged_away_leaves_the_credit_of_the_true_states(name, semantics):
+def test_merging_noisy_texts_gives_the_credit_of_the_true_states(name, semantics):
     options: dict[str, Any] = {"key": "text", "merge": "hash", "merge_threshold": 0.8}
     merged = credit.make(name, semantics=semantics, **options).assign(shop())
     true = credit.make(name, semantics=semantics, key="state").assign(shop())
@@ -61,7 +61,7 @@ def test_noise_that_is_merged_away_leaves_the_credit_of_the_true_states(name, se
 @settings(max_examples=40)
 @given(g=groups(), threshold=st.sampled_from([0.3, 0.5, 0.7, 0.85]))
 @pytest.mark.parametrize("name", SCHEMES)
-def test_graph_and_groups_see_the_same_merge_as_a_merged_log(name, g, threshold):
+def test_merging_in_the_scheme_equals_merging_the_log(name, g, threshold):
     inside = credit.make(name, key="text", merge="hash", merge_threshold=threshold).assign(g)
     log = merged_group(g, similar_states(g, HashingEmbedder(), threshold).leader)
     before = credit.make(name, key="text").assign(log)
@@ -75,7 +75,7 @@ def test_the_order_of_rollouts_does_not_matter(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_nothing_is_merged_unless_asked(name):
+def test_merging_is_off_by_default(name):
     for semantics in ("paper", "release"):
         if semantics in type(credit.make(name)).presets:
             assert credit.make(name, semantics=semantics).merge == "none"  # type: ignore[attr-defined]  # a StateScheme
@@ -131,12 +131,12 @@ def test_states_compared_by_observation_when_keys_are_digests():
         ),
     ],
 )
-def test_combinations_without_meaning_say_what_to_do(name, options, message):
+def test_invalid_combinations_are_errors_that_suggest_a_remedy(name, options, message):
     with pytest.raises(ConfigError, match=message):
         credit.make(name, **options)
 
 
 @pytest.mark.parametrize("name", ["graphgpo", "grouptd", "rewardflow"])
-def test_potentials_cannot_merge_states_that_are_yet_to_come(name):
+def test_potentials_cannot_merge_states(name):
     with pytest.raises(ConfigError, match="CanonicalState"):
         PotentialStore(name, key="text", merge="hash")

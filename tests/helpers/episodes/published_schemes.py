@@ -1,0 +1,29 @@
+"""Schemes with released code beside the paper, for tests of rules that hold for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from creditflow import credit
+from creditflow.wrappers.credit.base import Scheme, Semantics
+from creditflow.wrappers.credit.registry import lookup
+
+__all__ = ["PUBLISHED", "both_semantics", "every_scheme", "make", "released"]
+
+PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
+every_scheme = pytest.mark.parametrize("name", PUBLISHED)
+both_semantics = pytest.mark.parametrize("semantics", ("paper", "release"))
+
+
+def make(name: str, semantics: Semantics = "paper", **options: Any) -> Scheme:
+    """Make a scheme; released semantics compare states by key, for hand-written groups have no text keys."""
+    if semantics == "release" and name in ("gigpo", "graphgpo", "rewardflow"):
+        options = {"key": "state"} | options
+    return credit.make(name, semantics=semantics, **options)
+
+
+def released(name: str, **options: Any) -> Scheme:
+    """Make a scheme with released semantics."""
+    return make(name, "release", **options)

@@ -1,0 +1,61 @@
+"""Potentials learned from recorded groups: their versions, and their values along a success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from helpers.worlds.shaped_sokoban import play, sokoban
+
+from creditflow.agents.scripted import ExpertAgent, NoisyExpert
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.dense_reward import DenseReward
+from creditflow.wrappers.graphs.potentials import PotentialStore
+from creditflow.wrappers.trajectory import Group
+
+
+@pytest.mark.parametrize("scheme", ["rewardflow", "graphgpo", "grouptd"])
+def test_before_the_first_success_there_is_no_shaping(scheme):
+    store = PotentialStore(scheme)
+    failed = Group(tuple(m for m in play(1, NoisyExpert(1.0), 12).trajectories if not m.success))
+    store.add([failed])
+    assert store.publish().version == 1
+    env = DenseReward(sokoban(), scheme, gamma=0.9, store=store, terminal="paper")
+    env.reset(seed=0)
+    for member in play(2, ExpertAgent()).trajectories[0].turns:
+        assert env.step(member.action)[4]["shaping"] == 0.0
+
+
+@pytest.mark.parametrize("scheme", ["rewardflow", "graphgpo", "grouptd"])
+def test_potentials_rise_along_a_success(scheme):
+    store = PotentialStore(scheme, distance_discount=0.8) if scheme == "graphgpo" else PotentialStore(scheme)
+    played = play(0)
+    assert played.arrays.success.any()
+    store.add([played])
+    version = store.publish()
+    winner = min((m for m in played.trajectories if m.success), key=lambda m: len(m.turns))
+    along = [version.of(played.task_id, turn.state_key) for turn in winner.turns]
+    assert along[-1] is not None
+    assert along[0] is not None
+    assert along[-1] > along[0] > 0.0
+
+
+def test_versions_do_not_depend_on_the_order_in_which_episodes_finish():
+    groups = [play(seed, size=3) for seed in range(4)]
+    groups = [
+        Group(tuple(replace(m, group_id=f"g{i}", trajectory_id=f"g{i}/{j}") for j, m in enumerate(g.trajectories)))
+        for i, g in enumerate(groups)
+    ]
+    versions = []
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        store = PotentialStore("grouptd", keep=2)
+        store.add([groups[i] for i in order])
+        versions.append(store.publish())
+    assert versions[0] == versions[1]
+
+
+def test_only_schemes_with_a_potential_make_a_store():
+    with pytest.raises(ConfigError, match="scheme with a potential"):
+        PotentialStore("grpo")
+    with pytest.raises(ConfigError, match="stationary"):
+        PotentialStore("grouptd", form="horizon")
