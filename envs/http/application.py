@@ -56,10 +56,7 @@ def application(
     """
     try:
         from starlette.applications import Starlette
-        from starlette.exceptions import HTTPException
         from starlette.middleware import Middleware
-        from starlette.requests import ClientDisconnect
-        from starlette.responses import JSONResponse
         from starlette.routing import Route
     except ImportError as error:
         raise MissingExtraError(f"starlette, which the {what} server runs on,", "serve") from error
@@ -69,6 +66,27 @@ def application(
         batcher.start()
         yield
         await batcher.stop()
+
+    def with_deadline(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def within(request: Request) -> Response:
+            async with asyncio.timeout(batcher.limits.seconds):  # includes the time in which the body arrives
+                return await function(request)
+
+        return within
+
+    routes = [Route(path, with_deadline(function), methods=[method]) for method, path, function in endpoints]
+    callers = Middleware(CallerCheck, hosts=hosts, pages=pages)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_error_handlers(what), middleware=[callers])
+    app.router.redirect_slashes = False  # a redirect would repeat the host name that the client sent
+    app.state.body_memory = BodyMemory()
+    return app
+
+
+def _error_handlers(what: str) -> dict[Any, Any]:
+    """Return the function from each exception class to a JSON response."""
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
+    from starlette.responses import JSONResponse
 
     async def bad_request(_: Request, error: BadRequestError) -> Response:
         return JSONResponse({"detail": [{"type": error.kind, "loc": list(error.loc), "msg": str(error)}]}, error.status)
@@ -82,7 +100,7 @@ def application(
 
         return respond
 
-    handlers: dict[Any, Any] = {
+    return {
         BadRequestError: bad_request,
         HTTPException: http_error,
         OverloadedError: error_handler(503, f"the {what} server is overloaded; try again", **{"Retry-After": "1"}),
@@ -91,17 +109,3 @@ def application(
         CreditflowError: error_handler(502),
         Exception: error_handler(500, f"internal error of the {what} server"),
     }
-
-    def with_deadline(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def within(request: Request) -> Response:
-            async with asyncio.timeout(batcher.limits.seconds):  # includes the time in which the body arrives
-                return await function(request)
-
-        return within
-
-    routes = [Route(path, with_deadline(function), methods=[method]) for method, path, function in endpoints]
-    callers = Middleware(CallerCheck, hosts=hosts, pages=pages)
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers, middleware=[callers])
-    app.router.redirect_slashes = False  # a redirect would repeat the host name that the client sent
-    app.state.body_memory = BodyMemory()
-    return app

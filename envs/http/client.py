@@ -1,14 +1,14 @@
 """A JSON client with a deadline per exchange, a limit on the response size, retries, and several URLs.
 
 The standard library's HTTP client has a timeout per read only, so a server that sends a byte now and then could block a
-caller forever. Here a timer shuts the socket down at the deadline. None of httpx, requests, urllib3 and the openai client
-bounds a whole exchange (a slow server held each for four times its limit); aiohttp does, but would bring an event loop
-into synchronous callers.
+caller forever. Here a timer shuts the socket down at the deadline. httpx, requests, urllib3 and the openai client do not
+bound a whole exchange either (a slow server held each for four times its limit); aiohttp does, but would bring an event
+loop into synchronous callers.
 
-httpx and urllib3 have timeouts per read too, no limit on the response size, and would be the first HTTP packages in the
-core install (httpx brings five more); they follow redirects, read proxies and ``.netrc`` from the environment and log
-URLs, all of which would have to be disabled to control where a key is sent. This client does none of it: a redirect is
-an error, so a key is sent only to the given host.
+httpx and urllib3 also have no limit on the response size, and would be the first HTTP packages in the core install
+(httpx brings five more); they follow redirects, read proxies and ``.netrc`` from the environment and log URLs, all of
+which would have to be disabled to control where a key is sent. This client does none of it: a redirect is an error, so a
+key is sent only to the given host.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Sokoban: rules, levels, generator, exact oracle, and the environment ``creditflow/Sokoban-v0``."""
 
 from creditflow.envs.sokoban.env import SokobanEnv
-from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
-from creditflow.envs.sokoban.levels import Level, level_task, parse_level, parse_levels, read_levels
-from creditflow.envs.sokoban.oracle import LevelOracle, SokobanOracle, dead_share, level_oracle
+from creditflow.envs.sokoban.levels.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels.xsb import Level, level_task, parse_level, parse_levels, read_levels
+from creditflow.envs.sokoban.oracle import LevelOracle, SokobanOracle, dead_state_fraction, level_oracle
 
 __all__ = [
     "GeneratorOptions",
@@ -11,7 +11,7 @@ __all__ = [
     "LevelOracle",
     "SokobanEnv",
     "SokobanOracle",
-    "dead_share",
+    "dead_state_fraction",
     "generate_level",
     "level_oracle",
     "level_task",

@@ -1,4 +1,4 @@
-"""Action vocabularies: four pushes (all that play needs), or gym-sokoban's nine; as texts or as numbers."""
+"""Action vocabularies: the four directions, or gym-sokoban's nine actions; as texts or as numbers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Vocabulary(NamedTuple):
     """The actions of an environment.
 
     Attributes:
-        texts: by action number.
-        moves: by action number: (index of the direction, -1 for no operation; whether it pushes).
+        texts: text of each action number.
+        moves: (direction index, -1 for no operation; whether it may push) of each action number.
     """
 
     texts: tuple[str, ...]
     moves: tuple[tuple[int, bool], ...]
 
     def named(self) -> Mapping[tuple[int, str], str]:
-        """Texts by (direction, "push" or "move")."""
+        """Return the texts by (direction, "push" or "move")."""
         return {
             (direction, "push" if push else "move"): text
             for text, (direction, push) in zip(self.texts, self.moves, strict=True)
@@ -39,7 +39,7 @@ class Vocabulary(NamedTuple):
 
 
 def make_vocabulary(n_actions: int) -> Vocabulary:
-    """Four: up, down, left, right (each pushes). Nine, as in gym-sokoban: no operation, four pushes, four mere moves.
+    """Make a vocabulary of 4 actions (up, down, left, right, which may push) or gym-sokoban's 9 (none, 4 pushes, 4 moves).
 
     Raises:
         ConfigError: another number.
@@ -54,27 +54,27 @@ def make_vocabulary(n_actions: int) -> Vocabulary:
 
 
 def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], Callable[[Any], tuple[int | None, str]]]:
-    """The action space, and the strict parser: action -> (number or None, reason).
+    """Return the action space, and the strict parser: action -> (number or None, reason).
 
-    A text counts if, stripped and without regard to case, it is exactly an action; nothing is searched for inside it.
+    A text is valid if it equals an action up to case and surrounding white space; longer texts are not searched.
 
     Raises:
-        ConfigError: unknown mode; suggests the near one.
+        ConfigError: unknown mode; suggests the nearest one.
     """
     texts = vocabulary.texts
     numbers: dict[str, int] = {text: number for number, text in enumerate(texts)}
     expected = f"expected exactly one of: {', '.join(texts)}"
-    longest = 4 * max(map(len, texts))
+    max_characters = 4 * max(map(len, texts))
 
     def parse_text(action: Any) -> tuple[int | None, str]:
         if not isinstance(action, str):
-            return None, f"an action is a text, got {type(action).__name__}; {expected}"
+            return None, f"an action is a string, got {type(action).__name__}; {expected}"
         number = numbers.get(action)
-        if number is None and len(action) <= longest:
+        if number is None and len(action) <= max_characters:
             number = numbers.get(action.strip().casefold())
         if number is not None:
             return number, ""
-        return None, f"{_shown(action)} is not an action; {expected}"
+        return None, f"{_quoted(action)} is not an action; {expected}"
 
     def parse_number(action: Any) -> tuple[int | None, str]:
         if not isinstance(action, (bool, np.bool_)):
@@ -84,7 +84,7 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
                 number = -1
             if 0 <= number < len(texts):
                 return number, ""
-        return None, f"expected an integer from 0 to {len(texts) - 1}, got {_shown(action)}"
+        return None, f"expected an integer from 0 to {len(texts) - 1}, got {_quoted(action)}"
 
     if action_mode == "text":
         return TextSpace(texts), parse_text
@@ -93,10 +93,10 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
     raise unknown_name_error("action_mode", str(action_mode), ACTION_MODES)
 
 
-def _shown(action: Any) -> str:
-    """A few ASCII characters for a message: actions come from language models, and may be huge or hostile."""
+def _quoted(action: Any) -> str:
+    """Return a short ASCII form for a message: actions come from language models, and may be huge or hostile."""
     if isinstance(action, str):
-        return "an empty text" if not action[:200].strip() else ascii(action[:30])[:50] + "…" * (len(action) > 30)
+        return "an empty string" if not action[:200].strip() else ascii(action[:30])[:50] + "…" * (len(action) > 30)
     if isinstance(action, (bool, float)) or (isinstance(action, int) and action.bit_length() < 64):
         return repr(action)
     return f"a value of type {type(action).__name__}"

@@ -10,15 +10,15 @@ import gymnasium as gym
 from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
-from creditflow.envs.sokoban.levels import MAX_SIDE, Level, level_task
+from creditflow.envs.sokoban.levels.xsb import MAX_SIDE, Level, level_task
+from creditflow.envs.sokoban.observations.text import TextView
+from creditflow.envs.sokoban.observations.views import make_view
 from creditflow.envs.sokoban.oracle import SokobanOracle
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
 from creditflow.envs.sokoban.tasks import open_tasks
-from creditflow.envs.sokoban.text import TextView
-from creditflow.envs.sokoban.views import make_view
 from creditflow.envs.tasks import Task
 
 __all__ = ["SokobanEnv"]
@@ -42,34 +42,34 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
     >>> reward, info["action_effective"], env.oracle.distance(env.get_state())
     (0.0, True, 1.0)
 
-    All arguments are plain JSON values, so ``env.spec`` round-trips.
+    All arguments are JSON values, so ``env.spec`` round-trips.
 
     Args:
         panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
         levels: instead, the path of a level file (XSB or Boxoban) or of a folder of them.
         level: instead, the XSB text of one level.
-        generator: instead, options of ``GeneratorOptions``: endless levels of an exact difficulty.
-        obs_mode: "text", "grid", "planes" or "rgb" (see ``views``).
+        generator: instead, options of ``GeneratorOptions``: endless levels of exactly known difficulty.
+        obs_mode: "text", "grid", "planes" or "rgb" (see ``observations/views.py``).
         action_mode: "text" or "discrete".
-        n_actions: 4 (up, down, left, right) or gym-sokoban's 9 (see ``actions``).
+        n_actions: 4 (up, down, left, right) or gym-sokoban's 9 (see ``actions.py``).
         reward: "sparse" (1 when solved), "ten" (10 when solved) or "gym_sokoban".
-        max_steps: the episode's limit. Default: 30 for panels, whose levels all have solutions of at most 20 moves;
-            120, gym-sokoban's limit, for any other source.
+        max_steps: step limit of an episode. Default: 30 for panels, all of whose levels have solutions of at most 20
+            moves; 120, gym-sokoban's limit, for any other source.
         symbols: "unicode" (``#_OX√PS``), "ascii" (``#_OX*PS``), "xsb" (``#-.$*@+``) or seven characters in that order:
             wall, floor, target, box, box on target, player, player on target.
-        separator: what stands between two cells in the text.
-        grid_shape: rows and columns of array observations; default: what holds every level of the source.
-        tile_size: pixels per cell and axis, in "rgb" observations and frames.
+        separator: character between two cells in the text, or "".
+        grid_shape: rows and columns of array observations; default: large enough for every level of the source.
+        tile_size: pixels per cell and axis, in "rgb" observations and rendered frames.
         render_mode: "rgb_array" or "ansi".
-        oracle_memory_mb: cap of the oracle's table in MiB.
+        oracle_memory_mb: memory limit of the oracle's table in MiB.
 
-    Info has, beside the common keys, ``boxes_on_target: int``, ``boxes: int``, ``player_moved: bool`` and
+    Info has, besides the common keys, ``boxes_on_target: int``, ``boxes: int``, ``player_moved: bool`` and
     ``moved_box: bool`` (of the last step). All actions are admissible until the episode ends; a bump is admissible and
-    not effective. ``score`` is 1.0 when solved, else 0.0. ``text_key`` equals ``state_key``: as text a board shows
-    everything, so equal texts are equal states.
+    not effective. ``score`` is 1.0 when solved, else 0.0. ``text_key`` equals ``state_key``, as the text of a
+    board shows the whole state.
 
     Raises:
-        ConfigError: a wrong argument.
+        ConfigError: an invalid argument.
         LevelError: a malformed level.
     """
 
@@ -108,7 +108,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self.render_mode = render_mode
         self.text_view = TextView(symbols, separator)
         self.grid_shape = shape if grid_shape is None else _checked_shape(grid_shape)
-        self._fixed_shape = obs_mode != "text"
+        self._array_observations = obs_mode != "text"
         self._tile_size = tile_size
         self._vocabulary = make_vocabulary(n_actions)
         self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb)
@@ -118,7 +118,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self._solving = Outcome(rewards.of(1, True), True, True)
         self.action_space, self._parser = make_parser(action_mode, self._vocabulary)
         self.observation_space, self._view = make_view(obs_mode, self.text_view, self.grid_shape, tile_size)
-        self._speaks = action_mode == "text"
+        self._text_actions = action_mode == "text"
         self._level: Level | None = None
         self._width = 0
         self._moves: tuple[tuple[int, bool], ...] = ()
@@ -129,7 +129,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
     def _start(self, task: Task) -> None:
         level = cached_level(task.content["xsb"])
         rows, columns = self.grid_shape
-        if self._fixed_shape and (level.height > rows or level.width > columns):
+        if self._array_observations and (level.height > rows or level.width > columns):
             raise ConfigError(
                 f"a level of {level.height} x {level.width} cells does not fit into observations of {rows} x {columns};"
                 " make the environment with a larger grid_shape"
@@ -149,7 +149,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self._player_moved = self._moved_box = False
         return self._parser(action)
 
-    def _rejection_reason(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump too
+    def _rejection_reason(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump into a wall too
         return ""
 
     def _apply(self, action: int) -> Outcome:
@@ -193,18 +193,18 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         }
 
     def action_from_text(self, text: str) -> Any:
-        """The text itself, or its number with ``action_mode="discrete"``.
+        """Return the text itself, or its number with ``action_mode="discrete"``.
 
         Raises:
             ConfigError: not an action of this environment.
         """
         if text not in self._vocabulary.texts:
             raise ConfigError(f"not an action: {short_repr(text)}; expected one of {', '.join(self._vocabulary.texts)}")
-        return text if self._speaks else self._vocabulary.texts.index(text)
+        return text if self._text_actions else self._vocabulary.texts.index(text)
 
-    # -- snapshots, oracle, pictures ----------------------------------------------------------------------------------
+    # -- snapshots, oracle, rendering ---------------------------------------------------------------------------------
     def get_state(self) -> str:
-        """The snapshot of the present state: compact JSON text with the level and the step count (see ``snapshot``).
+        """Return the snapshot of the present state: JSON text with level, board and step count (see ``snapshot.py``).
 
         Raises:
             EpisodeError: before the first ``reset``.
@@ -214,7 +214,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         return write_snapshot(self._level, self._board, self._player, self.elapsed_steps)
 
     def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
-        """Restore a snapshot of any ``SokobanEnv``; returns what ``reset`` would.
+        """Restore a snapshot of any ``SokobanEnv``; return observation and info as ``reset`` does.
 
         Raises:
             DataError: not a snapshot, or not a possible state.
@@ -231,17 +231,17 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
 
     @property
     def oracle(self) -> SokobanOracle:
-        """Exact distances, values and optimal actions; takes snapshots."""
+        """Exact distances, values and optimal actions of snapshots."""
         return self._oracle
 
     def render(self) -> Any:
-        """The board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``.
+        """Return the board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``.
 
         Raises:
             EpisodeError: before the first ``reset``.
         """
         if self.render_mode is None:
-            gym.logger.warn("render() shows nothing: make the environment with render_mode='rgb_array' or 'ansi'")
+            gym.logger.warn("render() returns nothing: make the environment with render_mode='rgb_array' or 'ansi'")
             return None
         if self._level is None:
             raise EpisodeError("there is nothing to render yet: call reset() first")

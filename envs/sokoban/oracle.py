@@ -1,7 +1,7 @@
-"""The exact oracle: least number of moves for every state of a level, dead states, optimal actions.
+"""The exact oracle: fewest moves from every state of a level, dead states, optimal actions.
 
-Tables (see ``tables``) are kept per level in one cache that all environments of the process share, bounded in bytes.
-Moves are the environment's own four: walking a cell and pushing a box count one each, a bump too.
+Tables (see ``state_space.py``) are cached per level, in a cache of bounded size that all environments of a process share.
+Moves are the environment's own: walking a cell, pushing a box and bumping into a wall count one each.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from threading import Lock
 from typing import Final
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.sokoban.levels import Level
+from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved
 from creditflow.envs.sokoban.snapshot import Snapshot, box_positions, read_snapshot
 from creditflow.envs.sokoban.state_space import StateTable, reached_states, solution_table
 
-__all__ = ["LevelOracle", "SokobanOracle", "dead_share", "level_oracle"]
+__all__ = ["LevelOracle", "SokobanOracle", "dead_state_fraction", "level_oracle"]
 
 DIRECTIONS: Final = ("up", "down", "left", "right")
 CACHE_BYTES: Final = 512 * 2**20
 
 
 class LevelOracle:
-    """Distances of all states of one room, by positions in boards (no snapshots): the fast inner form.
+    """Distances of all states of one room, given by positions in boards.
 
     Args:
-        level: any level of the room; where its boxes and player stand does not matter.
-        memory_mb: cap of the table in MiB.
+        level: any level of the room, whatever the positions of its boxes and player.
+        memory_mb: memory limit of the table in MiB.
 
     Raises:
-        OracleLimitError: the table would exceed the cap.
+        OracleLimitError: the table would exceed the limit.
     """
 
     def __init__(self, level: Level, memory_mb: int = 256) -> None:
@@ -40,7 +40,7 @@ class LevelOracle:
         self.room = level.room
         inside = [position for position in level.targets if position in level.room]
         boxes = [position for position in level.boxes if position in level.room]
-        # Boxes outside the room never move: either they stand on all targets there, or nothing can be solved.
+        # Boxes outside the room never move: either they are on all targets there, or the level is unsolvable.
         outside = set(level.targets) - level.room == set(level.boxes) - level.room
         self.table: StateTable | None = None
         if outside and len(inside) == len(boxes):
@@ -48,11 +48,11 @@ class LevelOracle:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes."""
+        """Memory of the tables in bytes."""
         return 0 if self.table is None else self.table.layers.nbytes + self.table.subsets.nbytes
 
     def moves_left(self, player: int, boxes: Sequence[int]) -> int:
-        """Least number of moves to the goal; 0 if solved, -1 if dead."""
+        """Return the fewest moves to the goal; 0 if solved, -1 if dead."""
         if self.table is None:
             return -1
         if len(boxes) != self.table.k:
@@ -60,11 +60,11 @@ class LevelOracle:
         return self.table.layer(player, boxes)
 
     def board_moves_left(self, board: bytes, player: int) -> int:
-        """``moves_left`` of a board."""
+        """Return ``moves_left`` of a board."""
         return 0 if solved(board) else self.moves_left(player, box_positions(board))
 
     def optimal_directions(self, board: bytes, player: int) -> list[tuple[int, bool]]:
-        """(index of the direction, whether it pushes) for all moves that begin a shortest solution."""
+        """Return (direction index, whether it pushes) of all moves that begin a shortest solution."""
         left = self.board_moves_left(board, player)
         if left <= 0:
             return []
@@ -77,10 +77,10 @@ class LevelOracle:
 
 
 class _Cache:
-    """Least recently used oracles, bounded in bytes; the newest always stays."""
+    """A cache of oracles with a limit in bytes; the least recently used ones are dropped, the newest is kept."""
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.held = limit, 0
+        self.limit, self.nbytes = limit, 0
         self._entries: OrderedDict[tuple[bytes, int], LevelOracle] = OrderedDict()
         self._lock = Lock()
 
@@ -91,20 +91,20 @@ class _Cache:
             if found is not None:
                 self._entries.move_to_end(key)
                 return found
-            made = LevelOracle(level, memory_mb)
-            self._entries[key] = made
-            self.held += made.nbytes + 1024
-            while self.held > self.limit and len(self._entries) > 1:
+            oracle = LevelOracle(level, memory_mb)
+            self._entries[key] = oracle
+            self.nbytes += oracle.nbytes + 1024
+            while self.nbytes > self.limit and len(self._entries) > 1:
                 _, dropped = self._entries.popitem(last=False)
-                self.held -= dropped.nbytes + 1024
-            return made
+                self.nbytes -= dropped.nbytes + 1024
+            return oracle
 
 
 _CACHE: Final = _Cache(CACHE_BYTES)
 
 
 def level_oracle(level: Level, memory_mb: int = 256) -> LevelOracle:
-    """The level's oracle from the shared cache.
+    """Return the level's oracle from the shared cache.
 
     Raises:
         OracleLimitError: the table would exceed ``memory_mb``.
@@ -112,8 +112,8 @@ def level_oracle(level: Level, memory_mb: int = 256) -> LevelOracle:
     return _CACHE.get(level, memory_mb)
 
 
-def dead_share(level: Level, memory_mb: int = 256) -> float:
-    """Share of dead states among the unsolved states that play can reach from the level's start, in [0, 1].
+def dead_state_fraction(level: Level, memory_mb: int = 256) -> float:
+    """Return the fraction of dead states among the reachable unsolved states, in [0, 1].
 
     Raises:
         OracleLimitError: the tables would exceed ``memory_mb``.
@@ -128,11 +128,11 @@ def dead_share(level: Level, memory_mb: int = 256) -> float:
 
 
 class SokobanOracle:
-    """``creditflow.envs.Oracle`` for snapshots of ``SokobanEnv``; exact.
+    """The exact oracle over snapshots of ``SokobanEnv``.
 
     Args:
-        actions: the environment's action texts by (direction, kind): kind is "push" or "move".
-        memory_mb: cap of one level's table in MiB.
+        actions: action texts by (direction, kind), where kind is "push" or "move".
+        memory_mb: memory limit of one level's table in MiB.
     """
 
     exact = True
@@ -144,17 +144,17 @@ class SokobanOracle:
         self._actions = dict(actions)
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
-        """1.0 if the level can be solved from here (within ``steps_left`` moves when given), else 0.0."""
+        """Return 1.0 if the state can be solved (within ``steps_left`` moves, if given), else 0.0."""
         moves = self._moves_left(read_snapshot(state))
         return 1.0 if moves >= 0 and (steps_left is None or moves <= steps_left) else 0.0
 
     def distance(self, state: str) -> float:
-        """Least number of moves to the goal; ``inf`` if dead."""
+        """Return the fewest moves to the goal; inf if dead."""
         moves = self._moves_left(read_snapshot(state))
         return float(moves) if moves >= 0 else math.inf
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Sorted texts of all actions that begin a shortest solution; () if dead or solved."""
+        """Return the sorted texts of all actions that begin a shortest solution; () if dead or solved."""
         snapshot = read_snapshot(state)
         names = []
         for direction, pushes in self._oracle(snapshot).optimal_directions(snapshot.board, snapshot.player):
@@ -163,7 +163,7 @@ class SokobanOracle:
         return tuple(sorted(names))
 
     def solution(self, state: str) -> tuple[str, ...]:
-        """One shortest list of actions to the goal; () if dead or solved."""
+        """Return one shortest solution; () if dead or solved."""
         _, board, player, _ = snapshot = read_snapshot(state)
         oracle, texts = self._oracle(snapshot), []
         while best := oracle.optimal_directions(board, player):

@@ -1,7 +1,7 @@
-"""How the embedded panel ``standard-v1`` was made, so that anybody can make it again.
+"""Construction of the embedded panel ``standard-v1``.
 
-420 levels from our own generator: four ranges of exact solution length times three ranges of the share of dead states,
-35 levels each, 25 for training, 5 for validation, 5 for testing; no two equal up to rotation and reflection.
+420 generated levels: four ranges of exact solution length times three ranges of the fraction of dead states, with 35
+levels each, 25 for training, 5 for validation, 5 for testing; no two are equal up to rotation and reflection.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
-from creditflow.envs.sokoban.levels import Level, level_task
-from creditflow.envs.sokoban.oracle import dead_share, level_oracle
+from creditflow.envs.sokoban.levels.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels.xsb import Level, level_task
+from creditflow.envs.sokoban.oracle import dead_state_fraction, level_oracle
 from creditflow.envs.tasks import PanelRow
 
 __all__ = ["DEAD_BOUNDS", "LENGTH_RANGES", "level_strata", "panel_rows", "stratum_rows"]
 
 SEED: Final = 20_261_121
-# (least moves, most moves, (side, boxes) of the levels taken in turn)
+# (fewest moves, most moves, (side, boxes) of the levels, which take turns)
 LENGTH_RANGES: Final = (
     (3, 7, ((6, 1), (6, 2), (7, 2), (8, 2))),
     (8, 12, ((6, 1), (6, 2), (7, 2), (8, 2), (8, 3))),
@@ -28,14 +28,14 @@ LENGTH_RANGES: Final = (
 )
 DEAD_BOUNDS: Final = (0.5, 0.75)  # few, some, many dead states
 DEAD_NAMES: Final = ("few", "some", "many")
-SPLITS: Final = ("train", "train", "train", "train", "train", "valid", "test")  # by place in the stratum, modulo 7
+SPLITS: Final = ("train", "train", "train", "train", "train", "valid", "test")  # by index in the stratum, modulo 7
 PER_STRATUM: Final = 35
 
 
 def level_strata(level: Level) -> dict[str, Any]:
-    """What a row records of its level: size, boxes, exact solution length, share of dead states, and its stratum."""
+    """Return the strata of a level's row: size, boxes, exact solution length, fraction of dead states, stratum."""
     length = level_oracle(level).moves_left(level.player, level.boxes)
-    dead = dead_share(level)
+    dead = dead_state_fraction(level)
     low, high = next((low, high) for low, high, _ in LENGTH_RANGES if low <= length <= high)
     density = DEAD_NAMES[sum(dead >= bound for bound in DEAD_BOUNDS)]
     return {
@@ -49,10 +49,10 @@ def level_strata(level: Level) -> dict[str, Any]:
 
 
 def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
-    """The rows of one range of lengths by stratum, each with its canonical id.
+    """Return the rows of one range of lengths by stratum, each with its canonical id.
 
     Args:
-        index: of ``LENGTH_RANGES``. The ranges are independent: lengths differ, so no level occurs in two.
+        index: index into ``LENGTH_RANGES``. As lengths differ, no level occurs in two ranges.
     """
     low, high, kinds = LENGTH_RANGES[index]
     rng = np.random.Generator(np.random.PCG64([SEED, index]))
@@ -76,8 +76,8 @@ def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
 
 
 def panel_rows() -> Iterator[PanelRow]:
-    """All rows in published order: train, valid, test, the strata taking turns."""
+    """Yield all rows in published order: train, valid, test, with the strata taking turns."""
     strata = [rows for index in range(len(LENGTH_RANGES)) for rows in stratum_rows(index).values()]
     for split in dict.fromkeys(SPLITS):
-        for place in range(PER_STRATUM):
-            yield from (rows[place][1] for rows in strata if rows[place][1].split == split)
+        for index in range(PER_STRATUM):
+            yield from (rows[index][1] for rows in strata if rows[index][1].split == split)

@@ -1,6 +1,7 @@
-"""Boards as pictures, in art of our own: shapes given by formulas, so that every tile size is drawn, never scaled.
+"""Boards as images: tiles are drawn from formulas at every size, so none is scaled.
 
-Vision models cut pictures into patches: with 28-pixel tiles (the default) a cell is one Qwen2.5-VL token, with 56 four.
+Vision models split images into patches: with 28-pixel tiles (the default) a cell is one Qwen2.5-VL token, with 56 pixels
+four.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, FLOOR, PLAYER, PLA
 
 __all__ = ["Painter"]
 
-SAMPLES: Final = 4  # per pixel and axis, to smooth edges
+SAMPLES: Final = 4  # per pixel and axis, for antialiasing
 Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]
 
@@ -58,14 +59,14 @@ class _Canvas:
         return inside
 
     def line(self, x1: float, y1: float, x2: float, y2: float, width: float) -> Mask:
-        """A stroke with round ends."""
+        """Return the mask of a stroke with round ends."""
         dx, dy = x2 - x1, y2 - y1
         along = np.clip(((self.x - x1) * dx + (self.y - y1) * dy) / (dx * dx + dy * dy), 0, 1)
         inside: Mask = (self.x - x1 - along * dx) ** 2 + (self.y - y1 - along * dy) ** 2 <= (width / 2) ** 2
         return inside
 
     def image(self) -> Image:
-        """The tile, uint8 (size, size, 3)."""
+        """Return the tile, uint8 (size, size, 3)."""
         blocks = self.pixels.reshape(self.size, SAMPLES, self.size, SAMPLES, 3).astype(np.uint32)
         tile: Image = ((blocks.sum(axis=(1, 3)) + SAMPLES**2 // 2) // SAMPLES**2).astype(np.uint8)
         return tile
@@ -147,7 +148,7 @@ _ART: Final = {
 
 @lru_cache(maxsize=8)
 def _tile_rows(size: int) -> npt.NDArray[Any]:
-    """All tiles as rows of pixels: opaque items of 3 * size bytes, (7 * size,), tile after tile."""
+    """Return all tiles as rows of pixels: opaque items of 3 * size bytes, (7 * size,), tile by tile."""
     tiles = []
     for code in range(len(_ART)):
         canvas = _Canvas(size)
@@ -169,7 +170,7 @@ class Painter:
         self._line = np.arange(tile_size, dtype=np.intp)[None, :, None]
 
     def paint(self, grid: npt.NDArray[np.uint8]) -> Image:
-        """uint8 (height, width) of codes 0 to 6 -> uint8 (height * tile_size, width * tile_size, 3)."""
+        """Paint uint8 (height, width) of codes 0 to 6 as uint8 (height * tile_size, width * tile_size, 3)."""
         height, width = grid.shape
         index = grid[:, None, :] * np.intp(self.tile_size) + self._line
         rows = self._rows.take(index.ravel())

@@ -1,4 +1,4 @@
-"""Reward presets: what a step pays. Penalties for refused actions belong to wrappers, not here."""
+"""Reward presets. Penalties for rejected actions are added by wrappers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Rewards:
     """Terms that add up to the reward of a step.
 
     Attributes:
-        step: for every step, refused ones and bumps included.
-        box_on: when a box came onto a target.
-        box_off: when one left its target (a push from target to target is neither).
-        solved: when every box is on a target.
+        step: added in every step, with a rejected action or a bump too.
+        box_on: added when a box is pushed onto a target.
+        box_off: added when a box is pushed off its target (a push from target to target is neither).
+        solved: added when every box is on a target.
     """
 
     step: float
@@ -28,7 +28,7 @@ class Rewards:
     solved: float
 
     def of(self, gain: int, solved: bool) -> float:
-        """The reward of a step that changed the number of boxes on targets by ``gain``."""
+        """Return the reward of a step that changed the number of boxes on targets by ``gain``."""
         reward = self.step
         if gain:
             reward += self.box_on if gain > 0 else self.box_off
@@ -43,10 +43,10 @@ PRESETS: Final[Mapping[str, Rewards]] = {
 
 
 def reward_preset(name: str) -> Rewards:
-    """The preset of this name.
+    """Return a preset by name.
 
     Raises:
-        ConfigError: there is none; suggests the near one.
+        ConfigError: unknown name; suggests the nearest one.
     """
     if not isinstance(name, str) or name not in PRESETS:
         raise unknown_name_error("Sokoban reward", str(name), PRESETS)

@@ -1,10 +1,10 @@
 """The rules of Sokoban as pure functions of immutable boards.
 
 A board is a ``bytes`` object of cell codes, row after row, with one ``EDGE`` code between two rows: a move is an offset
-into it, and as text the ``EDGE`` is the line break. Nothing here knows of episodes, rewards per step limits or agents.
+into it, and in text the ``EDGE`` is the line break. The rules know no episodes, rewards, step limits or agents.
 
-The codes 0 to 5 are gym-sokoban's; it has no code of its own for a player on a target, this board has (6), so that a
-board alone says everything there is to know.
+The codes 0 to 5 are gym-sokoban's, which has no code for a player on a target; the code 6 makes the board alone the
+whole state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLAYER: Final = 5
 PLAYER_ON_TARGET: Final = 6
 EDGE: Final = 7
 
-# What a cell becomes when something enters or leaves it; entering a box's cell means pushing the box out of it.
+# The code of a cell after something entered or left it; entering a box's cell pushes the box out of it.
 _PLAYER_ENTERS: Final = bytes([WALL, PLAYER, PLAYER_ON_TARGET, PLAYER_ON_TARGET, PLAYER, WALL, WALL, WALL])
 _PLAYER_LEAVES: Final = bytes([WALL, WALL, WALL, WALL, WALL, FLOOR, TARGET, WALL])
 _OPEN: Final = (FLOOR, TARGET)
@@ -52,7 +52,7 @@ _BOX_ENTERS: Final = bytes([WALL, BOX, BOX_ON_TARGET, WALL, WALL, WALL, WALL, WA
 
 
 def direction_offsets(width: int) -> tuple[int, int, int, int]:
-    """Position offsets of up, down, left and right on boards of this width."""
+    """Return the position offsets of up, down, left and right on boards of this width."""
     return -(width + 1), width + 1, -1, 1
 
 
@@ -60,14 +60,14 @@ def move(board: bytes, player: int, offset: int, push: bool = True) -> tuple[byt
     """Move the player by one cell, pushing a box if there is one and it can move.
 
     Args:
-        board: cell codes; the room around the player must be closed by walls.
+        board: cell codes; the player's room must be enclosed by walls.
         player: position of the player in ``board``.
         offset: one of ``direction_offsets``.
-        push: False: a box blocks the way (gym-sokoban's actions 5 to 8).
+        push: whether boxes can be pushed; False for gym-sokoban's actions 5 to 8.
 
     Returns:
-        The board (the same object after a bump) and the player's position afterwards; whether the player and whether a
-        box moved; the change of the number of boxes on targets, -1, 0 or 1. A plain tuple: this is the hot path.
+        The board (the same object after a bump) and the player's position afterwards; whether the player moved, and
+        whether a box did; the change of the number of boxes on targets, -1, 0 or 1. A plain tuple, for speed.
     """
     target = player + offset
     ahead = board[target]
@@ -89,26 +89,26 @@ def move(board: bytes, player: int, offset: int, push: bool = True) -> tuple[byt
 
 
 def solved(board: bytes) -> bool:
-    """Whether every box is on a target (levels have as many boxes as targets)."""
+    """Return whether every box is on a target (levels have as many boxes as targets)."""
     return BOX not in board
 
 
 @lru_cache(maxsize=16384)
 def state_key(board: bytes) -> str:
-    """32 hex digits, a digest of walls, targets, boxes and player: equal for equal boards, in every process."""
+    """Return 32 hex digits, a digest of walls, targets, boxes and player: equal for equal boards, in every process."""
     return blake2b(board, digest_size=16).hexdigest()
 
 
 def to_cell(position: int, width: int) -> int:
-    """``row * width + column`` of a position in a board."""
+    """Return ``row * width + column`` of a position in a board."""
     return position - position // (width + 1)
 
 
 def to_position(cell: int, width: int) -> int:
-    """The position in a board of the cell ``row * width + column``."""
+    """Return the position in a board of the cell ``row * width + column``."""
     return cell + cell // width
 
 
 def grid(board: bytes, width: int) -> npt.NDArray[np.uint8]:
-    """The board as a fresh uint8 array (height, width) of codes 0 to 6."""
+    """Return the board as a new uint8 array (height, width) of codes 0 to 6."""
     return np.frombuffer(board + b"\x07", dtype=np.uint8).reshape(-1, width + 1)[:, :width].copy()

@@ -1,7 +1,7 @@
-"""How the embedded panel ``small-v1`` was made: easy levels for small models and quick experiments.
+"""Construction of the embedded panel ``small-v1``: easy levels for small models and quick experiments.
 
-480 levels of 6 by 6 cells with one box, in four ranges of exact solution length; no two equal up to rotation and
-reflection, and none of them in ``standard-v1``.
+480 generated levels of 6 by 6 cells with one box, in four ranges of exact solution length; no two are equal up to
+rotation and reflection, and none is in ``standard-v1``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
-from creditflow.envs.sokoban.levels import level_task
-from creditflow.envs.sokoban.oracle import dead_share, level_oracle
+from creditflow.envs.sokoban.levels.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels.xsb import level_task
+from creditflow.envs.sokoban.oracle import dead_state_fraction, level_oracle
 from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import PanelRow, load_panel
 
@@ -22,20 +22,20 @@ __all__ = ["SMALL_RANGES", "small_rows"]
 SEED: Final = 20_261_122
 SIDE: Final = 6
 SMALL_RANGES: Final = ((2, 3), (4, 5), (6, 8), (9, 12))
-# rows of each split per range of lengths
+# rows of each split, per range of lengths
 COUNTS: Final = {"train": 32, "valid": 24, "test": 64}
 
 
 def small_rows() -> Iterator[PanelRow]:
-    """All rows in published order: train, valid, test, the ranges taking turns."""
+    """Yield all rows in published order: train, valid, test, with the ranges taking turns."""
     seen = {build_task(row.locator).canonical_id for row in load_panel("sokoban", "standard-v1").rows}
     ranges = [_range_rows(low, high, np.random.Generator(np.random.PCG64([SEED, low])), seen)
               for low, high in SMALL_RANGES]  # fmt: skip
     start = 0
     for split, count in COUNTS.items():
-        for place in range(start, start + count):
+        for index in range(start, start + count):
             for rows in ranges:
-                task_id, content, strata = rows[place]
+                task_id, content, strata = rows[index]
                 yield PanelRow(task_id, split, content, strata)
         start += count
 
@@ -43,7 +43,7 @@ def small_rows() -> Iterator[PanelRow]:
 def _range_rows(
     low: int, high: int, rng: np.random.Generator, seen: set[str]
 ) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(task id, content, strata) of enough levels with solutions of ``low`` to ``high`` moves."""
+    """Return (task id, content, strata) of levels with solutions of ``low`` to ``high`` moves, for all splits."""
     rows: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
     while len(rows) < sum(COUNTS.values()):
         level = generate_level(rng, GeneratorOptions(SIDE, SIDE, 1, low, high))
@@ -52,6 +52,6 @@ def _range_rows(
             continue
         seen.add(task.canonical_id)
         length = level_oracle(level).moves_left(level.player, level.boxes)
-        strata = {"length": length, "dead_share": round(dead_share(level), 4), "stratum": f"{low}-{high}"}
+        strata = {"length": length, "dead_share": round(dead_state_fraction(level), 4), "stratum": f"{low}-{high}"}
         rows.append((task.task_id, dict(task.content), strata))
     return rows

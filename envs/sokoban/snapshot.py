@@ -1,7 +1,7 @@
-"""Snapshots of an episode as compact, self-contained JSON text, and their strict reader.
+"""Snapshots of an episode as compact, self-contained JSON text, with a strict reader.
 
 ``{"format": "sokoban/1", "level": XSB, "player": cell, "boxes": [cells], "steps": n}`` with cells numbered
-``row * width + column``. Snapshots travel (logs, other processes, other people), so nothing in one is trusted.
+``row * width + column``. Snapshots may come from anywhere (logs, other processes), so everything in them is checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading import checked
-from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
+from creditflow.envs.sokoban.levels.xsb import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
     BOX_ON_TARGET,
@@ -33,11 +33,11 @@ _FORMAT: Final = "sokoban/1"
 _KEYS: Final = {"format", "level", "player", "boxes", "steps"}
 _MAX_CHARS: Final = 8 * MAX_SIDE * MAX_SIDE
 _BOXES: Final = re.compile(rb"[\x03\x04]")
-_EMPTY: Final = bytes([WALL, FLOOR, TARGET, TARGET, FLOOR, FLOOR, TARGET, *range(7, 256)])  # take all pieces away
+_EMPTY: Final = bytes([WALL, FLOOR, TARGET, TARGET, FLOOR, FLOOR, TARGET, *range(7, 256)])  # removes boxes and player
 
 
 class Snapshot(NamedTuple):
-    """A state of an episode: its level, the board and the player's position now, and the steps taken."""
+    """A state of an episode: level, board, position of the player, and steps taken."""
 
     level: Level
     board: bytes
@@ -47,10 +47,10 @@ class Snapshot(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def cached_level(xsb: str) -> Level:
-    """The level of an XSB text; equal texts give the same object.
+    """Return the level of an XSB text; equal texts give the same object.
 
     Raises:
-        LevelError: malformed.
+        LevelError: a malformed level.
     """
     return parse_level(xsb)
 
@@ -61,12 +61,12 @@ def _quoted(xsb: str) -> str:
 
 
 def box_positions(board: bytes) -> list[int]:
-    """Positions of all boxes, ascending."""
+    """Return the positions of all boxes, ascending."""
     return [match.start() for match in _BOXES.finditer(board)]
 
 
 def write_snapshot(level: Level, board: bytes, player: int, steps: int) -> str:
-    """The snapshot's JSON text; equal states give equal texts."""
+    """Return the JSON text of a snapshot; equal states have equal texts."""
     width = level.width
     boxes = ",".join([str(to_cell(position, width)) for position in box_positions(board)])
     return (
@@ -76,10 +76,10 @@ def write_snapshot(level: Level, board: bytes, player: int, steps: int) -> str:
 
 
 def read_snapshot(text: str) -> Snapshot:
-    """The state in a snapshot.
+    """Return the state in a snapshot.
 
     Raises:
-        DataError: not a snapshot, or a position that play cannot produce.
+        DataError: not a snapshot, or an impossible position.
     """
     data = checked.snapshot_fields(text, kind=_KIND, form=_FORMAT, fields=_KEYS, most=_MAX_CHARS)
     level = cached_level(checked.text(data["level"], f"{_KIND}: level"))
@@ -96,7 +96,7 @@ def read_snapshot(text: str) -> Snapshot:
     if not len(positions) == len(places) == len(level.boxes):
         raise DataError(f"Sokoban snapshot: expected {len(level.boxes)} different boxes, got {short_repr(places)}")
     if positions - level.room != set(level.boxes) - level.room:
-        raise DataError("Sokoban snapshot: a box stands in a wall, or outside the room where boxes can be moved")
+        raise DataError("Sokoban snapshot: a box is in a wall, or outside the player's room")
     at = to_position(player, level.width)
     if at not in level.room or at in positions:
         raise DataError(f"Sokoban snapshot: the player cannot stand on cell {player}")

@@ -1,12 +1,12 @@
 """Breadth-first search over all (box set, player cell) states of one room, vectorised with NumPy.
 
 A state is the integer ``rank(boxes) * F + player``: ``rank`` numbers the k-subsets of the allowed box cells in
-colexicographic order, F is the number of floor cells. One int16 array holds the layer of every state, and marks which
-(box set, player) pairs are impossible because the cell is taken, so that one gather answers "free and new?".
+colexicographic order, F is the number of floor cells. One int16 array has the layer of every state, and marks the (box
+set, player) pairs that are impossible because a box occupies the cell, so that one gather finds free new states.
 
-Backwards from the solved states (walking back, and pulling) the layer is the exact least number of moves to the goal,
-for every state at once; no heuristic is involved. Only cells from which a lone box can reach some target need to be box
-cells there: with a box anywhere else a state is dead.
+Backwards from the solved states (walking back, and pulling), the layer is the exact fewest moves to the goal, for every
+state at once, without a heuristic. Only cells from which a single box can reach some target are box cells there: with a
+box anywhere else a state is dead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 
 @lru_cache(maxsize=16)
 def _subsets(n: int, k: int) -> npt.NDArray[np.int16]:
-    """The k-subsets of range(n) in colexicographic order, ascending within a row: int16 (C(n, k), k)."""
+    """Return the k-subsets of range(n) in colexicographic order, ascending within a row: int16 (C(n, k), k)."""
     if k == 0:
         return np.zeros((1, 0), dtype=np.int16)
     smaller = _subsets(n - 1, k - 1)
@@ -47,19 +47,19 @@ def _subsets(n: int, k: int) -> npt.NDArray[np.int16]:
 
 
 class StateTable:
-    """All states with k boxes on ``box_cells`` and the player on ``floor``; filled by ``spread``.
+    """All states with k boxes on ``box_cells`` and the player on ``floor``; filled by ``search``.
 
     Args:
         floor: positions of the room's cells, ascending.
         offsets: position offsets of the four directions.
-        box_cells: positions where boxes may stand, ascending, part of ``floor``.
+        box_cells: allowed positions of boxes, ascending, a subset of ``floor``.
         k: number of boxes.
-        memory: cap in bytes.
+        memory: memory limit in bytes.
 
     Attributes:
         layers: int16 (C(len(box_cells), k) * F,): steps from the sources, -1 not reached, -2 impossible.
         subsets: int16 (C(len(box_cells), k), k): indices into ``box_cells`` by rank.
-        box_of_floor: index into ``box_cells`` by index into ``floor``, -1 if boxes may not stand there.
+        box_of_floor: index into ``box_cells`` by index into ``floor``, -1 if boxes are not allowed there.
 
     Raises:
         OracleLimitError: the table would exceed ``memory``.
@@ -74,7 +74,7 @@ class StateTable:
         if needed > memory:
             raise OracleLimitError(
                 f"the exact table of this level ({k} boxes on {len(box_cells)} cells, player on {self.size}) needs "
-                f"{needed / 2**20:.0f} MiB, more than the cap of {memory / 2**20:.0f} MiB; raise oracle_memory_mb"
+                f"{needed / 2**20:.0f} MiB, more than the limit of {memory / 2**20:.0f} MiB; raise oracle_memory_mb"
             )
         self.floor_index = {position: i for i, position in enumerate(floor)}
         self.box_index = {position: i for i, position in enumerate(box_cells)}
@@ -92,7 +92,7 @@ class StateTable:
             by_rank[np.arange(len(self.subsets)), floor_of_box[column]] = TAKEN
 
     def rank(self, boxes: Sequence[int]) -> int:
-        """Rank of a set of box positions; -1 if one stands outside the box cells."""
+        """Return the rank of a set of box positions; -1 if one is not a box cell."""
         try:
             indices = sorted([self.box_index[position] for position in boxes])
         except KeyError:
@@ -100,22 +100,22 @@ class StateTable:
         return sum([row[index] for row, index in zip(self._choose, indices, strict=True)])
 
     def layer(self, player: int, boxes: Sequence[int]) -> int:
-        """Steps of a state given by positions; -1 if not reached."""
+        """Return the steps of a state given by positions; -1 if not reached."""
         rank = self.rank(boxes)
         return -1 if rank < 0 else int(self.layers[rank * self.size + self.floor_index[player]])
 
-    def spread(self, sources: Ints, *, backwards: bool) -> None:
-        """Fill ``layers`` breadth-first from ``sources``, by moves played forwards or backwards."""
+    def search(self, sources: Ints, *, backwards: bool) -> None:
+        """Fill ``layers`` breadth-first from ``sources``, along forward or backward moves."""
         floor = np.arange(self.size)
         ahead, behind = self.neighbour, self.neighbour[[1, 0, 3, 2]]
-        if backwards:  # the player steps back and draws the box ahead into its own cell
+        if backwards:  # the player steps back and pulls the box ahead into its own cell
             free, box_to, player_to = behind, np.broadcast_to(floor, ahead.shape), behind
         else:  # the player steps ahead and pushes the box there to the next cell
             free = np.where(ahead >= 0, np.take_along_axis(ahead, np.maximum(ahead, 0), axis=1), -1)
             box_to, player_to = free, ahead
         possible = (free >= 0) & (ahead >= 0)
         possible &= (self.box_of_floor[ahead] >= 0) & (self.box_of_floor[box_to] >= 0)
-        walk_by = np.where(behind >= 0, behind - floor, 0)  # offset 0 leads to the state itself, which is not new
+        walk_by = np.where(behind >= 0, behind - floor, 0)  # offset 0 gives the state itself, which is not new
         free_by = np.where(possible, free - floor, 0)
         box_by = np.where(possible, ahead - floor, 0)
 
@@ -130,9 +130,9 @@ class StateTable:
             player = states % size
             walked = (states + walk_by[:, player]).ravel()
             walked = walked[layers[walked] == NEW]
-            drawn = layers[states + box_by[:, player]] == TAKEN
-            drawn &= layers[states + free_by[:, player]] != TAKEN
-            direction, index = np.nonzero(drawn)
+            pushed = layers[states + box_by[:, player]] == TAKEN
+            pushed &= layers[states + free_by[:, player]] != TAKEN
+            direction, index = np.nonzero(pushed)
             if len(index):
                 cell = player[index]
                 subsets = self.subsets[states[index] // size]
@@ -143,11 +143,11 @@ class StateTable:
                 walked = np.concatenate([walked, moved[layers[moved] == NEW]])
             order = np.arange(len(walked), dtype=np.int32)
             mark[walked] = order
-            states = walked[mark[walked] == order]  # once each
+            states = walked[mark[walked] == order]  # without repeats
             layers[states] = depth
 
     def ranks(self, subsets: npt.NDArray[np.int64]) -> Ints:
-        """Ranks of unsorted rows of box indices."""
+        """Return the ranks of unsorted rows of box indices."""
         if self.k > 1:
             subsets = np.sort(subsets, axis=1)
         ranks: Ints = self._choose_table[0][subsets[:, 0]]
@@ -159,13 +159,13 @@ class StateTable:
 def solution_table(
     floor: Sequence[int], offsets: Sequence[int], targets: Sequence[int], memory: int = DEFAULT_MEMORY
 ) -> StateTable:
-    """Least number of moves to the goal for every state of a room (-1: dead).
+    """Return the table of the fewest moves to the goal for every state of a room (-1: dead).
 
     Args:
         floor: positions of the room's cells, ascending.
         offsets: up, down, left, right.
-        targets: positions of the targets in the room, at least one; as many boxes.
-        memory: cap in bytes.
+        targets: positions of the targets in the room, at least one; there are as many boxes.
+        memory: memory limit in bytes.
 
     Raises:
         OracleLimitError: the table would exceed ``memory``.
@@ -182,7 +182,7 @@ def solution_table(
     table = StateTable(floor, offsets, sorted(live), len(targets), memory)
     goal = table.rank(targets) * table.size
     cells = np.arange(goal, goal + table.size)
-    table.spread(cells[table.layers[cells] == NEW], backwards=True)
+    table.search(cells[table.layers[cells] == NEW], backwards=True)
     return table
 
 
@@ -194,7 +194,7 @@ def reached_states(
     boxes: Sequence[int],
     memory: int = DEFAULT_MEMORY,
 ) -> tuple[int, int]:
-    """How many unsolved states play can come to from here, and how many of them are dead (play ends when solved).
+    """Return the number of unsolved states that can be reached, and how many of them are dead (solved states end).
 
     Raises:
         OracleLimitError: a table would exceed ``memory``.
@@ -205,7 +205,7 @@ def reached_states(
     ends = np.arange(goal, goal + table.size)
     table.layers[ends[table.layers[ends] == NEW]] = 0  # never new, so never entered
     start = table.rank(boxes) * table.size + table.floor_index[player]
-    table.spread(np.array([start]), backwards=False)
+    table.search(np.array([start]), backwards=False)
     reached = np.flatnonzero(table.layers >= 0)
     reached = reached[reached // table.size != goal // table.size]
     ranks, players = np.divmod(reached, table.size)

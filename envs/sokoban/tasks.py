@@ -1,4 +1,4 @@
-"""Where Sokoban tasks come from: an embedded panel, level files, one level, or the generator."""
+"""Sources of Sokoban tasks: an embedded panel, level files, one level, or the generator."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
-from creditflow.envs.sokoban.generator import GeneratorOptions, generate_level
-from creditflow.envs.sokoban.levels import TASK_PREFIX, Level, level_task, parse_level, read_levels
+from creditflow.envs.sokoban.levels.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels.xsb import TASK_PREFIX, Level, level_task, parse_level, read_levels
 from creditflow.envs.sokoban.snapshot import cached_level
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
 
 __all__ = ["DEFAULT_PANEL", "GeneratorTasks", "LevelTasks", "build_task", "open_tasks"]
 
 DEFAULT_PANEL: Final = "standard-v1:train"
-REMEMBERED: Final = 1024
+REMEMBERED: Final = 1024  # sampled levels
 
 
 def build_task(content: Any) -> Task:
-    """The task of a content ``{"xsb": text}``, or of the XSB text itself.
+    """Return the task of a content ``{"xsb": text}``, or of the XSB text itself.
 
     Raises:
-        LevelError: the level is malformed.
-        DataError: the content is something else.
+        LevelError: a malformed level.
+        DataError: another content.
     """
     if isinstance(content, Mapping) and set(content) == {"xsb"}:
         content = content["xsb"]
     if not isinstance(content, str):
-        raise DataError(f"a Sokoban task is {{'xsb': text}} or an XSB text, got {short_repr(content)}")
+        raise DataError(f"a Sokoban task is {{'xsb': text}} or an XSB string, got {short_repr(content)}")
     return level_task(cached_level(content))
 
 
 class LevelTasks(RowTasks):
-    """Levels in the order of their files; ``get`` also takes names such as "unfiltered/train/000:17"."""
+    """Levels in the order of their files; ``get`` also accepts names such as "unfiltered/train/000:17"."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         rows = [
@@ -46,7 +46,7 @@ class LevelTasks(RowTasks):
         self._ids = {level.name: row.task_id for level, row in zip(levels, rows, strict=True)}
 
     def get(self, task_id: str) -> Task:
-        """The level with this id or name."""
+        """Return the level with this id or name."""
         return super().get(self._ids.get(task_id, task_id))
 
 
@@ -54,37 +54,37 @@ class GeneratorTasks:
     """An endless source of generated levels.
 
     Args:
-        options: what levels to make.
+        options: options of the levels.
     """
 
     def __init__(self, options: GeneratorOptions) -> None:
         self.options = options
-        self._drawn: OrderedDict[str, Task] = OrderedDict()
+        self._sampled: OrderedDict[str, Task] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:
-        """A new level, drawn with raw integers of ``rng``."""
+        """Sample a new level with raw integers of ``rng``."""
         task = level_task(generate_level(rng, self.options))
-        self._drawn[task.task_id] = task
-        if len(self._drawn) > REMEMBERED:
-            self._drawn.popitem(last=False)
+        self._sampled[task.task_id] = task
+        if len(self._sampled) > REMEMBERED:
+            self._sampled.popitem(last=False)
         return task
 
     def get(self, task_id: str) -> Task:
-        """A task among the last 1,024 that this very instance drew.
+        """Return a task among the last 1,024 that this instance sampled.
 
         Raises:
-            UnknownTaskError: any other; an id is a hash, the level cannot be rebuilt from it.
+            UnknownTaskError: any other id; it is a hash, from which the level cannot be rebuilt.
         """
-        if task_id not in self._drawn:
+        if task_id not in self._sampled:
             raise UnknownTaskError(
                 f"sokoban: a generator cannot look up task {short_repr(task_id)}. Give its payload too (env.unwrapped.task.content, "
                 "or the task of its group in a log): reset(options={'task_id': …, 'task': payload}), or repeat the seed "
-                "that drew it (reset(seed=…))"
+                "that sampled it (reset(seed=…))"
             )
-        return self._drawn[task_id]
+        return self._sampled[task_id]
 
     def from_content(self, content: Any) -> Task:
-        """The task with this content."""
+        """Return the task with this content."""
         return build_task(content)
 
     def task_ids(self) -> tuple[str, ...]:
@@ -99,10 +99,10 @@ def open_tasks(
     level: str | None = None,
     generator: Mapping[str, Any] | None = None,
 ) -> tuple[TaskSource, tuple[int, int]]:
-    """The one source that is named (default: the panel "standard-v1:train"), and the (rows, columns) that hold its levels.
+    """Open the named source (default: the panel "standard-v1:train"); return it with the (rows, columns) of its levels.
 
     Raises:
-        ConfigError: more than one is named, or a name or option is wrong.
+        ConfigError: more than one source, or an invalid name or option.
         LevelError: a malformed level.
     """
     given = {"panel": panel, "levels": levels, "level": level, "generator": generator}
@@ -114,9 +114,9 @@ def open_tasks(
         return GeneratorTasks(options), (options.height, options.width)
     if levels is not None or level is not None:
         found = read_levels(levels) if levels is not None else [parse_level(level or "")]
-        return LevelTasks(found), (max(one.height for one in found), max(one.width for one in found))
+        return LevelTasks(found), (max(lv.height for lv in found), max(lv.width for lv in found))
     if panel is not None and not isinstance(panel, str):
-        raise ConfigError(f"panel must be a text such as {DEFAULT_PANEL!r}, got {short_repr(panel)}")
+        raise ConfigError(f"panel must be a string such as {DEFAULT_PANEL!r}, got {short_repr(panel)}")
     rows = parse_panel_spec("sokoban", panel if panel is not None else DEFAULT_PANEL)
     texts = [str(row.locator["xsb"]) for row in rows]
     shape = max(text.count("\n") + 1 for text in texts), max(text.find("\n") for text in texts)

@@ -1,4 +1,4 @@
-"""Every registered environment keeps both contracts: Gymnasium's, and that of agent environments."""
+"""Every registered environment satisfies Gymnasium's contract and that of agent environments."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_infos_are_json(name):
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_unknown_reset_options_are_refused(name):
+def test_unknown_reset_options_are_rejected(name):
     env = creditflow.make(name)
     with pytest.raises(ConfigError, match="task_idd"):
         env.reset(options={"task_idd": "x"})
 
 
-def test_the_agent_checker_names_the_broken_rule():
+def test_the_agent_checker_names_the_violated_rule():
     class Broken(gym.ObservationWrapper):
         def observation(self, observation):
             return 7
@@ -66,6 +66,6 @@ def test_the_agent_checker_names_the_broken_rule():
         check_agent_env(gym.make("CartPole-v1"))
 
 
-def test_an_unknown_name_suggests_the_near_one():
+def test_an_unknown_name_suggests_the_nearest_one():
     with pytest.raises(ConfigError, match="did you mean 'sokoban'"):
         creditflow.make("sokobam")

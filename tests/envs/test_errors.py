@@ -1,4 +1,4 @@
-"""Messages quote what came, whatever it is: briefly, and without failing on it."""
+"""Messages quote any value briefly, and never fail on it."""
 
 from __future__ import annotations
 

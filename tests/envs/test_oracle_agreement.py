@@ -1,4 +1,4 @@
-"""All oracles: value and distance agree about what is within reach, in whatever state play comes to."""
+"""All oracles: value and distance agree about reachability in every visited state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_value_is_one_exactly_where_the_distance_is_finite(source, seed, steps):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no golden data: {SHARED} is not there")
 @pytest.mark.parametrize("goals", ["synthetic", "human"])
-def test_goals_that_nothing_fulfils_are_worth_less_than_one(goals):
+def test_goals_that_no_product_satisfies_have_a_value_below_one(goals):
     """Of the real goals hundreds are out of reach, because of the colour rule."""
     env = WebShopEnv(data=str(SHARED / "data" / "webshop"), goals=goals)
     tried = range(0, len(env.stock.goals), 61 if goals == "synthetic" else 1)[:120]

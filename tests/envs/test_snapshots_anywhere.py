@@ -26,7 +26,7 @@ USED = {source: made(source) for source in SOURCES}  # instances that have playe
 @pytest.mark.parametrize("source", SOURCES)
 @settings(max_examples=6)
 @given(seed=st.integers(0, 2**31), steps=st.integers(1, 8))
-def test_a_snapshot_goes_on_in_another_instance_and_in_the_one_that_wrote_it(source, seed, steps):
+def test_a_snapshot_continues_in_another_instance_and_in_its_own(source, seed, steps):
     writer, used = made(source), USED[source]
     for snapshot, action, outcome in [*walk(writer, seed, steps)]:
         for reader in (writer, used, made(source)):
@@ -84,7 +84,7 @@ for line in sys.stdin:
 """
 
 
-def test_snapshots_go_on_in_another_process():
+def test_snapshots_continue_in_another_process():
     lines, wanted = [], []
     for source in SOURCES:
         for snapshot, action, outcome in [*walk(made(source), 11, 4)][1:]:
@@ -98,7 +98,7 @@ def test_snapshots_go_on_in_another_process():
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_is_no_snapshot_is_refused_by_name(source):
+def test_values_that_are_not_snapshots_are_named_errors(source):
     env = USED[source]
     for junk in JUNK:
         with pytest.raises(creditflow.envs.CreditflowError):

@@ -1,4 +1,4 @@
-"""``TextSpace`` takes any text, through vector environments too."""
+"""``TextSpace`` contains any text, through vector environments too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_string_is_a_member(text):
 
 
 @pytest.mark.parametrize("value", [None, 3, b"bytes", ["list"], np.array("x")])
-def test_nothing_else_is_a_member(value):
+def test_other_values_are_not_members(value):
     assert value not in TextSpace()
 
 
@@ -47,7 +47,7 @@ def test_samples_come_from_the_list_and_follow_the_seed():
     assert set(drawn) == set("abc")
 
 
-def test_masks_and_empty_samples_are_refused():
+def test_masks_and_empty_samples_are_rejected():
     with pytest.raises(ConfigError):
         TextSpace().sample(mask=1)
     with pytest.raises(ConfigError):

@@ -1,4 +1,4 @@
-"""A task has one name everywhere: its id where the source lists it, its id and payload on any worker."""
+"""A task has one name: its id where the source lists it, id and payload on any worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JUNK: list[Any] = [True, 3, -1, 2.5, float("nan"), float("inf"), "x", b"x", [], 
 @pytest.mark.parametrize("source", SOURCES)
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**31))
-def test_id_payload_and_both_begin_the_same_episode(source, seed):
+def test_id_payload_and_both_start_the_same_episode(source, seed):
     env, other = made(source), made(source)
     drawn = env.reset(seed=seed)
     task_id, payload = drawn[1]["task_id"], json.loads(json.dumps(dict(env.task.content)))
@@ -57,7 +57,7 @@ for line in sys.stdin:
 """
 
 
-def test_generated_and_listed_tasks_are_found_in_a_process_that_has_never_seen_them():
+def test_generated_and_listed_tasks_can_be_reset_in_a_new_process():
     lines, wanted = [], []
     for source in SOURCES:
         env = made(source)
@@ -80,7 +80,7 @@ def test_generated_and_listed_tasks_are_found_in_a_process_that_has_never_seen_t
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_payload_of_another_task_is_refused(source):
+def test_a_payload_of_another_task_is_rejected(source):
     env = made(source)
     _, first = env.reset(seed=1)
     _, second = env.reset(seed=2)
@@ -91,7 +91,7 @@ def test_a_payload_of_another_task_is_refused(source):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_vector_of_environments_gives_payloads_and_takes_them(mode):
+def test_vector_environments_accept_the_payloads_of_their_tasks(mode):
     name, options = SOURCES["alfworld-generated"]
     envs = creditflow.envs.make_vec(name, 2, vectorization_mode=mode, **options)
     try:
@@ -106,7 +106,7 @@ def test_a_vector_of_environments_gives_payloads_and_takes_them(mode):
 
 
 @pytest.mark.parametrize("source", GENERATED)
-def test_a_recorded_episode_of_a_generated_task_is_forked_by_an_environment_that_has_not_drawn_it(source):
+def test_a_recorded_episode_of_a_generated_task_is_forked_by_an_environment_that_has_not_sampled_it(source):
     name, options = SOURCES[source]
     task = made(source).tasks.sample(np.random.default_rng(8))
     group = play_group(GroupEnv(name, size=2, max_steps=4, **options), RandomAgent(), task)
@@ -183,7 +183,7 @@ def test_wrong_types_of_generator_options_are_named_errors(name, argument, keys)
                     assert str(error)
 
 
-def test_a_record_is_not_taken_where_the_environment_was_moved_without_it():
+def test_the_recorder_rejects_steps_after_a_restore_that_bypassed_it():
     env = Recorder(creditflow.make("sokoban"))
     env.reset(seed=0)
     env.step("up")
@@ -197,7 +197,7 @@ def test_a_record_is_not_taken_where_the_environment_was_moved_without_it():
             moved.step("up")
 
 
-def test_a_snapshot_goes_on_after_the_invalid_action_policy_ended_an_episode():
+def test_a_snapshot_continues_after_the_invalid_action_policy_ended_an_episode():
     env = InvalidActions(creditflow.make("sokoban"), "terminate")
     env.reset(seed=0)
     base = bare(env)

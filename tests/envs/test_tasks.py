@@ -32,7 +32,7 @@ def rows(n):
     return [PanelRow(build({"i": i}).task_id, "train", {"i": i}, {}) for i in range(n)]
 
 
-def test_a_panel_is_read_in_order():
+def test_a_panel_is_parsed_in_order():
     panel = parse_panel(panel_text(rows=[ROW, {**ROW, "task_id": "demo1:b", "split": "test"}]), "demo/p")
     assert [row.task_id for row in panel.rows] == ["demo1:a", "demo1:b"]
     assert [row.task_id for row in panel.split("test")] == ["demo1:b"]
@@ -40,7 +40,7 @@ def test_a_panel_is_read_in_order():
 
 
 @pytest.mark.parametrize(("env", "name"), [(env, name) for env in ENVIRONMENTS for name in panel_names(env)])
-def test_a_published_panel_is_written_again_byte_for_byte(env, name, tmp_path):
+def test_a_published_panel_round_trips_byte_for_byte(env, name, tmp_path):
     write_panel(tmp_path / "panel.json", load_panel(env, name).rows, spaces=env == "alfworld")
     published = ROOT / "assets" / "panels" / env / f"{name}.json"
     assert (tmp_path / "panel.json").read_bytes() == published.read_bytes()
@@ -58,12 +58,12 @@ def test_a_published_panel_is_written_again_byte_for_byte(env, name, tmp_path):
         (panel_text(rows=[ROW, ROW]), "occurs twice"),
     ],
 )
-def test_panel_format_errors_say_what_is_wrong(text, message):
+def test_panel_format_errors_name_the_violation(text, message):
     with pytest.raises(DataError, match=message):
         parse_panel(text, "demo/p")
 
 
-def test_unknown_panels_and_splits_suggest_the_near_name():
+def test_unknown_panels_and_splits_suggest_the_nearest_name():
     with pytest.raises(ConfigError, match="did you mean 'standard-v1'"):
         load_panel("sokoban", "standard-v2")
     with pytest.raises(ConfigError, match="did you mean 'valid'"):
@@ -73,27 +73,27 @@ def test_unknown_panels_and_splits_suggest_the_near_name():
     assert panel_names("no-such-environment") == ()
 
 
-def test_a_changed_row_is_noticed_when_it_is_used():
+def test_a_changed_row_is_an_error_when_it_is_used():
     source = RowTasks("demo", [PanelRow("demo1:0", "train", {"i": 0}, {})], build)
     with pytest.raises(DataError, match="row 0 is published as demo1:0"):
         source.get("demo1:0")
 
 
-def test_unknown_ids_and_empty_sources_are_explained():
+def test_unknown_ids_and_empty_sources_are_errors():
     with pytest.raises(UnknownTaskError, match="not among the 2 tasks"):
         RowTasks("demo", rows(2), build).get("demo1:zzz")
     with pytest.raises(ConfigError, match="empty"):
         RowTasks("demo", [], build)
 
 
-def test_draws_cover_all_rows_and_follow_the_generator():
+def test_samples_cover_all_rows_and_depend_only_on_the_generator():
     source = RowTasks("demo", rows(5), build)
     drawn = [source.sample(np.random.default_rng(seed)).task_id for seed in range(60)]
     assert set(drawn) == set(source.task_ids())
     assert drawn == [source.sample(np.random.default_rng(seed)).task_id for seed in range(60)]
 
 
-def test_drawn_indices_are_uniform_and_pinned():
+def test_sampled_indices_are_uniform_and_pinned():
     rng = np.random.Generator(np.random.PCG64(0))
     assert [sample_index(rng, 10) for _ in range(10)] == [6, 2, 0, 0, 8, 9, 6, 7, 5, 9]
     counts = np.bincount([sample_index(rng, 4) for _ in range(4000)], minlength=4)

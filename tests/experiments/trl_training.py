@@ -123,7 +123,12 @@ def success(settings: TrainConfig, model: Path, tasks: list[Task]) -> tuple[dict
     agent = make_hf_agent(str(model), device="cpu")
     found = evaluate(RolloutEngine(group_env_factory(settings.env, 1)), agent, agent, tasks, samples=SAMPLES, seed=1)
     low, high = clustered_interval(found.success_rates)
-    return {"success": float(found.success_rates.mean()), "low": low, "high": high, "levels": len(tasks)}, found.success_rates
+    return {
+        "success": float(found.success_rates.mean()),
+        "low": low,
+        "high": high,
+        "levels": len(tasks),
+    }, found.success_rates
 
 
 def resumed(settings: TrainConfig, model: Path, folder: Path, tasks: list[Task], scheme: str) -> dict[str, Any]:

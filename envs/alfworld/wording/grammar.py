@@ -87,10 +87,10 @@ def _squeeze(text: str) -> str:
 
 
 def _rhs(option: Mapping[str, Any]) -> str:
-    """The text that an option writes."""
+    """Return the text of an option."""
     text = option["rhs"]
     if not isinstance(text, str):
-        raise TypeError(f"rhs must be a text, got {short_repr(text)}")
+        raise TypeError(f"rhs must be a string, got {short_repr(text)}")
     return text
 
 

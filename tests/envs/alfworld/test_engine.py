@@ -1,4 +1,4 @@
-"""Single rules of the engine, each on the smallest house that shows it."""
+"""Single rules of the engine, each on a minimal house."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_heating_works_with_the_microwave_closed() -> None:
     assert reply == "You heat the mug 1 using the microwave 1."
 
 
-def test_a_thing_in_two_receptacles_stays_in_the_other_when_taken_from_one() -> None:
+def test_an_object_in_two_receptacles_stays_in_the_other_when_taken_from_one() -> None:
     world = house()
     assert say(world, "go to desk 1", "take mug 1 from desk 1", "examine shelf 1") == (
         "On the shelf 1, you see a lamp 1, and a mug 1."
@@ -72,7 +72,7 @@ def test_a_thing_in_two_receptacles_stays_in_the_other_when_taken_from_one() -> 
     assert "take mug 1 from shelf 1" not in admissible_commands(world).commands
 
 
-def test_the_floor_list_names_a_thing_once_for_every_receptacle_here_it_was_taken_from() -> None:
+def test_the_floor_list_names_an_object_once_for_every_receptacle_here_it_was_taken_from() -> None:
     world = house()
     say(world, "go to desk 1", "take mug 1 from desk 1", "move mug 1 to shelf 1", "take mug 1 from shelf 1")
     assert say(world, "look") == "You are facing the desk 1, and shelf 1. Next to it, you see nothing."
@@ -95,13 +95,13 @@ def test_looking_at_the_start_sees_nothing_although_the_introduction_does() -> N
     assert say(world, "look") == "You are in the middle of a room. Looking quickly around you, you see nothing."
 
 
-def test_a_start_at_a_receptacle_is_told_in_the_introduction() -> None:
+def test_the_introduction_describes_a_start_at_a_receptacle() -> None:
     world = house(agent=["agent1", "loc_bar_2", ""])
     assert "You are facing the microwave 1. Next to it, you see nothing." in intro(world)
     assert "go to microwave 1" not in admissible_commands(world).commands
 
 
-def test_a_receptacle_that_stands_nowhere_is_neither_named_nor_reached() -> None:
+def test_a_receptacle_without_a_location_is_neither_named_nor_reachable() -> None:
     rows = house().game.content["receptacles"]
     world = house(receptacles=[[*row[:2], "" if row[0] == "shelf_bar_1" else row[2], row[3]] for row in rows])
     assert "shelf" not in intro(world)
@@ -109,7 +109,7 @@ def test_a_receptacle_that_stands_nowhere_is_neither_named_nor_reached() -> None
 
 
 @pytest.mark.parametrize("held", ["mug_bar_1", "lamp_bar_1"])
-def test_a_game_may_begin_with_something_in_the_hand(held: str) -> None:
+def test_a_game_may_start_with_a_held_object(held: str) -> None:
     world = house(agent=["agent1", "loc_bar_1", held])
     assert say(world, "inventory") == f"You are carrying: a {held.removesuffix('_bar_1')} 1."
     assert ("move mug 1 to desk 1" in admissible_commands(world).commands) == (held == "mug_bar_1")

@@ -69,7 +69,7 @@ def test_both_engines_agree_on_two_hundred_games(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("default")
 @needs_engine
 @pytest.mark.alfworld
-def test_the_real_loader_finds_and_the_real_engine_wins_exported_games(tmp_path) -> None:
+def test_alfworlds_loader_finds_and_textworld_solves_exported_games(tmp_path) -> None:
     from alfworld.agents.environment.alfred_tw_env import AlfredTWEnv
 
     real = RealEngine()

@@ -47,7 +47,7 @@ def test_panels_do_not_change(name: str, digest: str) -> None:
     assert hashlib.sha256(data).hexdigest() == digest
 
 
-def test_the_standard_panel_is_what_its_recipe_makes() -> None:
+def test_the_standard_panel_is_reproducible() -> None:
     assert tuple(standard_rows()) == load_panel("alfworld", "standard-v1").rows
 
 
@@ -117,13 +117,13 @@ def test_renaming_and_rewording_change_the_id_of_a_game_and_not_its_canonical_id
     assert game_task(moved).canonical_id != first.canonical_id
 
 
-def test_every_room_and_task_can_be_asked_for() -> None:
+def test_every_room_and_task_can_be_requested() -> None:
     for task, rooms in ROOMS_FOR.items():
         for room in rooms:
             assert generate(11, task_type=task, room=room)["goal"][0] == task
 
 
-def test_the_odd_things_of_real_games_occur_in_generated_ones_too() -> None:
+def test_the_irregularities_of_released_games_occur_in_generated_ones_too() -> None:
     seen: set[str] = set()
     for seed in range(80):
         game = Game(generate(seed))
@@ -158,7 +158,7 @@ def test_an_exported_game_reads_back_as_the_same_game(seed: int, syntax: str | N
     assert again == {**game.content, "dialect": syntax or "move"}
 
 
-def test_exported_games_lie_where_a_folder_of_games_is_looked_for(tmp_path: Path) -> None:
+def test_exported_games_are_found_as_a_folder_of_games(tmp_path: Path) -> None:
     game = Game(generate(4, "valid_seen"))
     plan = ALFWorldOracle().solution(World(game))
     assert plan is not None

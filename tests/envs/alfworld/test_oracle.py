@@ -1,4 +1,4 @@
-"""The oracle against exhaustive search, against shipped plans, and its limits."""
+"""The oracle against exhaustive search and published plans, and its limits."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_distance_of_a_released_game_is_the_length_of_its_walkthrough(path: 
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_each_optimal_command_brings_success_one_step_nearer(seed: int) -> None:
+def test_each_optimal_command_reduces_the_distance_by_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world, oracle = World(Game(generate(seed))), ALFWorldOracle()
     for _ in range(40):
@@ -111,7 +111,7 @@ def test_each_optimal_command_brings_success_one_step_nearer(seed: int) -> None:
         act(world, admissible_commands(world).by_text[commands[int(rng.integers(len(commands)))]])
 
 
-def test_value_counts_the_steps_that_are_left() -> None:
+def test_value_depends_on_the_steps_left() -> None:
     env = ALFWorldEnv()
     env.reset(seed=5)
     state = env.get_state()
@@ -120,7 +120,7 @@ def test_value_counts_the_steps_that_are_left() -> None:
     assert env.oracle.value(state, steps_left=steps - 1) == 0.0
 
 
-def test_a_hand_that_can_never_be_emptied_puts_success_out_of_reach() -> None:
+def test_an_object_that_can_never_be_put_down_makes_success_unreachable() -> None:
     house = tiny_house(0, "pick_and_place_simple")
     house["objects"] = [
         ["m_bar_1", "mugtype", ["loc_bar_1"], ["r0_bar_1"], [], ["pickupable"]],
@@ -138,7 +138,7 @@ def test_a_hand_that_can_never_be_emptied_puts_success_out_of_reach() -> None:
     assert (answer.distance, answer.actions, answer.value, answer.exact) == (math.inf, (), 0.0, True)
 
 
-def test_a_cut_search_says_so_and_its_answer_is_never_too_short() -> None:
+def test_a_limited_search_is_marked_inexact_and_its_distance_is_an_upper_bound() -> None:
     content = generate(0, task_type="pick_two_obj_and_place")
     exact = ALFWorldOracle().world_distance(World(Game(content))).distance
     for nodes in range(1, 200):
@@ -155,7 +155,7 @@ def test_a_cut_search_says_so_and_its_answer_is_never_too_short() -> None:
         pytest.fail("no limit gave a greedy answer")
 
 
-def test_a_batch_answers_in_order_and_looks_at_equal_states_once() -> None:
+def test_a_batch_is_assessed_in_order_and_equal_states_once() -> None:
     env = ALFWorldEnv()
     env.reset(seed=1)
     first = env.get_state()
@@ -166,6 +166,6 @@ def test_a_batch_answers_in_order_and_looks_at_equal_states_once() -> None:
     assert answers[1].distance == answers[0].distance - 1
 
 
-def test_a_silly_limit_is_refused() -> None:
+def test_an_invalid_node_limit_is_rejected() -> None:
     with pytest.raises(ConfigError, match="positive"):
         ALFWorldOracle(0)

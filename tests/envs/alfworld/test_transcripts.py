@@ -45,7 +45,7 @@ def test_a_transcript_replays_byte_for_byte(path: Path, backend: str) -> None:
 
 
 @pytest.mark.parametrize("path", shared_files("conformance/alfworld/*.json"), ids=lambda path: path.stem)
-def test_the_facts_of_a_transcript_are_ours(path: Path) -> None:
+def test_the_facts_of_a_transcript_equal_the_native_ones(path: Path) -> None:
     """All dynamic facts but ``checked``, ``holdsany`` and ``ison``, which our state does not need."""
     episode = json.loads(path.read_text())
     env = ALFWorldEnv(game=str(path.parent / episode["game"]), max_steps=len(episode["steps"]) + 1)

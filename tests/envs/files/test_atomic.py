@@ -1,4 +1,4 @@
-"""What killed writers leave, who may remove it, and locks that end with their holder."""
+"""Temporary files of killed writers, their removal, and locks that end with their holder."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def write(folder: Path) -> None:
         (place / "whole").write_text("whole")
 
 
-def test_what_ended_processes_left_is_removed_by_the_next_writer(tmp_path: Path) -> None:
+def test_temporary_files_of_ended_processes_are_removed_by_the_next_writer(tmp_path: Path) -> None:
     left = left_by(ended_pid(), tmp_path) + left_by(os.getpid(), tmp_path)  # ours: an earlier process had this id
     write(tmp_path)
     assert not any(place.exists() for place in left)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
-def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+def test_temporary_files_of_live_processes_are_kept(tmp_path: Path) -> None:
     with process("print('ready', flush=True); input()", tmp_path) as (living, _):
         left = left_by(living.pid, tmp_path)
         write(tmp_path)
@@ -90,7 +90,7 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
         assert all(place.exists() for place in left)
 
 
-def test_a_writer_elsewhere_whose_id_says_nothing_here_is_known_by_its_lock(tmp_path: Path) -> None:
+def test_a_writer_on_another_machine_is_recognised_by_its_lock(tmp_path: Path) -> None:
     with process(WRITES, tmp_path) as (writer, _):
         ended = ended_pid()  # as a process of another machine that shares the disk looks here
         for name in ("file", "folder"):
@@ -101,7 +101,7 @@ def test_a_writer_elsewhere_whose_id_says_nothing_here_is_known_by_its_lock(tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
-def test_names_that_only_look_alike_are_left_alone(tmp_path: Path) -> None:
+def test_files_with_similar_names_are_kept(tmp_path: Path) -> None:
     kept = [f"other.{ended_pid()}.tmp", "file.tmp", "file.12a.tmp", "file.99999999999999.tmp", "a.file.1.tmp"]
     for name in kept:
         (tmp_path / name).write_text("somebody else's")
@@ -109,7 +109,7 @@ def test_names_that_only_look_alike_are_left_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "file", "folder"])
 
 
-def test_one_file_is_not_written_twice_at_once(tmp_path: Path) -> None:
+def test_a_file_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with atomic_path(tmp_path / "file") as first:
         first.write_text("first")
         with pytest.raises(DataError, match="is already being written"), atomic_path(tmp_path / "file"):
@@ -117,7 +117,7 @@ def test_one_file_is_not_written_twice_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "first"
 
 
-def test_the_second_who_locks_is_told_and_a_kill_gives_the_lock_back(tmp_path: Path) -> None:
+def test_a_held_lock_is_an_error_and_a_kill_releases_it(tmp_path: Path) -> None:
     out = tmp_path / "new" / "log.jsonl"
     alias = tmp_path / "alias"
     with process(HOLDS, out) as (holder, _):
@@ -147,7 +147,7 @@ def test_a_forked_child_that_outlives_its_parent_holds_no_lock(tmp_path: Path) -
             os.kill(int(child), signal.SIGKILL)
 
 
-def test_a_lock_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
+def test_a_lock_removes_folders_that_it_created(tmp_path: Path) -> None:
     with locked(tmp_path / "a" / "b" / "out"):
         assert (tmp_path / "a" / "b").is_dir()
     assert not (tmp_path / "a").exists()
@@ -157,7 +157,7 @@ def test_a_lock_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     st.lists(st.binary(max_size=8).map(lambda line: line.replace(b"\n", b"")), max_size=5),
     st.binary(min_size=1, max_size=8),
 )
-def test_a_torn_last_line_is_cut_off_before_the_next_is_appended(lines: list[bytes], torn: bytes) -> None:
+def test_an_unfinished_last_line_is_removed_before_the_next_is_appended(lines: list[bytes], torn: bytes) -> None:
     whole = b"".join(line + b"\n" for line in lines)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "cache.jsonl")

@@ -1,4 +1,4 @@
-"""A sealed folder whose header or files are not what they should be is refused with a reason, whoever wrote it."""
+"""A checksummed folder with an invalid header or files is rejected with a reason, even if its checksums hold."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
         lambda header: header["files"].update({"rows.i4": {"bytes": "12", "blake2b": "x"}}),
     ],
 )
-def test_a_header_that_names_no_files_is_refused(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+def test_a_header_that_names_no_files_is_rejected(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     rewrite(folder, change)
     with pytest.raises(DataError, match="must name files"):
         opened(folder)
 
 
-def test_a_header_too_deep_to_read_is_refused(folder: Path) -> None:
+def test_a_too_deeply_nested_header_is_rejected(folder: Path) -> None:
     (folder / HEADER).write_text("[" * 100_000)
     with pytest.raises(DataError, match="cannot be read"):
         opened(folder)
 
 
 @pytest.mark.parametrize("name", ["../sealed/rows.i4", "a\0b", "", "."])
-def test_names_that_leave_the_folder_or_name_no_file_are_refused(folder: Path, name: str) -> None:
+def test_names_outside_the_folder_and_invalid_names_are_rejected(folder: Path, name: str) -> None:
     rewrite(folder, lambda header: header["files"].update({name: header["files"]["rows.i4"]}))
     with pytest.raises(DataError, match="missing, or not a regular file"):
         opened(folder)
 
 
-def test_a_link_is_no_file_of_the_folder(folder: Path, tmp_path: Path) -> None:
+def test_symbolic_links_are_rejected(folder: Path, tmp_path: Path) -> None:
     (folder / "rows.i4").rename(tmp_path / "elsewhere")
     (folder / "rows.i4").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DataError, match="not a regular file"):
@@ -87,25 +87,25 @@ def resealed(folder: Path, name: str, values: list[int], dtype: str) -> Checksum
     return opened(folder)
 
 
-def test_a_blob_gives_its_byte_strings(folder: Path) -> None:
+def test_a_blob_returns_its_byte_strings(folder: Path) -> None:
     blob = opened(folder).blob("texts")
     assert [blob[i] for i in range(len(blob))] == [b"one", b"", b"three"]
 
 
 @pytest.mark.parametrize("offsets", [[], [1, 3, 3, 8], [0, 3, 2, 8], [0, 3, 3, 9], [0, -1, 3, 8]])
-def test_offsets_that_do_not_lead_through_the_file_are_refused(folder: Path, offsets: list[int]) -> None:
+def test_offsets_that_do_not_fit_the_file_are_rejected(folder: Path, offsets: list[int]) -> None:
     with pytest.raises(DataError, match="offsets from 0 up to 8"):
         resealed(folder, "texts.offsets", offsets, "<i8").blob("texts")
 
 
 @pytest.mark.parametrize("rows", [[-1, 0, 1], [0, 3, 1]])
-def test_rows_that_there_are_not_are_refused(folder: Path, rows: list[int]) -> None:
+def test_row_numbers_out_of_range_are_rejected(folder: Path, rows: list[int]) -> None:
     with pytest.raises(DataError, match="row numbers from 0 to 2"):
         resealed(folder, "rows.i4", rows, "<i4").rows("rows.i4", 3)
 
 
 @pytest.mark.parametrize("name", ["postings_rows.i4", "by_id.i4"])
-def test_an_index_with_rows_that_there_are_not_does_not_open(tmp_path: Path, name: str) -> None:
+def test_an_index_with_row_numbers_out_of_range_is_rejected(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "index"
     write_store(folder, [Passage(str(i), "t", f"word{i}", "t") for i in range(4)])
     kind = json.loads((folder / HEADER).read_text())["format"]

@@ -1,4 +1,4 @@
-"""What our HTTP servers share: each request fails alone, what waits is bounded, and time runs from a request's first byte."""
+"""Shared parts of our HTTP servers: requests fail alone, queues are bounded, deadlines start with the first byte."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Limits:
     seconds: float = 5.0
 
 
-def test_a_request_whose_answer_is_an_error_fails_alone() -> None:
+def test_a_request_whose_result_is_an_error_fails_alone() -> None:
     def answer(batch: Sequence[str]) -> list[str | Exception]:
         return [ValueError(one) if one == "bad" else one.upper() for one in batch]
 
@@ -44,7 +44,7 @@ def test_a_request_whose_answer_is_an_error_fails_alone() -> None:
     assert isinstance(bad, ValueError)
 
 
-def test_what_is_prepared_waits_as_what_is_asked_does() -> None:
+def test_calls_count_towards_the_queue_limit_like_requests() -> None:
     going = threading.Event()
 
     async def flood() -> tuple[list[Any], int]:
@@ -76,7 +76,7 @@ def app(limits: Limits) -> Any:
     return application([("POST", "/echo", echo)], batcher, "toy")
 
 
-def test_an_error_that_nobody_expected_is_json_too() -> None:
+def test_an_unexpected_error_is_json_too() -> None:
     with served(app(Limits())) as url:
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(urllib.request.Request(f"{url}/echo", b'"boom"'), timeout=10)  # noqa: S310 - our own
@@ -84,7 +84,7 @@ def test_an_error_that_nobody_expected_is_json_too() -> None:
         assert json.loads(caught.value.read()) == {"detail": "internal error of the toy server"}
 
 
-def test_a_body_that_drips_in_is_given_up() -> None:
+def test_a_body_that_arrives_too_slowly_is_dropped() -> None:
     with served(app(Limits(seconds=0.3))) as url:
         where = urlsplit(url)
         with socket.create_connection((where.hostname, where.port), timeout=10) as client:

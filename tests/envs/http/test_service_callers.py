@@ -1,4 +1,4 @@
-"""Which names a server answers to: its own on loopback, addresses elsewhere, and what was allowed."""
+"""Host names that a server accepts: its own on loopback, addresses elsewhere, and those that were allowed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from creditflow.envs.http.callers import is_own_host
         (":80", "127.0.0.1", (), False),
     ],
 )
-def test_which_hosts_are_ours(host: str, address: str, allowed: tuple[str, ...], ours: bool) -> None:
+def test_own_hosts(host: str, address: str, allowed: tuple[str, ...], ours: bool) -> None:
     assert is_own_host(host, address, 80, frozenset(allowed)) is ours
 
 
 @given(st.text(max_size=20), st.sampled_from(["127.0.0.1", "10.0.0.5", "::1", "", "t"]))
-def test_any_host_is_told_apart(host: str, address: str) -> None:
+def test_any_host_string_is_classified(host: str, address: str) -> None:
     assert is_own_host(host, address, 80) in (True, False)

@@ -1,4 +1,4 @@
-"""JSON from outside: what honest files hold comes through; everything else is refused with the place and the limit."""
+"""Untrusted JSON: valid files are parsed, others are rejected with their position and the limit."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.sampled_from([None, 1]))
-def test_what_is_written_as_json_is_read_back(value: Any, indent: int | None) -> None:
+def test_values_round_trip_through_json(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
     assert parse_json(text, where="here") == value
     assert parse_json(text.encode(), where="here") == value
@@ -56,7 +56,7 @@ def repeated(value: Any, target: dict[str, Any], key: str) -> Any:
 
 
 @given(VALUES.filter(objects), st.data())
-def test_a_repeated_key_anywhere_is_refused_with_line_and_key(value: Any, data: st.DataObject) -> None:
+def test_a_repeated_key_is_rejected_with_line_and_key(value: Any, data: st.DataObject) -> None:
     target = data.draw(st.sampled_from(objects(value)))
     key = data.draw(st.sampled_from(sorted(target)))
     text = json.dumps(repeated(value, target, key), indent=1)
@@ -91,7 +91,7 @@ def test_equal_keys_in_different_spellings_are_equal() -> None:
         ("\ufeff1", "not JSON"),
     ],
 )
-def test_other_texts_are_refused_with_the_place(text: str, message: str) -> None:
+def test_invalid_texts_are_rejected_with_their_position(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         parse_json(text, where="file: line 7")
     assert str(caught.value).startswith("file: line 7: ")
@@ -99,7 +99,7 @@ def test_other_texts_are_refused_with_the_place(text: str, message: str) -> None
 
 
 @pytest.mark.parametrize("limits", [JSON, Limits(depth=3, digits=2)])
-def test_limits_are_reached_but_not_passed(limits: Limits) -> None:
+def test_values_at_the_limits_are_accepted_and_beyond_them_rejected(limits: Limits) -> None:
     deep = "[" * limits.depth + "1" + "]" * limits.depth
     parse_json(deep, where="here", limits=limits)
     with pytest.raises(DataError, match=f"deeper than {limits.depth} levels"):
@@ -109,14 +109,14 @@ def test_limits_are_reached_but_not_passed(limits: Limits) -> None:
         parse_json("1" + "0" * limits.digits, where="here", limits=limits)
 
 
-def test_long_texts_and_other_bytes_are_refused() -> None:
+def test_long_texts_and_invalid_bytes_are_rejected() -> None:
     with pytest.raises(DataError, match="longer than 10 characters"):
         parse_json('"0123456789"', where="here", limits=Limits(characters=10))
     with pytest.raises(DataError, match=r"not UTF-8 text .* at byte 1"):
         parse_json(b'"\xff"', where="here")
 
 
-def test_files_name_the_line_or_the_row(tmp_path: Any) -> None:
+def test_errors_in_files_name_the_line_or_the_row(tmp_path: Any) -> None:
     path = tmp_path / "rows"
     path.write_text('{"a": 1}\n\n{"a": 1, "a": 2}\n')
     for read in (lambda: list(read_json_lines(path)), lambda: read_json_rows(path)):

@@ -1,4 +1,4 @@
-"""Small files that stand for gigabytes end in a named error within a fixed amount of memory."""
+"""Small files that expand to gigabytes end in a named error within a fixed amount of memory."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ CASES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_files_that_stand_for_gigabytes_are_refused_in_bounded_memory(tmp_path: Path, name: str) -> None:
+def test_files_that_expand_to_gigabytes_are_rejected_in_bounded_memory(tmp_path: Path, name: str) -> None:
     reader, file, make = CASES[name]
     if file.endswith(".yaml"):
         pytest.importorskip("yaml")

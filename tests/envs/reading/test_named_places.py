@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file, the error is ours and says where: tags before the wrong thing, long runs, lone values."""
+"""Errors of readers are ours and name the file and position: misplaced tags, long runs, scalar values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODES = ("3", "x", "''", "yes", "1.5", "9" * 5000, "[1]", "{a: 1}", "[]", "{}", 
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_a_yaml_tag_before_anything_is_read_or_refused_with_its_place(tag: str) -> None:
+def test_any_yaml_tag_is_parsed_or_rejected_with_its_position(tag: str) -> None:
     pytest.importorskip("yaml")
     for node, form in product(NODES, ("{}", "a: {}", "[{}]", "{}: 1")):
         try:
@@ -44,14 +44,14 @@ def test_a_yaml_tag_before_anything_is_read_or_refused_with_its_place(tag: str) 
             assert str(error).startswith("settings.yaml: ")
 
 
-def test_a_packed_file_of_blank_lines_is_refused_before_they_are_all_read(tmp_path: Path) -> None:
+def test_a_compressed_file_of_blank_lines_is_rejected_before_its_end(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl.gz"
     path.write_bytes(gzip.compress(b"1\n" + b"\n" * (MAX_BLANK_LINES + 1), 1))
-    with pytest.raises(DataError, match=rf"log.jsonl.gz: line {MAX_BLANK_LINES + 2}: holds more than 1,000,000 blank"):
+    with pytest.raises(DataError, match=rf"log.jsonl.gz: line {MAX_BLANK_LINES + 2}: more than 1,000,000 blank"):
         list(read_json_lines(path))
 
 
-def test_an_integer_of_too_many_digits_in_a_stream_of_records_names_the_file(tmp_path: Path) -> None:
+def test_an_integer_of_too_many_digits_in_a_stream_of_records_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "items.json"
     path.write_text(f'[{{"a": {"9" * 5000}}}]')
     with pytest.raises(DataError, match=r"items\.json: record 0"):
@@ -59,7 +59,7 @@ def test_an_integer_of_too_many_digits_in_a_stream_of_records_names_the_file(tmp
 
 
 @pytest.mark.parametrize("kind", [DataError, ConfigError])
-def test_a_place_is_put_in_front_of_an_error_once(kind: type[CreditflowError]) -> None:
+def test_a_file_is_prepended_to_an_error_once(kind: type[CreditflowError]) -> None:
     with pytest.raises(kind, match=r"^file: line 3: wrong$"), naming("file"), naming("file: line 3"):
         raise kind("wrong")
     with pytest.raises(kind, match=r"^file: wrong$"), naming("file"), naming("file"):

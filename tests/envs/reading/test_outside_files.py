@@ -1,4 +1,4 @@
-"""Every loader of files from outside: a worse file is read or refused with one of our errors, never anything else."""
+"""Every loader of untrusted files: a mutated file is read or rejected with one of our errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_file
 from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.sokoban.levels import read_levels
+from creditflow.envs.sokoban.levels.xsb import read_levels
 from creditflow.envs.tasks import load_panel, parse_panel, write_panel
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.importing import import_webshop
@@ -168,7 +168,7 @@ FILES: dict[str, tuple[str, Callable[[Path], bytes], Callable[[Path], object]]] 
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_worse_files_are_read_or_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_mutated_files_are_read_or_rejected_by_name(tmp_path: Path, name: str) -> None:
     file, make, read = FILES[name]
     good = make(tmp_path)
     path = tmp_path / file
@@ -206,7 +206,7 @@ def shop_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"])
-def test_worse_files_of_a_shop_are_imported_or_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_mutated_files_of_a_shop_are_imported_or_rejected_by_name(tmp_path: Path, name: str) -> None:
     files, out = tmp_path / "files", tmp_path / "store"
     shop_files(files)
 
@@ -248,7 +248,7 @@ SEALED: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
 
 
 @pytest.mark.parametrize("name", SEALED)
-def test_worse_folders_whose_checksums_hold_are_read_or_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_mutated_folders_with_valid_checksums_are_read_or_rejected_by_name(tmp_path: Path, name: str) -> None:
     make, use = SEALED[name]
     make(tmp_path / "good")
     use(tmp_path / "good")

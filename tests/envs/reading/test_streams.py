@@ -1,4 +1,4 @@
-"""Files as bounded streams, packed or not; archives; what other libraries raise."""
+"""Bounded streams, compressed or not; archives; exceptions of other libraries."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ PACKS: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress]
 
 
 @given(st.binary(max_size=300), st.booleans())
-def test_bytes_are_read_whole_packed_or_not(
+def test_files_are_read_completely_compressed_or_not(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, packed: bool
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "file"
@@ -34,7 +34,7 @@ def test_bytes_are_read_whole_packed_or_not(
             read_bytes(path, len(data) - 1)
 
 
-def test_gzip_damaged_or_cut_anywhere_is_named(tmp_path: Path) -> None:
+def test_damaged_and_truncated_gzip_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     path, data = tmp_path / "log.gz", gzip.compress(bytes(range(256)) * 3)
     for place in range(len(data)):
         for harmed in (data[:place], data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]):
@@ -47,7 +47,7 @@ def test_gzip_damaged_or_cut_anywhere_is_named(tmp_path: Path) -> None:
                 assert found == bytes(range(256)) * 3
 
 
-def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_beyond_the_compression_ratio_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ALLOWANCE", 10_000)
     (tmp_path / "file").write_bytes(gzip.compress(b"0" * 5_000_000))
     with pytest.raises(DataError, match="more than 200 times its size"):
@@ -56,7 +56,7 @@ def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path, monke
         list(read_lines(tmp_path / "file", 10_000_000))
 
 
-def test_lines_are_bounded_and_named(tmp_path: Path) -> None:
+def test_too_long_lines_are_rejected_with_their_number(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345\n1234567\n")
     with pytest.raises(DataError, match="line 2: longer than 6 characters"):
@@ -69,12 +69,12 @@ def test_lines_are_bounded_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".", "absent", "absent.gz", "a\0b"])
-def test_what_is_no_file_is_named(tmp_path: Path, name: str) -> None:
+def test_paths_that_are_not_files_are_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_bytes(tmp_path / name, 9)
 
 
-def test_packed_bytes_are_bounded() -> None:
+def test_decompressed_bytes_are_bounded() -> None:
     assert decompress_bytes(zlib.compress(b"x" * 100), 100, "here") == b"x" * 100
     for data, message in [
         (zlib.compress(b"x" * 101), "more than 100 bytes"),
@@ -105,7 +105,7 @@ def everything(member: tarfile.TarInfo) -> str:
 
 @pytest.mark.parametrize("pack", PACKS)
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-def test_members_are_read_whatever_the_packing(tmp_path: Path, pack: Callable[[bytes], bytes], form: int) -> None:
+def test_members_are_read_with_every_compression(tmp_path: Path, pack: Callable[[bytes], bytes], form: int) -> None:
     path = tmp_path / "archive"
     path.write_bytes(pack(archive(form)))
     assert dict(iter_members(path, everything)) == FILES
@@ -115,7 +115,9 @@ def test_members_are_read_whatever_the_packing(tmp_path: Path, pack: Callable[[b
 
 
 @pytest.mark.parametrize("pack", PACKS)
-def test_archives_cut_or_damaged_anywhere_are_named(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_truncated_and_damaged_archives_are_errors_that_name_the_file(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
     path, data = tmp_path / "archive", pack(archive())
     for place in range(0, len(data), len(data) // 60):
         for harmed in (data[:place], data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]):
@@ -145,14 +147,14 @@ def test_headers_of_a_member_are_bounded(tmp_path: Path, pack: Callable[[bytes],
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_headers_before_headers_without_end_are_refused(tmp_path: Path, kind: bytes) -> None:
+def test_endless_headers_are_rejected(tmp_path: Path, kind: bytes) -> None:
     path = tmp_path / "archive"
     path.write_bytes((header(kind, 8) + b"8 a=b=c\n".ljust(512, b"\0")) * 5_000)
     with pytest.raises(DataError, match=r"headers of a member|RecursionError"):
         list(iter_members(path, everything))
 
 
-def test_members_that_nobody_wants_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_members_count_towards_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "archive"
     path.write_bytes(archive())
     monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 5_000)
@@ -160,7 +162,7 @@ def test_members_that_nobody_wants_count_too(tmp_path: Path, monkeypatch: pytest
         list(iter_members(path, lambda _: None))
 
 
-def test_sparse_members_are_refused(tmp_path: Path) -> None:
+def test_sparse_members_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "archive"
     path.write_bytes(header(tarfile.GNUTYPE_SPARSE, 0) + bytes(1024))
     with pytest.raises(DataError, match="sparse"):
@@ -173,13 +175,13 @@ class PanicException(BaseException):
 
 
 @pytest.mark.parametrize("error", [Exception("bare"), RuntimeError(), RecursionError(), PanicException("index out of")])
-def test_whatever_a_library_raises_becomes_one_named_error(error: BaseException) -> None:
+def test_any_exception_of_a_library_becomes_one_of_our_errors(error: BaseException) -> None:
     with pytest.raises(DataError, match=f"model/x: {type(error).__name__}"), loading("model/x"):
         raise error
 
 
 @pytest.mark.parametrize("error", [ConfigError("ours"), KeyboardInterrupt(), SystemExit(2)])
-def test_our_own_errors_and_interruptions_pass(error: BaseException) -> None:
+def test_our_own_errors_and_interruptions_pass_unchanged(error: BaseException) -> None:
     with pytest.raises(type(error)) as caught, loading("model/x"):
         raise error
     assert caught.value is error

@@ -1,13 +1,8 @@
-"""``creditflow/Sokoban-v0``: arguments, actions, rewards, limits, identity of tasks, vector environments."""
+"""``creditflow/Sokoban-v0``: arguments, actions, rewards, limits, rendering."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -17,9 +12,8 @@ from gymnasium.utils.env_checker import check_env
 
 import creditflow
 from creditflow.envs import check_agent_env
-from creditflow.envs.errors import ConfigError, EpisodeError, LevelError, UnknownTaskError
+from creditflow.envs.errors import ConfigError, EpisodeError, LevelError
 from creditflow.envs.sokoban import SokobanEnv
-from creditflow.envs.tasks import load_panel
 
 CORRIDOR = "#######\n#@ $ .#\n#######"
 ROOM = "#######\n#  .  #\n# $ @ #\n#  $ .#\n#######"
@@ -63,20 +57,20 @@ def test_specs_round_trip_through_json(kwargs):
 
 
 @pytest.mark.parametrize("text", ["up", " Up\n", "UP", "\tup "])
-def test_actions_are_read_stripped_and_without_case(corridor, text):
+def test_actions_are_parsed_without_case_and_surrounding_space(corridor, text):
     assert corridor.step(text)[4]["action_valid"]
 
 
 @pytest.mark.parametrize(
     "text", ["", "upper", "left, not up", "<action>up</action>", "up up", "push up", "u", "go to the upper left", "0"]
 )
-def test_nothing_is_searched_for_inside_a_text(corridor, text):
+def test_texts_that_contain_an_action_are_not_parsed(corridor, text):
     info = corridor.step(text)[4]
     assert not info["action_parsed"]
     assert "up, down, left, right" in info["invalid_reason"]
 
 
-def test_reasons_echo_little_of_the_action(corridor):
+def test_reasons_quote_at_most_a_short_ascii_part_of_the_action(corridor):
     for text in ("x" * 10_000, "\x1b[31m" * 50, "\U000e0001" * 99, " " * 10_000, "\ud800"):
         reason = corridor.unwrapped.step(text)[4]["invalid_reason"]
         assert len(reason) < 130
@@ -86,7 +80,7 @@ def test_reasons_echo_little_of_the_action(corridor):
 @pytest.mark.parametrize(
     "action", [-1, 4, 10**30, pytest.param(10**6000, id="huge"), True, np.True_, 1.0, "1", None, np.array([1, 2])]
 )
-def test_numbers_outside_the_discrete_space_are_refused(action):
+def test_values_outside_the_discrete_space_are_rejected(action):
     env = SokobanEnv(level=CORRIDOR, action_mode="discrete")
     env.reset()
     info = env.step(action)[4]
@@ -117,7 +111,7 @@ def test_no_operation_is_admissible_and_not_effective():
     assert info["state_key"] == before["state_key"]
 
 
-def test_mere_moves_do_not_push():
+def test_move_actions_do_not_push():
     env = creditflow.make("sokoban", level=CORRIDOR, n_actions=9)
     env.reset()
     assert env.step("move right")[4]["player_moved"]
@@ -135,7 +129,7 @@ def test_reward_presets(preset, rewards):
     assert [env.step("right")[1] for _ in rewards] == pytest.approx(rewards, abs=1e-9)
 
 
-def test_gym_sokobans_reward_charges_a_box_that_leaves_its_target_and_no_start_bonus():
+def test_gym_sokobans_reward_penalizes_a_box_that_leaves_its_target_and_has_no_start_bonus():
     env = creditflow.make("sokoban", level="########\n#@ * $.#\n#      #\n########", reward="gym_sokoban")
     _, info = env.reset()
     assert info["boxes_on_target"] == 1
@@ -145,7 +139,7 @@ def test_gym_sokobans_reward_charges_a_box_that_leaves_its_target_and_no_start_b
     assert info["boxes_on_target"] == 0
 
 
-def test_a_box_pushed_from_target_to_target_earns_nothing():
+def test_a_push_from_target_to_target_has_only_the_step_reward():
     env = creditflow.make("sokoban", level="########\n#@*. $ #\n########", reward="gym_sokoban")
     env.reset()
     assert env.step("right")[1] == pytest.approx(-0.1, abs=1e-9)
@@ -156,7 +150,7 @@ def test_solving_with_the_last_step_terminates_and_does_not_truncate():
     env.reset()
     outcomes = [env.step("right")[2:4] for _ in range(3)]
     assert outcomes == [(False, False), (False, False), (True, False)]
-    with pytest.raises(EpisodeError, match="over"):
+    with pytest.raises(EpisodeError, match="no episode"):
         env.step("right")
 
 
@@ -187,38 +181,12 @@ def test_state_keys_are_equal_exactly_for_equal_boards():
     assert len(set(keys.values())) == len(keys)
 
 
-def test_a_task_can_be_given_by_id_content_or_text():
-    env = creditflow.make("sokoban")
-    row = load_panel("sokoban", "standard-v1").split("train")[5]
-    by_id = env.reset(options={"task_id": row.task_id})
-    assert by_id[1]["task_id"] == row.task_id
-    assert env.reset(options={"task": row.locator}) == by_id
-    assert env.reset(options={"task": row.locator["xsb"]}) == by_id
-
-
-def test_levels_of_a_file_can_be_named(tmp_path):
-    (tmp_path / "some.txt").write_text(f"; 3\n{CORRIDOR}\n\n; 9\n{ROOM}\n")
-    env = SokobanEnv(levels=str(tmp_path))
-    _, info = env.reset(options={"task_id": "some:9"})
-    assert env.task.content == {"xsb": ROOM}
-    assert env.reset(options={"task_id": info["task_id"]})[1] == info
-    assert len(env.tasks.task_ids()) == 2
-
-
-def test_unknown_tasks_say_where_to_look():
-    with pytest.raises(UnknownTaskError, match="not among the 300 tasks"):
-        creditflow.make("sokoban").reset(options={"task_id": "sokoban1:" + "0" * 32})
-    env = creditflow.make("sokoban", generator={})
-    with pytest.raises(UnknownTaskError, match="seed"):
-        env.reset(options={"task_id": "sokoban1:" + "0" * 32})
-
-
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
         ({"panel": "standard-v1:tain"}, "did you mean 'train'"),
         ({"panel": "standart-v1"}, "did you mean 'standard-v1'"),
-        ({"panel": 3}, "panel must be a text"),
+        ({"panel": 3}, "panel must be a string"),
         ({"level": ROOM, "panel": "standard-v1"}, "one of panel, levels, level and generator"),
         ({"generator": {"hight": 7}}, "did you mean 'height'"),
         ({"generator": {"height": 3}}, "height must be an integer from 5"),
@@ -237,12 +205,12 @@ def test_unknown_tasks_say_where_to_look():
         ({"grid_shape": [8]}, "grid_shape"),
     ],
 )
-def test_wrong_arguments_are_explained(kwargs, message):
+def test_wrong_arguments_are_rejected_with_a_reason(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         creditflow.make("sokoban", **kwargs)
 
 
-def test_an_unknown_render_mode_is_explained():
+def test_an_unknown_render_mode_is_rejected_with_the_known_ones():
     with pytest.raises(ConfigError, match="rgb_array, ansi"):
         SokobanEnv(render_mode="human")
 
@@ -252,7 +220,7 @@ def test_a_malformed_level_is_a_level_error():
         creditflow.make("sokoban", level="####\n#@ #\n####")
 
 
-def test_a_level_larger_than_the_array_observations_is_refused():
+def test_a_level_larger_than_the_array_observations_is_rejected():
     env = creditflow.make("sokoban", level=ROOM, obs_mode="grid")
     big = "##########\n#@$.     #\n##########"
     with pytest.raises(ConfigError, match="grid_shape"):
@@ -261,66 +229,7 @@ def test_a_level_larger_than_the_array_observations_is_refused():
     assert obs.shape == (6, 12)
 
 
-PROBE = """
-import json, sys, creditflow
-env = creditflow.make("sokoban", **json.loads(sys.argv[1]))
-print(json.dumps([[env.reset(seed=seed)[0], env.reset(seed=seed)[1]["task_id"]] for seed in range(12)]))
-"""
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"generator": {"boxes": 2, "min_length": 5}}], ids=["panel", "generator"])
-def test_a_seed_means_the_same_task_in_another_process_under_any_hash_seed(kwargs):
-    source = str(Path(creditflow.__file__).parents[1])
-    runs = []
-    for hash_seed in ("0", "4242"):
-        variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": source}
-        command = [sys.executable, "-c", PROBE, json.dumps(kwargs)]
-        runs.append(subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout)
-    env = creditflow.make("sokoban", **kwargs)
-    here = [[env.reset(seed=seed)[0], env.reset(seed=seed)[1]["task_id"]] for seed in range(12)]
-    assert json.loads(runs[0]) == json.loads(runs[1]) == here
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_vector_environments_reset_and_step_like_single_ones(mode):
-    vector = creditflow.make_vec("sokoban", 3, vectorization_mode=mode)
-    singles = [creditflow.make("sokoban") for _ in range(3)]
-    try:
-        obs, infos = vector.reset(seed=[5, 6, 7])
-        expected = [env.reset(seed=seed) for env, seed in zip(singles, (5, 6, 7), strict=True)]
-        assert list(obs) == [one for one, _ in expected]
-        assert list(infos["task_id"]) == [info["task_id"] for _, info in expected]
-        for actions in (("up", "down", "left"), ("right", "nonsense", "up"), ("down", "down", "left")):
-            obs, rewards, _, _, infos = vector.step(actions)
-            stepped = [env.step(action) for env, action in zip(singles, actions, strict=True)]
-            assert list(obs) == [one[0] for one in stepped]
-            assert list(rewards) == [one[1] for one in stepped]
-            for key in ("state_key", "action_valid", "invalid_reason", "boxes_on_target", "score"):
-                assert list(infos[key]) == [one[4][key] for one in stepped]
-    finally:
-        vector.close()
-
-
-def test_vector_observations_of_arrays_are_stacked():
-    vector = creditflow.make_vec("sokoban", 3, obs_mode="planes", action_mode="discrete")
-    obs, _ = vector.reset(seed=0)
-    assert obs.shape == (3, 4, 8, 8)
-    obs, rewards, *_ = vector.step(vector.action_space.sample())
-    assert obs.dtype == np.uint8
-    assert rewards.shape == (3,)
-    vector.close()
-
-
-def test_a_group_shares_its_start_by_task_id():
-    task_id = load_panel("sokoban", "standard-v1").split("train")[0].task_id
-    vector = creditflow.make_vec("sokoban", 4)
-    obs, infos = vector.reset(options={"task_id": task_id})
-    assert set(obs) == {obs[0]}
-    assert set(infos["task_id"]) == {task_id}
-    vector.close()
-
-
-def test_rendering_before_reset_and_without_a_mode_is_explained():
+def test_rendering_before_reset_is_an_error_and_without_a_mode_a_warning():
     env = SokobanEnv(level=ROOM, render_mode="ansi")
     with pytest.raises(EpisodeError, match="reset"):
         env.render()
@@ -332,7 +241,7 @@ def test_rendering_before_reset_and_without_a_mode_is_explained():
         assert silent.render() is None
 
 
-def test_action_from_text_knows_only_actions():
+def test_action_from_text_accepts_only_actions():
     env = SokobanEnv(n_actions=9, action_mode="discrete")
     assert env.action_from_text("push up") == 1
     with pytest.raises(ConfigError, match="not an action"):

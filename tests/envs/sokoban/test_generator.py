@@ -1,4 +1,4 @@
-"""Generated levels have what was asked for, and a seed means the same level for good."""
+"""Generated levels have the requested properties, and a seed always gives the same level."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PINNED = [
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
-def test_levels_have_the_size_boxes_and_exact_length_asked_for(options):
+def test_levels_have_the_requested_size_boxes_and_exact_length(options):
     rng = np.random.default_rng(1)
     for _ in range(20):
         level = generate_level(rng, options)
@@ -58,6 +58,6 @@ def test_seeds_give_different_levels():
     assert len(levels) == 30
 
 
-def test_an_impossible_length_is_explained():
+def test_an_impossible_length_is_an_error():
     with pytest.raises(ConfigError, match="widen min_length"):
         generate_level(np.random.default_rng(0), GeneratorOptions(5, 5, 1, 200, 200))

@@ -1,4 +1,4 @@
-"""Reading, checking, writing and naming levels."""
+"""Parsing, validating and naming levels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError, LevelError
 from creditflow.envs.sokoban import level_task, parse_level, parse_levels, read_levels
-from creditflow.envs.sokoban import levels as levels_module
+from creditflow.envs.sokoban.levels.xsb import xsb
 
 SMALL = "#####\n#@$.#\n#####"
 RAGGED = "  ####\n###  ####\n#     $ #\n# #  #$ #\n# . .#@ #\n#########"
 
 
-def test_boxoban_files_are_read_whole_with_their_numbers(boxoban_file):
+def test_all_levels_of_boxoban_files_are_read_with_their_numbers(boxoban_file):
     levels = read_levels(boxoban_file)
     headers = [line[1:].strip() for line in boxoban_file.read_text().splitlines() if line.startswith(";")]
     assert [level.name for level in levels] == [f"{boxoban_file.stem}:{number}" for number in headers]
@@ -72,14 +72,14 @@ def test_boxes_and_players_on_targets_are_understood():
         ("## ##\n#@$.#\n#####", "open to the outside"),
         ("@$.\n# #\n###", "open to the outside"),
         ("#####\n#@$.#\n#####\n\n#####\n#@$.#\n#####", "more than one"),
-        ("#####\n#@$.#\n#####\n-----\n#####", "cuts the level in two"),
+        ("#####\n#@$.#\n#####\n-----\n#####", "splits the level in two"),
         ("", "found none"),
         ("; only a comment", "found none"),
         ("@", "3 to 64 rows"),
         ("#" * 65 + "\n" + "#@$." + "#" * 61 + "\n" + "#" * 65, "3 to 64 rows"),
     ],
 )
-def test_malformed_levels_are_refused_with_the_reason(text, message):
+def test_malformed_levels_are_rejected_with_the_reason(text, message):
     with pytest.raises(LevelError, match=message):
         parse_level(text)
 
@@ -96,7 +96,7 @@ def test_errors_in_files_name_the_file(tmp_path):
         read_levels(path)
 
 
-def test_missing_empty_binary_and_huge_files_are_refused(tmp_path, monkeypatch):
+def test_missing_empty_binary_and_huge_files_are_rejected(tmp_path, monkeypatch):
     with pytest.raises(LevelError, match="no such file"):
         read_levels(tmp_path / "none.txt")
     with pytest.raises(LevelError, match="no level file"):
@@ -105,13 +105,13 @@ def test_missing_empty_binary_and_huge_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(LevelError, match="UTF-8"):
         read_levels(tmp_path / "binary.txt")
     (tmp_path / "big.txt").write_text(SMALL)
-    monkeypatch.setattr(levels_module, "MAX_LEVELS_FILE", 5)
+    monkeypatch.setattr(xsb, "MAX_LEVELS_FILE", 5)
     with pytest.raises(LevelError, match="more than 5 bytes"):
         read_levels(tmp_path / "big.txt")
 
 
-def test_too_many_levels_are_refused(monkeypatch):
-    monkeypatch.setattr(levels_module, "MAX_LEVELS", 2)
+def test_too_many_levels_are_rejected(monkeypatch):
+    monkeypatch.setattr(xsb, "MAX_LEVELS", 2)
     with pytest.raises(LevelError, match="more than 2 levels"):
         parse_levels(f"{SMALL}\n\n" * 3, source="x")
 

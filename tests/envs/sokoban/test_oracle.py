@@ -1,4 +1,4 @@
-"""The exact oracle against forward search, and what it promises about memory and dead ends."""
+"""The exact oracle against forward search, and its limits on memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import creditflow
 from creditflow.envs.errors import ConfigError, DataError, LevelError, OracleLimitError
-from creditflow.envs.sokoban import LevelOracle, SokobanEnv, dead_share, level_oracle, parse_level, read_levels
+from creditflow.envs.sokoban import LevelOracle, SokobanEnv, dead_state_fraction, level_oracle, parse_level, read_levels
 from creditflow.envs.sokoban import oracle as oracle_module
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved
 from creditflow.envs.sokoban.snapshot import box_positions
@@ -81,14 +81,14 @@ def test_distances_equal_forward_search_at_every_reachable_state(level):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(small_levels())
-def test_the_dead_share_equals_forward_search(level):
+def test_the_dead_state_fraction_equals_forward_search(level):
     unsolved = [left for _, left in forward_search(level).values() if left != 0]
-    assert dead_share(level) == pytest.approx(unsolved.count(None) / len(unsolved))
+    assert dead_state_fraction(level) == pytest.approx(unsolved.count(None) / len(unsolved))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(small_levels())
-def test_optimal_directions_are_exactly_those_that_come_nearer(level):
+def test_optimal_directions_are_exactly_those_that_reduce_the_distance(level):
     states = forward_search(level)
     oracle = LevelOracle(level)
     for board, (player, left) in states.items():
@@ -100,7 +100,7 @@ def test_optimal_directions_are_exactly_those_that_come_nearer(level):
         assert oracle.optimal_directions(board, player) == nearer
 
 
-def test_boxoban_solutions_played_out_have_the_promised_length(boxoban_file):
+def test_solutions_of_boxoban_levels_have_the_predicted_length(boxoban_file):
     for level in read_levels(boxoban_file)[:3]:
         env = SokobanEnv(level=level.xsb, max_steps=1000)
         env.reset()
@@ -114,7 +114,7 @@ def test_boxoban_solutions_played_out_have_the_promised_length(boxoban_file):
         assert info["success"]
 
 
-def test_value_knows_the_steps_left():
+def test_value_depends_on_the_steps_left():
     env = SokobanEnv(level=CORNER)
     env.reset()
     state = env.get_state()
@@ -151,10 +151,10 @@ def test_nine_actions_offer_walking_twice_and_pushing_once():
     assert env.oracle.optimal_actions(env.get_state()) == ("push right",)
 
 
-def test_a_box_that_is_shut_away_from_its_target_makes_the_level_dead():
+def test_a_box_that_is_separated_from_its_target_makes_the_level_dead():
     level = parse_level("########\n#@ .##$#\n########")
     assert level_oracle(level).moves_left(level.player, level.boxes) == -1
-    assert dead_share(level) == 1.0
+    assert dead_state_fraction(level) == 1.0
 
 
 def test_a_stored_box_outside_the_room_does_not_matter():
@@ -162,7 +162,7 @@ def test_a_stored_box_outside_the_room_does_not_matter():
     assert level_oracle(level).board_moves_left(level.board, level.player) == 2
 
 
-def test_a_table_over_the_cap_is_refused_with_the_way_out():
+def test_a_table_over_the_memory_limit_is_an_error_that_names_the_option():
     open_room = "\n".join(["#" * 20, "#@$$$$....         #", *["#" + " " * 18 + "#"] * 16, "#" * 20])
     with pytest.raises(OracleLimitError, match="oracle_memory_mb"):
         LevelOracle(parse_level(open_room))
@@ -179,10 +179,10 @@ def test_the_cache_is_shared_and_bounded_in_bytes():
     cache = oracle_module._Cache(limit=3000)
     for text in (CORNER, CORNER.replace(" $", "$ "), CORNER.replace("$@ ", "@ $"), "#####\n#@$.#\n#####"):
         cache.get(parse_level(text), 1)
-        assert cache.held <= 3000 or len(cache._entries) == 1
+        assert cache.nbytes <= 3000 or len(cache._entries) == 1
 
 
-def test_the_oracle_refuses_what_is_no_snapshot():
+def test_the_oracle_rejects_values_that_are_not_snapshots():
     env = SokobanEnv(level=CORNER)
     with pytest.raises(DataError):
         env.oracle.value("{}")
@@ -193,7 +193,7 @@ def test_positions_of_boxes_are_all_found():
     assert tuple(box_positions(level.board)) == level.boxes
 
 
-def test_cells_from_which_a_box_can_never_be_stored_take_no_room_in_the_table():
+def test_cells_from_which_no_box_reaches_a_target_take_no_memory_in_the_table():
     table = LevelOracle(parse_level(CORNER)).table
     assert table is not None
     # 15 cells; the target lies in the top row, so a box in the bottom row or at a side wall is lost

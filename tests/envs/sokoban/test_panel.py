@@ -35,7 +35,7 @@ def test_no_two_levels_are_equal_up_to_symmetry():
     assert len({build_task(row.locator).canonical_id for row in PANEL.rows}) == len(PANEL.rows)
 
 
-def test_every_stratum_is_split_alike():
+def test_every_stratum_has_the_same_split_sizes():
     counts = Counter((row.strata["stratum"], row.split) for row in PANEL.rows)
     assert set(counts.values()) == {25, 5}
     assert len(counts) == 3 * 12
@@ -54,7 +54,7 @@ def test_every_level_can_be_solved_within_the_default_limit():
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_the_panel_can_be_made_again(index):
+def test_the_panel_is_reproducible(index):
     low, high, _ = LENGTH_RANGES[index]
     published = [row for row in PANEL.rows if low <= row.strata["length"] <= high]
     made = [row for rows in stratum_rows(index).values() for _, row in rows]

@@ -1,4 +1,4 @@
-"""The rules core against a second, naive telling of the rules, and its invariants."""
+"""The rules against a second, naive implementation, and their invariants."""
 
 from __future__ import annotations
 

@@ -34,5 +34,5 @@ def test_splits_hold_the_same_ranges_of_lengths() -> None:
     }  # fmt: skip
 
 
-def test_the_panel_can_be_made_again() -> None:
+def test_the_panel_is_reproducible() -> None:
     assert list(islice(small_rows(), 8)) == list(load_panel("sokoban", "small-v1").rows[:8])

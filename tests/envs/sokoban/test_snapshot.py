@@ -1,4 +1,4 @@
-"""Snapshots: self-contained, exact, and distrusted."""
+"""Snapshots: self-contained, exact, and validated."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_solved_snapshot_is_over():
         env.step("left")
 
 
-def test_a_snapshot_at_the_limit_is_over_and_one_before_may_go_on():
+def test_a_snapshot_at_the_step_limit_is_over_and_one_before_it_continues():
     env = make(max_steps=4)
     _, info = env.set_state(json.dumps(GOOD))
     assert info["admissible_actions"]
@@ -111,7 +111,7 @@ def test_a_snapshot_at_the_limit_is_over_and_one_before_may_go_on():
     ],
     ids=lambda value: repr(value)[:30],
 )
-def test_what_is_no_snapshot_is_a_data_error_and_changes_nothing(text):
+def test_values_that_are_not_snapshots_are_data_errors_and_change_nothing(text):
     env = make()
     env.step("up")
     before = env.get_state()
@@ -128,11 +128,11 @@ def test_boxes_outside_the_room_cannot_have_moved():
     good = json.loads(env.get_state())
     assert good["boxes"] == [11, 16]
     env.set_state(json.dumps({**good, "boxes": [12, 16]}))
-    with pytest.raises(DataError, match="outside the room"):
+    with pytest.raises(DataError, match="outside the player's room"):
         env.set_state(json.dumps({**good, "boxes": [11, 12]}))
 
 
-def test_a_snapshot_too_large_for_the_arrays_is_refused_and_changes_nothing():
+def test_a_snapshot_too_large_for_the_arrays_is_rejected_and_changes_nothing():
     env = make(obs_mode="grid", action_mode="discrete")
     big = SokobanEnv(level="##########\n#@$.     #\n##########")
     big.reset()

@@ -69,7 +69,7 @@ def test_done_is_terminated_or_truncated_and_solving_wins(transcript):
         assert not (terminated and truncated)
 
 
-def test_pictures_of_one_pixel_a_cell_hash_equally(transcript):
+def test_images_of_one_pixel_per_cell_have_equal_hashes(transcript):
     for step, obs, *_ in replay(transcript):
         assert hashlib.sha256(TINY[obs].tobytes()).hexdigest()[:16] == step["tiny_sha"]
 

@@ -1,4 +1,4 @@
-"""Texts, grids, planes and pictures show the same board, and all of it."""
+"""Texts, grids, planes and images show the same board, and all of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 
 import creditflow
 from creditflow.envs.sokoban import parse_level
+from creditflow.envs.sokoban.observations.text import SYMBOL_SETS, TextView
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import grid
-from creditflow.envs.sokoban.text import SYMBOL_SETS, TextView
 
 # every kind of cell once
 LEVEL = parse_level("########\n#+ $*. #\n#     $#\n########")
@@ -17,7 +17,7 @@ LEVEL = parse_level("########\n#+ $*. #\n#     $#\n########")
 
 @pytest.mark.parametrize("separator", ["", " ", "\t", "|"])
 @pytest.mark.parametrize("symbols", [*SYMBOL_SETS, "0123456"])
-def test_texts_can_be_read_back_exactly(symbols, separator):
+def test_texts_determine_the_board(symbols, separator):
     view = TextView(symbols, separator)
     rows = view.draw(LEVEL.board).split("\n")
     chars = SYMBOL_SETS.get(symbols, symbols)
@@ -66,7 +66,7 @@ def test_the_panel_fits_its_default_shape():
 
 
 @pytest.mark.parametrize("size", [1, 7, 16, 28, 56])
-def test_a_picture_is_made_of_whole_tiles(size):
+def test_an_image_consists_of_whole_tiles(size):
     codes = np.random.default_rng(0).permutation(np.arange(28, dtype=np.uint8) % 7).reshape(4, 7)
     picture = Painter(size).paint(codes)
     assert picture.shape == (codes.shape[0] * size, codes.shape[1] * size, 3)

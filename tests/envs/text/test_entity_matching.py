@@ -1,4 +1,4 @@
-"""The one entity matcher: the stated rules, found in one pass, however the text comes."""
+"""The entity matcher: its rules, found in one pass, for texts in any script."""
 
 import json
 from typing import Any
@@ -68,12 +68,12 @@ def test_entities_match_by_the_stated_rules(case: Any) -> None:
 @example("ann", "annual")
 @example("😀", "😀")
 @example("York new", "New York NEW-york")
-def test_a_phrase_matches_where_its_tokens_stand_together(entity: str, text: str) -> None:
+def test_a_phrase_matches_where_its_tokens_are_contiguous(entity: str, text: str) -> None:
     assert normalized_phrase(entity, text) == tokens_contain(entity, text)
 
 
 @given(st.lists(st.lists(texts, max_size=2), max_size=5), texts)
-def test_one_pass_finds_what_asking_one_by_one_finds(entities: list[list[str]], text: str) -> None:
+def test_one_pass_finds_the_same_mentions_as_single_tests(entities: list[list[str]], text: str) -> None:
     for rule, one in (("normalized", tokens_contain), ("exact_substring", exact_substring)):
         matcher = EntityMatcher(entities, rule)  # type: ignore[arg-type]  # literals, joined by the loop
         expected = tuple(i for i, forms in enumerate(entities) if any(one(form, text) for form in forms))
@@ -82,7 +82,7 @@ def test_one_pass_finds_what_asking_one_by_one_finds(entities: list[list[str]], 
 
 
 @given(st.lists(texts, max_size=6, unique=True), texts)
-def test_a_lexicon_takes_the_longest_name_from_the_left(forms: list[str], text: str) -> None:
+def test_a_lexicon_matches_leftmost_longest(forms: list[str], text: str) -> None:
     names: dict[tuple[str, ...], str] = {}
     for form in forms:
         if phrase_tokens(form):
@@ -96,13 +96,13 @@ def test_a_lexicon_takes_the_longest_name_from_the_left(forms: list[str], text: 
     assert Lexicon({form: form for form in forms}).mentions(text) == tuple(dict.fromkeys(expected))
 
 
-def test_a_name_inside_a_longer_word_is_no_mention() -> None:
+def test_a_name_inside_a_longer_word_is_not_a_mention() -> None:
     text = "The annual report on Londoners"
     assert EntityMatcher([("Ann",), ("London",)]).found(text) == ()
     assert EntityMatcher([("Ann",), ("London",), ("ann",)], "exact_substring").found(text) == (1, 2)
 
 
-def test_mentions_overlap_and_one_form_may_name_several_entities() -> None:
+def test_mentions_may_overlap_and_a_form_may_belong_to_several_entities() -> None:
     matcher = EntityMatcher([("New York",), ("York City",), ("york", "NYC"), ("YORK",)])
     assert matcher.found("New York City") == (0, 1, 2, 3)
 
@@ -113,11 +113,11 @@ def test_inflections_are_other_words_unless_they_are_aliases() -> None:
     assert EntityMatcher([("South Korea", "South Korean")]).found(text) == (0,)
 
 
-def test_no_phrase_goes_across_two_texts() -> None:
+def test_no_mention_extends_over_two_texts() -> None:
     matcher = EntityMatcher([("New York",)])
     assert [matcher.found(text) for text in ("in New", "York today", "New York")] == [(), (), (0,)]
 
 
-def test_an_unknown_rule_is_an_error_with_the_near_name() -> None:
+def test_an_unknown_rule_is_an_error_that_suggests_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'normalized'"):
         EntityMatcher([], "normalised")  # type: ignore[arg-type]  # the mistake under test

@@ -9,7 +9,7 @@ import numpy as np
 
 import creditflow
 from creditflow.agents.scripted import NoisyExpert
-from creditflow.envs.sokoban.levels import parse_level
+from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.rollout import play_group

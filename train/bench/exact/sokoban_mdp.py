@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from creditflow.envs.sokoban.levels import Level
+from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 

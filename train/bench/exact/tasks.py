@@ -14,7 +14,7 @@ import numpy as np
 
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.registration import make
-from creditflow.envs.sokoban.levels import parse_level
+from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import load_panel
 from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp, read_layout
 from creditflow.train.bench.exact.gridworlds import HORIZON, grid_tasks

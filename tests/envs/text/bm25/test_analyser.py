@@ -1,4 +1,4 @@
-"""Words, stems and terms: the analyser's rules."""
+"""The analyser's rules: words, stems and terms."""
 
 from __future__ import annotations
 

@@ -59,7 +59,14 @@ def test_train_then_resume_with_more_iterations_then_eval(
                     "--json", "--set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
         summary = json.loads(capsys.readouterr().out)
         assert ("success_by_type" in summary) is (env in ("alfworld", "wikisearch"))
-        assert {"pass@1", "score", "score_ci_low", "score_ci_high", "sampled_ci_low", "greedy_ci_high"} <= summary.keys()
+        assert {
+            "pass@1",
+            "score",
+            "score_ci_low",
+            "score_ci_high",
+            "sampled_ci_low",
+            "greedy_ci_high",
+        } <= summary.keys()
         assert ("solved_by_trial_2" in summary) is (kind == "reflexion")
         played = list(read_jsonl(log))
         assert {one.policy for one in played} == {f"{kind}:{model}"}

@@ -10,7 +10,7 @@ from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import OracleLimitError
-from creditflow.envs.sokoban.levels import parse_level
+from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.mdp import tabulate
 from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax, table_of

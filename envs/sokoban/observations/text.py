@@ -1,7 +1,6 @@
-"""Boards as text: which symbol stands for which cell, and what parts the cells.
+"""Boards as text: symbols of cells, and the separator between them.
 
-Every one of the seven cell kinds has a symbol of its own, so a text never hides anything: the player on a target is
-shown as such, not as a plain player.
+Each of the seven kinds of cells has a symbol of its own, so a text shows the whole state, a player on a target too.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ CACHED_BOARDS: Final = 4096
 
 
 class TextView:
-    """Draws boards as text.
+    """Renders boards as text.
 
     Args:
         symbols: the name of a set in ``SYMBOL_SETS``, or seven different characters for wall, floor, target, box,
             box on target, player and player on target.
-        separator: what stands between two cells of a row: "", or one character that is no symbol.
+        separator: "", or one character between two cells of a row that is not a symbol.
 
     Attributes:
-        draw: the function from a board to its lines of symbols, without a final line break.
+        draw: function from a board to its lines of symbols, without a final line break.
 
     Raises:
-        ConfigError: symbols that repeat, or are too few or many; an unusable separator.
+        ConfigError: symbols that repeat, too few or too many symbols, an invalid separator.
     """
 
     def __init__(self, symbols: str = "unicode", separator: str = " ") -> None:
@@ -59,12 +58,12 @@ class TextView:
         wall, floor, target, box, stored, player, standing = tuple(chars)
         self._table = f"{wall}{floor}{target}{stored}{box}{player}{standing}\n{separator}"
         self._edge = f"{separator}\n{separator}"
-        # Rollouts of one task meet the same boards again and again.
+        # Rollouts of one task visit the same boards many times.
         self.draw: Callable[[bytes], str] = lru_cache(maxsize=CACHED_BOARDS)(self._draw)
 
     @property
     def legend(self) -> str:
-        """What each symbol means, in one line."""
+        """The meaning of each symbol, in one line."""
         return ", ".join(f"{char} {meaning}" for char, meaning in zip(self.symbols, _MEANINGS, strict=True))
 
     def _draw(self, board: bytes) -> str:

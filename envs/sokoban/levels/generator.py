@@ -1,9 +1,8 @@
-"""Seeded levels of an exactly known difficulty.
+"""Seeded levels of exactly known difficulty.
 
-A random walk carves a room, targets fall on random cells, the oracle's table then knows the exact solution length of
-*every* start in that room, and one with a wanted length is drawn: solvable by construction, no search per start, no
-rejection by luck. All draws are raw 64-bit integers of a NumPy generator, so a seed means the same level under any
-NumPy version.
+A random walk carves a room, targets are placed on random cells, and the oracle's table then has the exact solution length
+of *every* start in that room, from which one of a requested length is sampled: solvable by construction, without a search
+per start. Only raw 64-bit integers of a NumPy generator are used, so a seed gives the same level under any NumPy version.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.sokoban.levels import MAX_SIDE, Level, parse_level
+from creditflow.envs.sokoban.levels.xsb import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
     BOX_ON_TARGET,
@@ -35,7 +34,7 @@ __all__ = ["GeneratorOptions", "generate_level"]
 MAX_ROOMS: Final = 1000
 TURN_PERCENT: Final = 35
 STEPS_PER_SIDE: Final = 17  # tenths
-# What the walk clears around itself, as (row, column) steps; the cell itself always belongs to it.
+# Cells that the walk clears around its position, as (row, column) offsets; each includes (0, 0).
 STAMPS: Final = (
     ((0, 0), (0, 1)),
     ((0, 0), (1, 0)),
@@ -50,17 +49,17 @@ _XSB_CODES: Final = bytes.maketrans(bytes(range(8)), b"# .*$@+\n")
 
 @dataclass(frozen=True, slots=True)
 class GeneratorOptions:
-    """What levels to make.
+    """Options of generated levels.
 
     Attributes:
-        height: rows, the outer walls included.
-        width: columns, the outer walls included.
+        height: rows, including the outer walls.
+        width: columns, including the outer walls.
         boxes: number of boxes.
-        min_length: least number of moves of a shortest solution.
-        max_length: largest such number.
+        min_length: least length of a shortest solution, in moves.
+        max_length: greatest length of a shortest solution.
 
     Raises:
-        ConfigError: a value that makes no sense.
+        ConfigError: a value out of range.
     """
 
     height: int = 6
@@ -81,10 +80,10 @@ class GeneratorOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> GeneratorOptions:
-        """From plain options.
+        """Make options from a mapping.
 
         Raises:
-            ConfigError: an unknown option (suggests the near one) or a wrong value.
+            ConfigError: an unknown option (suggests the nearest one) or an invalid value.
         """
         if not isinstance(options, Mapping):
             raise ConfigError(f"generator must be a mapping of options, got {short_repr(options)}")
@@ -96,17 +95,17 @@ class GeneratorOptions:
 
 
 def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level:
-    """A level with a shortest solution of ``min_length`` to ``max_length`` moves and no box on a target.
+    """Generate a level with a shortest solution of ``min_length`` to ``max_length`` moves and no box on a target.
 
     The length is uniform among those that the room offers, the start uniform among the starts of that length.
 
     Args:
-        rng: only raw integers are drawn from it.
-        options: what to make.
+        rng: source of raw integers.
+        options: options of the level.
 
     Raises:
-        ConfigError: none was found in 1,000 rooms.
-        OracleLimitError: the exact table of such a room would not fit in memory.
+        ConfigError: no such level was found in 1,000 rooms.
+        OracleLimitError: the exact table of such a room would exceed the memory limit.
     """
     offsets = direction_offsets(options.width)
     for _ in range(MAX_ROOMS):
@@ -119,13 +118,13 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
         by_rank = table.layers.reshape(-1, table.size)
         target_cells = [table.box_index[position] for position in targets]
         on_target = np.asarray(np.isin(table.subsets, target_cells).any(axis=1))
-        wanted = (by_rank >= options.min_length) & (by_rank <= options.max_length) & ~on_target[:, None]
-        found = np.flatnonzero(wanted)
+        eligible = (by_rank >= options.min_length) & (by_rank <= options.max_length) & ~on_target[:, None]
+        found = np.flatnonzero(eligible)
         if not len(found):
             continue
         lengths = table.layers[found]
-        offered = np.flatnonzero(np.bincount(lengths))
-        starts = found[lengths == offered[sample_index(rng, len(offered))]]
+        available = np.flatnonzero(np.bincount(lengths))
+        starts = found[lengths == available[sample_index(rng, len(available))]]
         rank, player = divmod(int(starts[sample_index(rng, len(starts))]), table.size)
         box_cells = list(table.box_index)
         boxes = [box_cells[index] for index in table.subsets[rank]]
@@ -136,7 +135,7 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
 
 
 def _carve(rng: np.random.Generator, height: int, width: int) -> list[int]:
-    """Positions of a connected room inside the outer walls, ascending."""
+    """Return the positions of a random connected room inside the outer walls, ascending."""
     row, column = 1 + sample_index(rng, height - 2), 1 + sample_index(rng, width - 2)
     step = STEPS[sample_index(rng, 4)]
     room = set()

@@ -1,7 +1,7 @@
-"""Sokoban levels: reading and writing the XSB text format, checking them, and naming them by content.
+"""Sokoban levels: parsing and validating the XSB text format, and task ids by content.
 
-XSB draws a level with ``#`` wall, ``@`` player, ``$`` box, ``.`` target, ``*`` box on a target, ``+`` player on a target
-and space (or ``-`` or ``_``) floor. Level files hold many, parted by blank lines; Boxoban's put ``; <number>`` above each.
+XSB represents a level with ``#`` wall, ``@`` player, ``$`` box, ``.`` target, ``*`` box on a target, ``+`` player on a target
+and space (or ``-`` or ``_``) floor. Level files contain many levels, separated by blank lines; Boxoban's have a line ``; <number>`` above each.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _EXPECTED: Final = "expected only # wall, @ player, $ box, . target, * box on ta
 
 @dataclass(frozen=True)
 class Level:
-    """A checked level.
+    """A validated level.
 
     Attributes:
-        xsb: its rows, all equally long, joined by line breaks; no blank outer row or column. This is its content.
+        xsb: rows of equal length, joined by line breaks, without blank outer rows or columns; the content of the task.
         height: number of rows.
         width: number of columns.
         player: position of the player in ``board``.
-        name: where it comes from, such as "unfiltered/train/000:17"; not part of the content.
+        name: origin, such as "unfiltered/train/000:17"; not part of the content.
     """
 
     xsb: str
@@ -55,13 +55,15 @@ class Level:
 
     @cached_property
     def board(self) -> bytes:
-        """The initial board (see ``rules``)."""
+        """The initial board (see ``rules.py``)."""
         return self.xsb.translate(_TO_BOARD).encode("ascii")
 
     @cached_property
     def room(self) -> frozenset[int]:
-        """Positions that the player could reach if there were no boxes."""
-        return frozenset(_flood(self.board, self.player, self.width) or ())  # closed: checked when the level was made
+        """Positions that the player could reach without boxes."""
+        return frozenset(
+            _flood(self.board, self.player, self.width) or ()
+        )  # never None: the parser has checked that the room is closed
 
     @cached_property
     def boxes(self) -> tuple[int, ...]:
@@ -75,7 +77,7 @@ class Level:
 
     @property
     def canonical_xsb(self) -> str:
-        """The least text among the level's eight rotations and reflections."""
+        """The lexicographically smallest text among the level's eight rotations and reflections."""
         rows = self.xsb.split("\n")
         variants = []
         for _ in range(4):
@@ -85,7 +87,7 @@ class Level:
 
 
 def level_task(level: Level) -> Task:
-    """The level as a task; its content is ``{"xsb": …}``."""
+    """Return the level as a task, whose content is ``{"xsb": …}``."""
     return Task(
         task_id=content_id(TASK_PREFIX, {"xsb": level.xsb}),
         canonical_id=content_id(TASK_PREFIX, {"xsb": level.canonical_xsb}),
@@ -94,11 +96,11 @@ def level_task(level: Level) -> Task:
 
 
 def parse_level(text: str, *, source: str = "level") -> Level:
-    """The one level in an XSB text.
+    """Parse the one level in an XSB text.
 
     Args:
-        text: rows, perhaps ragged; comment lines begin with ``;``.
-        source: what messages call the text.
+        text: rows, possibly of unequal length; comment lines begin with ``;``.
+        source: name of the text in error messages.
 
     Raises:
         LevelError: no level, more than one, or a malformed one.
@@ -108,12 +110,12 @@ def parse_level(text: str, *, source: str = "level") -> Level:
     levels = list(_levels(text, source, limit=2))
     if len(levels) != 1:
         found = "none" if not levels else "more than one"
-        raise LevelError(f"{source}: expected one level, found {found}; rows must not be parted by blank lines")
+        raise LevelError(f"{source}: expected one level, found {found}; rows must not be separated by blank lines")
     return levels[0]
 
 
 def parse_levels(text: str, *, source: str) -> list[Level]:
-    """All levels of a file's text, in order; see ``read_levels``.
+    """Parse all levels of a file's text, in order; see ``read_levels``.
 
     Raises:
         LevelError: a malformed level (with its line), none at all, or more than 100,000.
@@ -127,14 +129,14 @@ def parse_levels(text: str, *, source: str) -> list[Level]:
 
 
 def read_levels(path: str | Path) -> list[Level]:
-    """The levels of a file, or of all .txt, .xsb and .sok files under a folder in sorted order.
+    """Read the levels of a file, or of all .txt, .xsb and .sok files under a folder in sorted order.
 
     Levels are named "<file without suffix, relative to the folder>:<number>"; the number is the one in a ``; <number>``
-    line above the level, else the level's place in the file, from 0.
+    line above the level, else the level's index in the file, from 0.
 
     Raises:
         LevelError: unreadable, too large, or malformed; names file, line and what was expected.
-        ConfigError: ``path`` is no path.
+        ConfigError: ``path`` is not a path.
     """
     path = checked_path("levels", path)
     if path.is_dir():
@@ -164,7 +166,7 @@ def _renamed(level: Level, stem: str) -> Level:
 
 
 def _levels(text: str, source: str, limit: int) -> Iterator[Level]:
-    """Levels of a text, named by number."""
+    """Yield the levels of a text, named by number."""
     count, number, first, rows = 0, "", 0, list[str]()
     for line_number, line in enumerate(f"{text}\n\n".split("\n"), start=1):
         stripped = line.strip()
@@ -188,7 +190,7 @@ def _levels(text: str, source: str, limit: int) -> Iterator[Level]:
 
 
 def _checked(lines: Sequence[str], name: str, where: str) -> Level:
-    """Trim and validate the rows of one level."""
+    """Trim and validate the rows of a level."""
     rows = [line.replace("-", " ").replace("_", " ").rstrip() for line in lines]
     while rows and not rows[0]:
         del rows[0]
@@ -199,7 +201,7 @@ def _checked(lines: Sequence[str], name: str, where: str) -> Level:
     if not 3 <= height <= MAX_SIDE or not 3 <= width <= MAX_SIDE:
         raise LevelError(f"{where}: a level has 3 to {MAX_SIDE} rows and columns, got {height} x {width}")
     if not all(rows):
-        raise LevelError(f"{where}: a row without walls cuts the level in two")
+        raise LevelError(f"{where}: a blank row splits the level in two")
     xsb = "\n".join(row[left:].ljust(width) for row in rows)
     players = xsb.count("@") + xsb.count("+")
     if players != 1:
@@ -218,7 +220,7 @@ def _checked(lines: Sequence[str], name: str, where: str) -> Level:
 
 
 def _flood(board: bytes, start: int, width: int) -> set[int] | None:
-    """Positions reachable from ``start`` when boxes do not block; None if the outer edge is among them."""
+    """Return the positions reachable from ``start`` without boxes; None if the outer edge is among them."""
     offsets = direction_offsets(width)
     seen, stack, last_row = {start}, [start], len(board) - width
     while stack:

@@ -1,7 +1,7 @@
-"""What an agent sees: the same board as text, as a grid of codes, as binary planes, or as a picture.
+"""Observations: a board as text, as a grid of codes, as binary planes, or as an image.
 
-Each view is a space and a function from boards to observations. Array views have one fixed shape: smaller levels lie in
-the upper left corner, the rest is wall.
+Each view is a space and a function from boards to observations. Array views have a fixed shape: a smaller level is in the
+upper left corner, and the rest is wall.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Space
 
 from creditflow.envs.errors import unknown_name_error
+from creditflow.envs.sokoban.observations.text import TextView
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, grid
-from creditflow.envs.sokoban.text import TextView
 from creditflow.envs.spaces import TextSpace
 
 __all__ = ["OBS_MODES", "View", "make_view"]
@@ -38,7 +38,7 @@ class View(NamedTuple):
 
 
 def make_view(obs_mode: str, text: TextView, shape: tuple[int, int], tile_size: int) -> View:
-    """The view of an ``obs_mode``.
+    """Make the view of an ``obs_mode``.
 
     - "text": ``text``.
     - "grid": uint8 (rows, columns), codes 0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5 player, 6 player on target.
@@ -46,7 +46,7 @@ def make_view(obs_mode: str, text: TextView, shape: tuple[int, int], tile_size: 
     - "rgb": uint8 (rows * tile_size, columns * tile_size, 3).
 
     Raises:
-        ConfigError: unknown mode; suggests the near one.
+        ConfigError: unknown mode; suggests the nearest one.
     """
     if obs_mode == "text":
         draw = text.draw

@@ -1,0 +1,1 @@
+"""Sokoban levels: the XSB text format, level files, and the generator."""

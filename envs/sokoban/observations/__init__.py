@@ -1,0 +1,1 @@
+"""Observations of boards: text, grids of codes, binary planes, images."""

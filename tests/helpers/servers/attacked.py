@@ -1,0 +1,92 @@
+"""Our HTTP servers on stand-in engines, for tests that attack them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.servers.adversary import Target
+from helpers.servers.http_server import served
+
+from creditflow.envs.http import ConnectionLimits
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
+
+CONNECTIONS = 30
+TIGHT = ConnectionLimits(
+    connections=CONNECTIONS, header_seconds=1.0, body_seconds=1.0, idle_seconds=1.0, linger_seconds=0.5
+)
+LARGE = "long " * 4_000
+
+
+class Engine:
+    """Finds the same passage for everything."""
+
+    digest = "stub"
+    before: Callable[[], object] = staticmethod(lambda: None)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        self.before()
+        return [[Hit(Passage("0", "Title", LARGE, "Title"), 1.0)] * k for _ in queries]
+
+    def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:
+        return [None for _ in ids]
+
+    def fetch(self, ids: Sequence[str]) -> list[Passage]:
+        return []
+
+
+class Rater:
+    """Rates nothing that is sent here."""
+
+    about = {"kind": "hazard", "model": "blake2b:0", "parameters": {}}
+
+    def read_text(self, text: str) -> Any:
+        return text
+
+    def read_turns(self, turns: Any) -> Any:
+        return turns
+
+    def hazards(self, read: Sequence[Any]) -> list[Any]:
+        return [np.zeros(1) for _ in read]
+
+    def success(self, read: Sequence[Any]) -> list[Any]:
+        return [np.zeros(1) for _ in read]
+
+
+def search(engine: Engine | None = None) -> Any:
+    from creditflow.envs.wikisearch.retrieval.server import create_app
+
+    return create_app(engine or Engine())
+
+
+def reward() -> Any:
+    from creditflow.train.annotate.success.serving.server import create_reward_app
+
+    return create_reward_app(Rater())
+
+
+def shop() -> Any:
+    from helpers.worlds.webshop_small import small_stock
+
+    from creditflow.envs.webshop.env import WebShopEnv
+    from creditflow.envs.webshop.pages.web import create_shop_app
+
+    return create_shop_app(WebShopEnv(data=small_stock()), seed=3)
+
+
+SERVERS: dict[str, tuple[Callable[..., Any], str, bytes, int]] = {
+    "search": (search, "/retrieve", b'{"queries": ["a"]}', 200),
+    "reward": (reward, "/get_reward", b'{"query": ["a"]}', 200),
+    "shop": (shop, "/act", b"words=tent", 303),
+}
+
+
+@contextlib.contextmanager
+def attacked(name: str, limits: ConnectionLimits | None = None, **options: Any) -> Iterator[Target]:
+    pytest.importorskip("starlette", reason="the servers need the extra [serve]")
+    make, path, body, wanted = SERVERS[name]
+    with served(make(**options), limits) as url:
+        yield Target(url, path, body, wanted, origin=url if name == "shop" else "")
