@@ -9,7 +9,7 @@ import argparse
 import importlib.util
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -60,6 +60,37 @@ def rules_steps(world: World, steps: int, rng: np.random.Generator) -> None:
         world.won()
 
 
+def compare_with_textworld(
+    paths: Sequence[Path], games: int, steps: int, rng: np.random.Generator, environment: float, rules: float
+) -> None:
+    """The same commands in TextWorld's engine; ``environment`` and ``rules`` are this package's steps per second."""
+    real = RealEngine()
+    spent = native = resetting = 0.0
+    count = 0
+    for path in paths[:: max(1, len(paths) // games)][:games]:
+        real.start(fields_from_file(path))
+        resetting += timed(real.restart)
+        twin = ALFWorldEnv(game=str(path))
+        _, info = twin.reset()
+        for _ in range(steps):
+            actions = info["admissible_actions"]
+            if not actions:
+                break
+            action = actions[int(rng.integers(len(actions)))]
+            spent += timed(partial(real.step, action))
+            began = time.process_time()
+            *_, info = twin.step(action)
+            native += time.process_time() - began
+            count += 1
+    theirs = count / spent
+    print(f"TextWorld's engine                  {theirs:12,.1f} per s   reset {resetting / games * 1e3:8.0f} ms")
+    print(f"ratio, environment : TextWorld      {environment / theirs:12,.0f}   (hot loop)")
+    print(f"ratio, rules alone : TextWorld      {rules / theirs:12,.0f}")
+    print(
+        f"ratio, step by step alternating     {spent / native:12,.0f}   (environment with cold caches, same commands)"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="How fast ALFWorld is.")
     parser.add_argument("--games", default=str(ROOT.parent / "shared/data/alfworld"))
@@ -97,33 +128,7 @@ def main() -> None:
     if importlib.util.find_spec("alfworld") is None:
         print("TextWorld's engine is not installed: no ratio (pip install 'creditflow[alfworld]')")
         return
-    real = RealEngine()
-    spent = native = resetting = 0.0
-    count = 0
-    for path in paths[:: max(1, len(paths) // options.real_games)][: options.real_games]:
-        real.start(fields_from_file(path))
-        resetting += timed(real.restart)
-        twin = ALFWorldEnv(game=str(path))
-        _, info = twin.reset()
-        for _ in range(options.real_steps):
-            actions = info["admissible_actions"]
-            if not actions:
-                break
-            action = actions[int(rng.integers(len(actions)))]
-            spent += timed(partial(real.step, action))
-            began = time.process_time()
-            *_, info = twin.step(action)
-            native += time.process_time() - began
-            count += 1
-    theirs = count / spent
-    print(
-        f"TextWorld's engine                  {theirs:12,.1f} per s   reset {resetting / options.real_games * 1e3:8.0f} ms"
-    )
-    print(f"ratio, environment : TextWorld      {whole / theirs:12,.0f}   (hot loop)")
-    print(f"ratio, rules alone : TextWorld      {alone / theirs:12,.0f}")
-    print(
-        f"ratio, step by step alternating     {spent / native:12,.0f}   (environment with cold caches, same commands)"
-    )
+    compare_with_textworld(paths, options.real_games, options.real_steps, rng, whole, alone)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def bound(differences: Sequence[float]) -> dict[str, float]:
 
 
 def over_tasks(differences: Sequence[np.ndarray[Any, Any]]) -> dict[str, float]:
-    """Mean over seeds and tasks; bounds with the task as the unit (seeds averaged within it)."""
+    """Mean over seeds and tasks with a 95 % interval over tasks (seeds averaged within each)."""
     per_task = np.mean(differences, axis=0)
     half = 1.96 * float(per_task.std(ddof=1)) / math.sqrt(len(per_task))
     mean = float(per_task.mean())
@@ -48,15 +48,13 @@ def over_tasks(differences: Sequence[np.ndarray[Any, Any]]) -> dict[str, float]:
 
 
 def one_seed(settings: Any) -> dict[str, Any]:
-    """Play the three policies of one seed."""
-    from creditflow.train.policy.optimizer import make_optimizer
-    from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
+    """Train and evaluate the three policies of one seed."""
     from creditflow.train.rollout.evaluation import Evaluation, evaluate
     from creditflow.train.run.assemble import make_policy_agent, panel_tasks
     from creditflow.train.trainer import Trainer
 
-    class Watched(Trainer):
-        """Keeps the weights after the warm-up, and the CPU seconds of the iterations."""
+    class Instrumented(Trainer):
+        """Keeps the weights after SFT, and the CPU seconds of SFT steps and iterations."""
 
         def _run_sft(self) -> None:
             began = time.process_time()
@@ -74,12 +72,12 @@ def one_seed(settings: Any) -> dict[str, Any]:
             self.cpu_iterations += time.process_time() - began
 
     began = time.process_time()
-    run = Watched(settings)
+    run = Instrumented(settings)
     run.run()
     cpu_total = time.process_time() - began
     tasks = panel_tasks(settings.env, settings.evaluation.final_panel)
 
-    def judge(name: str) -> Evaluation:
+    def assess(name: str) -> Evaluation:
         run.backend.sync(name)
         greedy = make_policy_agent(settings, run.backend, run.tokenizer, temperature=0.0)
         sampled = make_policy_agent(settings, run.backend, run.tokenizer, temperature=settings.evaluation.temperature)
@@ -87,20 +85,11 @@ def one_seed(settings: Any) -> dict[str, Any]:
         print(f"seed {settings.seed} {name}: {result.line()}", flush=True)
         return result
 
-    after_rl = judge("after RL")
+    after_rl = assess("after RL")
     run.model.load_state_dict(run.warm)
-    after_sft = judge("after SFT")
-    began = time.process_time()
-    twice = replace(settings, sft=replace(settings.sft, episodes=2 * settings.sft.episodes))
-    rows = sft_rows(demonstrations(twice, run.tokenizer, run.tasks, run.ends), settings.sft.observation_weight)
-    left = run.cpu_iterations - (time.process_time() - began)
-    steps = max(1, int(left / run.cpu_step))
-    plan = sft_plan(rows, steps, settings.sft.batch_tokens, settings.seed + 1000)
-    optimizer = make_optimizer(run.model, settings.sft.optimizer)
-    for _ in run_sft(run.model, optimizer, rows, plan, 0, settings):
-        pass
-    spent = time.process_time() - began
-    control = judge("after SFT with the same extra compute")
+    after_sft = assess("after SFT")
+    steps, spent = _more_sft(run, settings)
+    control = assess("after SFT with the same extra compute")
     return {
         "seed": settings.seed,
         "cpu_seconds": {"run": cpu_total, "iterations": run.cpu_iterations, "control": spent},
@@ -113,8 +102,25 @@ def one_seed(settings: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _more_sft(run: Any, settings: Any) -> tuple[int, float]:
+    """Train on twice as many demonstrations for as many CPU seconds as RL took; returns steps and CPU seconds."""
+    from creditflow.train.policy.optimizer import make_optimizer
+    from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
+
+    began = time.process_time()
+    twice = replace(settings, sft=replace(settings.sft, episodes=2 * settings.sft.episodes))
+    rows = sft_rows(demonstrations(twice, run.tokenizer, run.tasks, run.ends), settings.sft.observation_weight)
+    left = run.cpu_iterations - (time.process_time() - began)
+    steps = max(1, int(left / run.cpu_step))
+    plan = sft_plan(rows, steps, settings.sft.batch_tokens, settings.seed + 1000)
+    optimizer = make_optimizer(run.model, settings.sft.optimizer)
+    for _ in run_sft(run.model, optimizer, rows, plan, 0, settings):
+        pass
+    return steps, time.process_time() - began
+
+
 def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Paired differences over the seeds done so far."""
+    """Paired differences over the seeds that have finished."""
     out: dict[str, Any] = {}
     for name, a, b in (
         ("rl - sft", "rl", "sft"),

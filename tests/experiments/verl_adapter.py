@@ -26,36 +26,31 @@ from typing import Any
 
 import numpy as np
 import torch
-from helpers.servers.verl_parts import LEVELS, Server
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.utils.config import omega_conf_to_dataclass
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from experiments.verl_sizes import SIZE, sizes
+from helpers.servers.verl_parts import LEVELS, Server
+
 from creditflow import credit
-from creditflow.agents import NoisyExpert
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.pretrained import open_pretrained
-from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.adapters.verl.data import rows_of
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses
 from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.rollout import play_group
-from creditflow.train.run.assemble import group_env_factory, panel_tasks, training_tasks
+from creditflow.train.run.assemble import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
-from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl_lines import encode_line
-from creditflow.wrappers.records.tokens import Tokens
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "tests" / "evidence" / "verl.json"
 PACKAGES = ("verl", "TransferQueue", "ray", "tensordict", "hydra-core", "transformers", "torch", "numpy")
-SIZE = 8
 TESTS = ["-m", "pytest", "-q", "-m", "verl", "--require", "verl", "tests/extras/verl"]
 
 
@@ -101,12 +96,12 @@ def sampled_by(model: Any) -> Server:
 
 
 def scripted(ids: list[int]) -> Server:
-    """A server that always says the same, at no cost: what remains is the loop itself."""
+    """A server that always returns the same completion at once, so that only the loop takes time."""
     return Server(lambda *_: (ids, [-0.5] * len(ids)))
 
 
-def dry_pass(folder: Path) -> dict[str, Any]:
-    """Episodes -> verl's batch -> credit -> verl's loss -> gradient, and the same by our own functions."""
+def _set_up(folder: Path) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
+    """A small model and its tokenizer, verl's configuration, and the rows of the data set, each task ``SIZE`` times."""
     scratch = ScratchConfig(
         hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=280, init=0.2,
         pattern=" ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
@@ -126,23 +121,51 @@ def dry_pass(folder: Path) -> dict[str, Any]:
     config = config_for(folder / "model", folder / "loop.json")
     tasks = training_tasks(EnvConfig(name="sokoban", options=options), TaskConfig(), seed=0)
     rows = [row for row in rows_of("sokoban", tasks) for _ in range(SIZE)]
+    return model, tokenizer, config, rows
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows as verl's worker takes them."""
     columns = {name: np.array([row[name] for row in rows], object) for name in ("agent_name", "extra_info")}
     columns["raw_prompt"] = np.empty(len(rows), object)
     columns["raw_prompt"][:] = [row["prompt"] for row in rows]
     columns["uid"] = np.array([f"uid{i // SIZE}" for i in range(len(rows))], object)
     columns["session_id"] = np.array([i % SIZE for i in range(len(rows))], object)
-    said = [*tokenizer.encode("up", add_special_tokens=False), tokenizer.eos_token_id]
-    worker = AgentLoopWorker(config, scripted(said))
+    return columns
+
+
+def dry_pass(folder: Path) -> dict[str, Any]:
+    """Episodes -> verl's batch -> credit -> verl's loss -> gradient, compared with this package's loss and gradient."""
+    model, tokenizer, config, rows = _set_up(folder)
+    columns = _columns(rows)
+    completion = [*tokenizer.encode("up", add_special_tokens=False), tokenizer.eos_token_id]
+    worker = AgentLoopWorker(config, scripted(completion))
     asyncio.run(worker.generate_sequences(DataProto(non_tensor_batch=columns)))  # fills caches
     began = time.perf_counter()
     idle = asyncio.run(worker.generate_sequences(DataProto(non_tensor_batch=columns)))
     spent = (time.perf_counter() - began) / (0.5 * idle.non_tensor_batch["__num_turns__"].sum())
     worker = AgentLoopWorker(config, sampled_by(model))
     data = asyncio.run(worker.generate_sequences(DataProto(non_tensor_batch=columns)))
-    # an untrained model never succeeds: a made-up reward gives credit something to compare
+    # an untrained model never succeeds: an artificial reward makes the outcomes differ
     for i, text in enumerate(data.non_tensor_batch[FIELD]):
         data.non_tensor_batch[FIELD][i] = _rewarded(text)
     scored = assign_advantages(data, credit.make("gigpo"), size=SIZE)
+    gradients = _gradients(model, config, data, scored)
+    return {
+        "episodes": len(data),
+        "turns": sum(len(g.turns) for g in scored.groups),
+        "tokens_in_loss": int(data.batch["response_mask"].bool().sum()),
+        "loop_milliseconds_per_turn_with_an_instant_server": round(1000 * spent, 2),
+        **gradients,
+    }
+
+
+def _gradients(model: Any, config: Any, data: DataProto, scored: Any) -> dict[str, float]:
+    """Loss and gradient by verl's functions and by this package's.
+
+    Raises:
+        SystemExit: they differ, or vanish.
+    """
     width = data.batch["responses"].shape[1]
     logits = model(
         data.batch["input_ids"], attention_mask=data.batch["attention_mask"], position_ids=data.batch["position_ids"]
@@ -167,10 +190,6 @@ def dry_pass(folder: Path) -> dict[str, Any]:
     if not theirs.norm() > 0.0 or (theirs - ours).norm() > 1e-4 * theirs.norm():
         raise SystemExit(f"gradients differ or vanish: {theirs.norm()}, {ours.norm()}, {(theirs - ours).norm()}")
     return {
-        "episodes": len(data),
-        "turns": sum(len(g.turns) for g in scored.groups),
-        "tokens_in_loss": int(mask.sum()),
-        "loop_milliseconds_per_turn_with_an_instant_server": round(1000 * spent, 2),
         "largest_difference_of_sampled_and_recomputed_logprobs": float(drift),
         "verl_loss": float(loss.detach()),
         "our_loss": float(parts["loss"].mean().detach()),
@@ -180,87 +199,10 @@ def dry_pass(folder: Path) -> dict[str, Any]:
 
 
 def _rewarded(text: str) -> str:
-    """The record with a reward of 1 for every turn whose answer has an odd number of characters."""
+    """The record with a reward of 1 for every turn whose action has an odd number of characters."""
     record = EpisodeRecord.decode(text)
     turns = tuple(replace(turn, reward=float(len(turn.action) % 2)) for turn in record.trajectory.turns)
     return EpisodeRecord(replace(record.trajectory, turns=turns), record.turn_offsets, record.task).encode()
-
-
-class Reader(NoisyExpert):
-    """A noisy expert that counts the characters of the messages that a model in its place would have read."""
-
-    def __init__(self, prompt: Prompt) -> None:
-        super().__init__(0.4)
-        self.prompt = prompt
-        self.first: list[int] = []
-        self.later: list[int] = []
-
-    def act(self, views: Sequence[View]) -> list[Decision]:
-        """As a noisy expert."""
-        for view in views:
-            slots = slots_of(self.prompt, view, 0, "")
-            if view.turns:
-                self.later.append(len(self.prompt.fill("later", slots)))
-            else:
-                self.first.append(len(self.prompt.fill("system", slots)) + len(self.prompt.fill("first", slots)))
-        return super().act(views)
-
-
-def sizes() -> dict[str, Any]:
-    """Per environment, of 16 groups of 8 played by a noisy expert: bytes and characters of a turn."""
-    out: dict[str, Any] = {}
-    for name in ("sokoban", "alfworld", "webshop", "wikisearch"):
-        env = EnvConfig(name=name)
-        maker = group_env_factory(env, SIZE, texts=True)()
-        agent = Reader(make_prompt("search-v1" if name == "wikisearch" else "think-v1"))
-        groups = [play_group(maker, agent, task, seed=0) for task in panel_tasks(env, "standard-v1:train", limit=16)]
-        members = [member for group in groups for member in group.trajectories]
-        turns = sum(len(member.turns) for member in members)
-        out[name] = {
-            "episodes": len(members),
-            "turns_per_episode": round(turns / len(members), 1),
-            "record_bytes_per_turn": round(sum(map(len, _records(groups))) / turns),
-            "log_bytes_per_turn_with_observations": round(sum(len(encode_line(m, None)) for m in members) / turns),
-            "log_bytes_per_token": _token_bytes(members[0]),
-            "prompt": agent.prompt.name,
-            "first_message_characters": round(float(np.mean(agent.first))),
-            "later_message_characters": round(float(np.mean(agent.later))),
-            "credit_microseconds_per_turn": round(1e6 * _seconds_of_credit(groups) / turns, 1),
-        }
-    return out
-
-
-def _records(groups: list[Group]) -> list[str]:
-    """What the agent loop would leave in verl's batch."""
-    members = [_without_texts(member) for group in groups for member in group.trajectories]
-    return [EpisodeRecord(m, np.zeros(len(m.turns) + 1, np.int32), {}).encode() for m in members]
-
-
-def _without_texts(member: Any) -> Any:
-    turns = tuple(replace(turn, observation="", thought="", response="") for turn in member.turns)
-    return replace(member, turns=turns)
-
-
-def _token_bytes(member: Any) -> float:
-    """What a thousand tokens add to a log line, per token: ids of five digits, log-probabilities as float32 prints."""
-    rng, n, t = np.random.default_rng(0), 1000, len(member.turns)
-    offsets = np.linspace(0, n, t + 1).astype(np.int32)
-    ids, logprobs = rng.integers(10_000, 99_999, n).astype(np.int32), -rng.exponential(size=n).astype(np.float32)
-    tokens = Tokens(
-        ids, np.arange(n) % 3 == 0, np.where(np.arange(n) % 3 == 0, logprobs, 0.0).astype(np.float32), offsets
-    )
-    return round((len(encode_line(replace(member, tokens=tokens), None)) - len(encode_line(member, None))) / n, 1)
-
-
-def _seconds_of_credit(groups: list[Group]) -> float:
-    """The credit step from records, as the controller runs it: decode, score with graphgpo. Best of three."""
-    scheme, best, texts = credit.make("graphgpo"), np.inf, _records(groups)
-    for _ in range(3):
-        began = time.perf_counter()
-        read = [EpisodeRecord.decode(text).trajectory for text in texts]
-        scheme.assign_batch([Group(tuple(read[i : i + SIZE])) for i in range(0, len(read), SIZE)])
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 def main() -> None:

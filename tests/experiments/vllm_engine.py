@@ -2,15 +2,15 @@
 
     .venv-vllm/bin/python tests/experiments/vllm_engine.py --out tests/evidence/vllm.json
 
-engine: log-probabilities against a plain forward pass, tokens a second beside the transformers backend (alternating, in
-one process), seconds of a push, and how far the sampler is off when a push goes wrong in one of three ways.
-training: ``creditflow train`` warms up with transformers, then learns with vLLM sampling; held-out success before and
-after with the same draws, an interval over tasks for every seed.
-served: the trained model behind vLLM's server, played through ``openai:``; greedy episodes token by token against
+engine: log-probabilities compared with a plain forward pass, tokens per second compared with the transformers backend
+(alternating, in one process), seconds of a weight push, and the sampler mismatch when a push goes wrong in one of three ways.
+training: ``creditflow train`` runs SFT with transformers, then RL with vLLM as the sampler; held-out success before and
+after with the same random numbers, a 95 % interval over tasks for every seed.
+served: the trained model behind vLLM's server, used through ``openai:``; greedy episodes compared token by token with
 ``hf:`` and ``vllm:``.
 
-The tier's environment has what this needs (``.ci/venv vllm train``). About a quarter of an hour; every part is a process of its
-own, and the file is rewritten after each, so a cut run is still a result.
+The tier's environment has what this needs (``.ci/venv vllm train``). About a quarter of an hour; every part runs in its own process,
+and the file is rewritten after each, so that an interrupted run still leaves results.
 """
 
 from __future__ import annotations
@@ -18,29 +18,25 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from experiments.vllm_training import served_part, training_part
+
 from creditflow.train.commands.arguments.parser import CommandParser
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = "train/configs/quickstart.yaml"
-PANEL = "small-v1:test"
-ENV = ("--set", "max_steps=20", "--set", "symbols=ascii", "--set", "separator=")  # as in CONFIG
 PROMPTS, LENGTH, TOKENS = 64, 100, 128
 
 
-# -- the engine --------------------------------------------------------------------------------------------------------
 def engine_part() -> dict[str, Any]:
     """Agreement, speed, pushes; for tied and untied embeddings."""
     import torch
@@ -72,11 +68,14 @@ def engine_part() -> dict[str, Any]:
         differences = {}
         for temperature in (1.0, 0.6):
             answers = backend.generate(requests, Sampling(max_new_tokens=TOKENS, temperature=temperature), frozenset())
-            off = np.concatenate(
-                [_off(model, request.ids, one, temperature) for request, one in zip(requests, answers, strict=True)]
+            difference = np.concatenate(
+                [
+                    _logprob_difference(model, request.ids, one, temperature)
+                    for request, one in zip(requests, answers, strict=True)
+                ]
             )
             differences[f"temperature {temperature}"] = {
-                "max": float(off.max()), "mean": float(off.mean()), "tokens": len(off),
+                "max": float(difference.max()), "mean": float(difference.mean()), "tokens": len(difference),
             }  # fmt: skip
         speeds = _speeds(
             {"transformers": TransformersBackend(model), "vllm": backend}, requests, Sampling(max_new_tokens=TOKENS)
@@ -102,8 +101,8 @@ def _shift(model: Any, seed: int) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.01)
 
 
-def _off(model: Any, ids: Any, answer: Any, temperature: float) -> Any:
-    """float64 (n,): distance of each sampled token's log-probability from a float32 forward pass."""
+def _logprob_difference(model: Any, ids: Any, answer: Any, temperature: float) -> Any:
+    """float64 (n,): absolute difference of each sampled token's log-probability to a float32 forward pass."""
     import torch
 
     whole = torch.from_numpy(np.concatenate([ids, answer.ids]).astype(np.int64))
@@ -114,7 +113,7 @@ def _off(model: Any, ids: Any, answer: Any, temperature: float) -> Any:
 
 
 def _speeds(backends: dict[str, Any], requests: list[Any], sampling: Any) -> dict[str, float]:
-    """Median sampled tokens a second over five rounds, the backends taking turns, caches emptied before each call."""
+    """Median sampled tokens per second over five rounds, alternating backends, with caches emptied before each call."""
     seen: dict[str, list[float]] = {name: [] for name in backends}
     for _ in range(5):
         for name, backend in backends.items():
@@ -126,7 +125,7 @@ def _speeds(backends: dict[str, Any], requests: list[Any], sampling: Any) -> dic
 
 
 def _wrong(model: Any, backend: Any) -> dict[str, float]:
-    """The probe's difference after pushes that are made to fail; above the tolerance each would have ended the run."""
+    """The probe's difference after weight pushes that are made to fail; each is above the tolerance, which ends a run."""
     from creditflow.agents.backends.base import WeightPushError
     from creditflow.agents.backends.vllm import worker as vllm_worker
     from creditflow.agents.backends.vllm.trained import tensors_in
@@ -152,158 +151,6 @@ def _wrong(model: Any, backend: Any) -> dict[str, float]:
     }
 
 
-# -- training and serving ----------------------------------------------------------------------------------------------
-def creditflow(*arguments: str, seconds: int = 900) -> list[str]:
-    """Run a command in a process of its own, as users do; returns the arguments."""
-    print("creditflow", *arguments, file=sys.stderr, flush=True)
-    subprocess.run([sys.executable, "-m", "creditflow.train", *arguments], check=True, timeout=seconds, cwd=ROOT)
-    return list(arguments)
-
-
-def shares(log: Path) -> tuple[list[str], Any, Any]:
-    """Tasks in order, and of each the greedy success and the mean sampled success."""
-    from creditflow.wrappers.records.jsonl import read_jsonl
-
-    greedy: dict[str, float] = {}
-    sampled: dict[str, list[float]] = {}
-    for one in read_jsonl(log):
-        if one.group_id.endswith("#0"):
-            greedy[one.task_id] = float(one.success)
-        else:
-            sampled.setdefault(one.task_id, []).append(float(one.success))
-    names = sorted(greedy)
-    return names, np.array([greedy[n] for n in names]), np.array([np.mean(sampled[n]) for n in names])
-
-
-def over_tasks(values: Any) -> dict[str, float]:
-    """Mean and 95 % interval, tasks being the independent units (normal approximation)."""
-    half = 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5
-    mean = float(values.mean())
-    return {"mean": mean, "low": mean - half, "high": mean + half, "tasks": len(values)}
-
-
-def training_part(folder: Path, iterations: int, seed: int) -> dict[str, Any]:
-    """Warm up, keep the weights, learn, and play the held-out panel with both."""
-    run, sft = folder / f"run{seed}", folder / f"sft{seed}"
-    quiet = ("--set", "evaluation.panel=", "--set", "evaluation.final_panel=")
-    commands = [
-        creditflow(
-            "train", CONFIG, "--set", f"out={run}", "--set", f"seed={seed}", "--set", "update.iterations=0", *quiet
-        )
-    ]
-    shutil.copytree(run / "model", sft)
-    began = time.perf_counter()
-    commands.append(
-        creditflow(
-            "train",
-            "--resume",
-            str(run),
-            "--set",
-            "generation.backend=vllm",
-            "--set",
-            f"update.iterations={iterations}",
-        )
-    )
-    seconds = time.perf_counter() - began
-    tables = {}
-    for name, model in (("before", sft), ("after", run / "model")):
-        log = folder / f"{name}{seed}.jsonl"
-        commands.append(creditflow("eval", "--agent", f"hf:{model}", "--panel", PANEL, *ENV, "--out", str(log)))
-        tables[name] = shares(log)
-    assert tables["before"][0] == tables["after"][0]
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="ascii").splitlines()]
-    played = [row for row in rows if "push_difference" in row]
-    return {
-        "commands": [_shown(one, folder) for one in commands],
-        "seed": seed,
-        "iterations": len(played),
-        "rl_seconds": seconds,
-        "sampled": {name: over_tasks(table[2]) for name, table in tables.items()}
-        | {"after - before": over_tasks(tables["after"][2] - tables["before"][2])},
-        "greedy": {name: over_tasks(table[1]) for name, table in tables.items()}
-        | {"after - before": over_tasks(tables["after"][1] - tables["before"][1])},
-        "largest push_difference": max(row["push_difference"] for row in played),
-        "largest sampler mismatch": max(row["sampler_mismatch_max"] for row in played),
-        "median push_seconds": float(np.median([row["push_seconds"] for row in played])),
-        "median rollout seconds": float(np.median([row["seconds_rollout"] for row in played])),
-    }
-
-
-def _shown(arguments: list[str], folder: Path) -> str:
-    return " ".join(["creditflow", *(one.replace(str(folder), "DIR") for one in arguments)])
-
-
-@contextmanager
-def serving(model: Path, *options: str) -> Iterator[str]:
-    """vLLM's server on a model folder; yields its base URL."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    environment = os.environ | {
-        "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind", "HF_HUB_OFFLINE": "1",
-    }  # fmt: skip
-    # not `vllm serve`: that script looks for a distribution called vllm, which the build for CPUs is not
-    server = subprocess.Popen(
-        [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", "127.0.0.1",
-         "--port", str(port), "--dtype", "float32", "--enforce-eager", "--block-size", "32", *options],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 240
-        while not _answers(port):
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"vLLM's server did not start (exit status {server.poll()})")
-            time.sleep(1)
-        yield f"{url}/v1"
-    finally:
-        server.terminate()
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
-
-
-def _answers(port: int) -> bool:
-    import http.client
-
-    try:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-
-
-def served_part(model: Path, folder: Path, limit: int) -> dict[str, Any]:
-    """The same greedy episodes through three backends, token by token."""
-    from creditflow.wrappers.records.jsonl import read_jsonl
-
-    logs, commands = {}, []
-    with serving(model, "--logprobs-mode", "processed_logprobs") as url:
-        for agent in (f"hf:{model}", f"vllm:{model}", f"openai:{url}#{model}"):
-            kind = agent.partition(":")[0]
-            log = folder / f"{kind}.jsonl"
-            arguments = ("eval", "--agent", agent, "--panel", PANEL, *ENV, "--limit", str(limit), "--samples", "1")
-            commands.append(_shown(creditflow(*arguments, "--out", str(log)), folder).replace(url, "URL"))
-            logs[kind] = {one.task_id: one for one in read_jsonl(log) if one.group_id.endswith("#0")}
-    out: dict[str, Any] = {"commands": commands, "greedy episodes": len(logs["hf"])}
-    for kind in ("vllm", "openai"):
-        same, off = 0, 0.0
-        for task, one in logs["hf"].items():
-            ours, theirs = one.tokens, logs[kind][task].tokens
-            assert ours is not None
-            assert theirs is not None
-            equal = np.array_equal(ours.ids, theirs.ids) and all(map(np.array_equal, ours.prompts, theirs.prompts))
-            same += equal
-            off = max(off, float(np.abs(ours.logprobs - theirs.logprobs).max())) if equal else off
-        out[f"{kind}: equal to hf token by token"] = same
-        out[f"{kind}: largest log-probability difference"] = off
-    return out
-
-
-# -- the file ----------------------------------------------------------------------------------------------------------
 def about() -> dict[str, Any]:
     """Command, commit, versions, machine."""
     from importlib.metadata import version

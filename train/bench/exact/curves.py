@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.annotation_sources import open_annotation_source
-from creditflow.train.bench.controls import ExactEvaluator
+from creditflow.train.bench.annotation_sources import AnnotationSource, open_annotation_source
+from creditflow.train.bench.controls import CreditFunction, ExactEvaluator, IndexedTurns
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.metrics import sampled_gradient
 from creditflow.train.bench.exact.policies import softmax
-from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.steps import step_sizes
 from creditflow.train.bench.exact.values import state_occupancy, success
 from creditflow.train.bench.methods import make_methods
@@ -102,17 +102,15 @@ def learn_exactly(
             evaluator = ExactEvaluator(mdp, policies[i])
             turns = evaluator.index_turns(group)
             (method,) = make_methods([names[m]], evaluator, shuffle_rng, key=key).values()
+            weights[i] = np.bincount(turns.state, minlength=mdp.size) / len(turns.state)
             used_turns[m] += len(turns.state)
             try:
-                assigned = method(sources[m].annotate(group, evaluator))
-                directions[i] = sampled_gradient(evaluator, group, assigned, turns)
-                sources[m].update(group)
+                directions[i] = _direction(evaluator, group, method, sources[m], turns)
             except CreditError as error:
                 if "oracle" in names[m]:
                     raise
                 undefined[names[m]] = str(error)
                 directions[i], used_turns[m] = 0.0, np.inf
-            weights[i] = np.bincount(turns.state, minlength=mdp.size) / len(turns.state)
         visited = np.flatnonzero(weights.any(axis=0))  # elsewhere directions are 0
         sizes = step_sizes(policies[:, visited], directions[:, visited], weights[:, visited], kl)
         tables[active] += sizes[:, None, None] * directions
@@ -120,8 +118,16 @@ def learn_exactly(
         rate[active] = success(mdp, softmax(tables[active]))
         for m in active.tolist():
             history[m].append((used_turns[m], rate[m]))
-    curves = {name: _curve(history[m], budget) for m, name in enumerate(names) if name not in undefined}
-    return ExactCurves(curves, undefined)
+    return ExactCurves({n: _curve(history[m], budget) for m, n in enumerate(names) if n not in undefined}, undefined)
+
+
+def _direction(
+    evaluator: ExactEvaluator, group: ArrayGroup, method: CreditFunction, source: AnnotationSource, turns: IndexedTurns
+) -> NDArray[np.float64]:
+    """The gradient sampled with a method's credit; afterwards its annotation source is updated."""
+    gradient = sampled_gradient(evaluator, group, method(source.annotate(group, evaluator)), turns)
+    source.update(group)
+    return gradient
 
 
 def _curve(history: list[tuple[float, float]], budget: float) -> ExactCurve:
