@@ -13,7 +13,6 @@ graphgpo    fractions of turns: on a shortest path, detours, regressions, invali
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,11 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.finding import Finding, NotDefined, json_values
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.commands.arguments.outputs import Output, add_output
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["ANALYSES", "add_arguments", "run"]
 
@@ -36,15 +34,9 @@ ANALYSES = ("gdcr", "egrpo", "rewardflow", "graphgpo")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    add_log_argument(parser)
     parser.add_argument(
         "--only", default="", metavar="NAMES", help=f"comma-separated analyses (default all): {', '.join(ANALYSES)}"
-    )
-    parser.add_argument(
-        "--group-by",
-        choices=["group", "task"],
-        default="group",
-        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
     )
     parser.add_argument(
         "--key", choices=["state", "text"], default="state", help="key by which two states are equal (default state)"
@@ -69,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
             raise unknown_name_error("analysis", name, ANALYSES)
     if len(set(names)) != len(names):
         raise ConfigError(f"an analysis is named twice: {args.only}")
-    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)
+    groups = read_log(args)
     options: dict[str, Any] = {"key": args.key} | ({} if args.match == "paper" else {"match": args.match})
     found, reasons = _findings(names, groups, options)
     if args.plot:
         for name, (module, finding) in found.items():
             print(f"{name}: {module.draw(finding, Path(args.plot))}", file=sys.stderr)
     text = _json(found, reasons, groups) if args.json else _text(found, reasons, groups)
-    with contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out) as stream:
+    with open_output(args.out) as stream:
         print(text if args.out == "-" else text.encode("ascii", "replace").decode(), file=stream)
     if not found:
         raise DataError(f"{args.input}: none of {', '.join(names)} is defined on this log")

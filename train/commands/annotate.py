@@ -20,17 +20,17 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, make
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
+from creditflow.train.commands.arguments.logs import add_log_argument, read_log
 from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, positive
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.outputs import Output, add_output
 from creditflow.train.settings.overrides import apply_overrides
-from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", nargs="?", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    add_log_argument(parser, optional=True, grouping=False)
     parser.add_argument(
         "--with", dest="annotator", metavar="NAME", help=f"annotator, one of: {', '.join(map(_written, ANNOTATORS))}"
     )
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     make_env = partial(make, env_id(args.env), **options) if args.env else None
     context = Context(apply_overrides({}, args.set), make_env, args.device, _relevant(options))
     annotator = make_annotator(args.annotator, context)
-    groups = read_groups(sys.stdin if args.input == "-" else args.input)
+    groups = read_log(args)
     found = annotate_log(
         groups, annotator, Path(args.out), batch=args.batch, resume=args.resume, overwrite=args.overwrite
     )

@@ -7,42 +7,33 @@ creditflow audit --json rollouts.jsonl.gz --out audit.json
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
-import sys
 from dataclasses import asdict
 from typing import Any
 
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
-from creditflow.train.commands.arguments.outputs import add_input, add_output
-from creditflow.wrappers.records.jsonl import read_groups
+from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.commands.arguments.outputs import add_output
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
-    parser.add_argument(
-        "--group-by",
-        choices=["group", "task"],
-        default="group",
-        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
-    )
+    add_log_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    found = audit(read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by))
+    found = audit(read_log(args))
     variant, reason = supported_variant(found)
     advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
     text = json.dumps(_plain(asdict(found) | advice), indent=1, allow_nan=False) if args.json else audit_text(found)
-    with contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out) as stream:
+    with open_output(args.out) as stream:
         print(text if args.out == "-" else text.encode("ascii", "replace").decode(), file=stream)
     return 0
 

@@ -8,7 +8,6 @@ creditflow credit --scheme rewardflow --explain
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 import time
@@ -17,15 +16,14 @@ from typing import IO
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
+from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
 from creditflow.train.commands.arguments.options import parse_rewards
-from creditflow.train.commands.arguments.outputs import add_input, add_output
+from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import with_reward
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 
@@ -34,7 +32,7 @@ FORMAT_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", nargs="?", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    add_log_argument(parser, optional=True)
     parser.add_argument("--scheme", required=True, help=f"credit scheme, one of: {', '.join(credit.names())}")
     parser.add_argument(
         "--semantics",
@@ -48,12 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (search only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
-    parser.add_argument(
-        "--group-by",
-        choices=["group", "task"],
-        default="group",
-        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
-    )
     parser.add_argument("--explain", action="store_true", help="explain what the scheme computes, and its parameters")
     add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="file to write; - (default) is standard output")
 
@@ -68,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
     scheme = credit.make(args.scheme, semantics=args.semantics, **apply_overrides({}, args.set))
     rewards = parse_rewards([args.reward] if args.reward else [])
     texts = None if rewards else scheme.texts  # a transcript needs all of them
-    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by, fields=texts)
+    groups = read_log(args, texts)
     for reward in rewards.values():
         groups = [with_reward(group, reward) for group in groups]
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
     seconds = time.perf_counter() - began
-    target = contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out)
+    target = open_output(args.out)
     with target as stream:
         for group, result in zip(groups, results, strict=True):
             _write(stream, group, result, args.scheme)

@@ -18,23 +18,22 @@ released@T    the same in the graph only (graphgpo)
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
-from creditflow.train.commands.arguments.outputs import add_input, add_output
+from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.progress import progress
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    add_log_argument(parser)
     parser.add_argument(
         "--by", action="append", metavar="MERGE", help=f"way of merging (repeatable); default {' '.join(MERGES)}"
     )
@@ -45,12 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schemes", default=",".join(SCHEMES), metavar="NAMES", help="comma-separated schemes whose credit is compared"
     )
-    parser.add_argument(
-        "--group-by",
-        choices=["group", "task"],
-        default="group",
-        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
-    )
     add_output(parser, "--write", metavar="OUT.jsonl", help="write the merged log (one --by) instead of the tables")
     parser.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_output(parser, "--out", default="-", metavar="FILE", help="file for the tables; - (default) is standard output")
@@ -58,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)
+    groups = read_log(args)
     if args.write:
         if args.by is None or len(args.by) != 1:
             raise ConfigError("--write needs one way of merging: give --by once")
@@ -74,6 +67,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     rows = merging(groups, args.by or MERGES, [n for n in args.schemes.split(",") if n], source=args.text)
     text = json.dumps(merging_json(rows), indent=1, allow_nan=False) if args.json else merging_text(rows)
-    with contextlib.nullcontext(sys.stdout) if args.out == "-" else atomic_writer(args.out) as stream:
+    with open_output(args.out) as stream:
         print(text, file=stream)
     return 0

@@ -19,6 +19,7 @@ from creditflow.train.annotate.success.serving.released_format import PLACEHOLDE
 from creditflow.train.annotate.success.serving.request_bodies import RewardLimits
 from creditflow.train.annotate.success.serving.server import create_reward_app
 from creditflow.train.commands.arguments.options import positive
+from creditflow.train.commands.arguments.servers import add_server_arguments
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -40,33 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-tokens", type=positive, default=16384, help="token budget of a forward pass (default 16384)"
     )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; anything but loopback lets anybody on the network send requests",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="Host header to accept too; * accepts any (repeatable)",
-    )
-    parser.add_argument("--port", type=int, default=8001, help="port to listen on (default 8001)")
-    parser.add_argument(
-        "--max-pending",
-        type=positive,
-        default=LIMITS.pending,
-        help="maximum number of queued texts; more get status 503",
-    )
-    parser.add_argument(
-        "--max-seconds", type=float, default=LIMITS.seconds, help="time limit of a request in seconds; then status 504"
-    )
-    parser.add_argument(
-        "--max-body",
-        type=positive,
-        default=LIMITS.body,
-        help="maximum size of a request in bytes; larger ones get status 413",
+    add_server_arguments(
+        parser, port=8001, pending=LIMITS.pending, seconds=LIMITS.seconds, body=LIMITS.body, queued="texts"
     )
 
 

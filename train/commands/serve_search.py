@@ -30,8 +30,11 @@ from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.servers import add_server_arguments
 
 __all__ = ["add_arguments", "run"]
+
+LIMITS = ServerLimits()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,19 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of the fictional encyclopedia")
     parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; anything but loopback lets anybody on the network search",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="Host header to accept too; * accepts any (repeatable)",
-    )
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
-    parser.add_argument(
         "--topk", type=int, default=3, help="passages per query when a request does not set it (default 3)"
     )
     parser.add_argument(
@@ -89,14 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("both", "search_r1", "rewardflow"),
         help="request formats to accept (default both)",
     )
-    parser.add_argument(
-        "--max-pending", type=int, default=1024, help="maximum number of queued queries; more get status 503"
-    )
-    parser.add_argument(
-        "--max-seconds", type=float, default=30.0, help="time limit of a request in seconds; then status 504"
-    )
-    parser.add_argument(
-        "--max-body", type=int, default=1_000_000, help="maximum size of a request in bytes; larger ones get status 413"
+    add_server_arguments(
+        parser, port=8000, pending=LIMITS.pending, seconds=LIMITS.seconds, body=LIMITS.body, queued="queries"
     )
 
 

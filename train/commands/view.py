@@ -12,27 +12,21 @@ from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.commands.arguments.logs import add_log_argument, read_log
 from creditflow.train.commands.arguments.options import positive
-from creditflow.train.commands.arguments.outputs import add_input, add_output
+from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit
-from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    add_input(parser, "input", metavar="IN.jsonl", help="trajectory log; - reads standard input")
+    add_log_argument(parser)
     parser.add_argument(
         "--schemes", default="grpo,gigpo,graphgpo,rewardflow", help="comma-separated schemes whose credit is shown"
-    )
-    parser.add_argument(
-        "--group-by",
-        choices=["group", "task"],
-        default="group",
-        help="what forms a group: the log's groups, or all trajectories of a task (default group)",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="show only the first N groups")
     add_output(parser, "--out", required=True, metavar="FILE.html", help="HTML page to write")
@@ -43,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     schemes = {name: credit.make(name) for name in args.schemes.split(",") if name}
     if not schemes:
         raise ConfigError(f"name at least one scheme: {', '.join(credit.names())}")
-    groups = read_groups(sys.stdin if args.input == "-" else args.input, by=args.group_by)[: args.limit]
+    groups = read_log(args)[: args.limit]
     if not groups:
         raise TrajectoryError(f"{args.input}: the log holds no trajectories")
     page = render_page(view_data(groups, schemes, "creditflow view: " + Path(args.input).name))

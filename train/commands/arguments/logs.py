@@ -1,0 +1,52 @@
+"""Arguments of commands that read a trajectory log, and reading and writing by them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import IO
+
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.commands.arguments.outputs import add_input
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
+
+__all__ = ["add_log_argument", "open_output", "read_log"]
+
+
+def add_log_argument(parser: argparse.ArgumentParser, *, optional: bool = False, grouping: bool = True) -> None:
+    """Define the positional argument IN.jsonl, and with ``grouping`` the option ``--group-by``."""
+    add_input(
+        parser,
+        "input",
+        nargs="?" if optional else None,
+        metavar="IN.jsonl",
+        help="trajectory log; - reads standard input",
+    )
+    if grouping:
+        parser.add_argument(
+            "--group-by",
+            choices=["group", "task"],
+            default="group",
+            help="what forms a group: the log's groups, or all trajectories of a task (default group)",
+        )
+
+
+def read_log(args: argparse.Namespace, fields: Collection[str] | None = None) -> list[Group]:
+    """Read the groups of the log that the arguments name.
+
+    Args:
+        args: the arguments of ``add_log_argument``.
+        fields: text fields to keep; None for all.
+    """
+    return read_groups(
+        sys.stdin if args.input == "-" else args.input, by=getattr(args, "group_by", "group"), fields=fields
+    )
+
+
+def open_output(path: str) -> AbstractContextManager[IO[str]]:
+    """Open an output file, or standard output for "-"."""
+    return contextlib.nullcontext(sys.stdout) if path == "-" else atomic_writer(path)

@@ -1,0 +1,52 @@
+"""Arguments of commands that serve over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+
+from creditflow.train.commands.arguments.options import positive
+
+__all__ = ["add_server_arguments"]
+
+
+def add_server_arguments(
+    parser: argparse.ArgumentParser, *, port: int, pending: int, seconds: float, body: int, queued: str
+) -> None:
+    """Define the address and the limits of a server.
+
+    Args:
+        parser: the command's parser.
+        port, pending, seconds, body: default values.
+        queued: what waits in the queue, in the plural ("queries").
+    """
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; anything but loopback lets anybody on the network send requests",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Host header to accept too; * accepts any (repeatable)",
+    )
+    parser.add_argument("--port", type=int, default=port, help=f"port to listen on (default {port})")
+    parser.add_argument(
+        "--max-pending",
+        type=positive,
+        default=pending,
+        help=f"maximum number of queued {queued}; more get status 503 (default {pending})",
+    )
+    parser.add_argument(
+        "--max-seconds",
+        type=float,
+        default=seconds,
+        help=f"time limit of a request in seconds; then status 504 (default {seconds:g})",
+    )
+    parser.add_argument(
+        "--max-body",
+        type=positive,
+        default=body,
+        help=f"maximum size of a request in bytes; larger ones get status 413 (default {body})",
+    )
