@@ -20,11 +20,12 @@ __all__ = ["IGPO"]
 
 @dataclass(frozen=True, kw_only=True)
 class IGPO(Scheme):
-    """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k, r̃ the normalised gains of the turns before the last, and outcome of the last.
+    """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k, r̃ the normalised gains before the last turn, and its outcome at the last.
 
     A turn's gain is p(answer | history after it) − p(answer | history before it), p the geometric mean over the
-    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead. The sum of centred gains favours
-    long trajectories where gains exceed the mean: turns without gain receive positive credit when the mean is below 0.
+    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead. The sum of centred gains
+    favours long trajectories where gains exceed the mean: turns without gain receive positive credit when the mean is
+    below 0.
 
     Attributes:
         gain: "probability", or "logarithm": the difference of log p.
