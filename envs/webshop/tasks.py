@@ -63,7 +63,7 @@ def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: i
         if num_products is not None:
             raise ConfigError("num_products does not go with a store; import fewer products instead")
         return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)
-    return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)  # type: ignore[arg-type]  # load_stock checks the word
+    return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)
 
 
 def open_tasks(

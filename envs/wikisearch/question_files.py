@@ -231,10 +231,6 @@ def _plain(row: Row, fallback: str) -> Question:
     return _question(row, fallback)
 
 
-def _native(row: Row, fallback: str) -> Question:  # noqa: ARG001 - a native row has its id
-    return Question.from_json(row)
-
-
 FORMATS: Final[Mapping[str, Callable[[Row, str], Question]]] = {
     "2wiki": _two_wiki,
     "musique": _musique,
@@ -242,5 +238,5 @@ FORMATS: Final[Mapping[str, Callable[[Row, str], Question]]] = {
     "popqa": _popqa,
     "webshaper": _webshaper,
     "plain": _plain,
-    "native": _native,
+    "native": lambda row, _: Question.from_json(row),
 }

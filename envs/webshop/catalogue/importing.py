@@ -207,7 +207,7 @@ def import_webshop(
         progress: called with the number of products done, every ten thousand.
 
     Raises:
-        DataError: a file is missing, cut short or malformed.
+        DataError: a file is missing, truncated or malformed.
         ConfigError: ``out`` exists, without ``replace``.
     """
     files = source if isinstance(source, ShopFiles) else find_files(source)

@@ -108,7 +108,7 @@ def stream_records(path: str | Path) -> Iterator[Any]:
     """The elements of a JSON list, one after the other.
 
     Raises:
-        DataError: the file cannot be read, is cut short, or is not a JSON list; the message states which.
+        DataError: the file cannot be read, is truncated, or is not a JSON list; the message states which.
     """
     path = Path(path)
     with open_text(path) as stream:

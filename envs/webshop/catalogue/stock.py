@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
@@ -27,9 +27,7 @@ from creditflow.envs.webshop.goals.goals import (
 )
 from creditflow.envs.webshop.goals.mersenne import Mersenne
 
-__all__ = ["GoalKind", "ShopFiles", "Stock", "find_files", "load_stock"]
-
-GoalKind = Literal["synthetic", "human"]
+__all__ = ["ShopFiles", "Stock", "find_files", "load_stock"]
 
 
 @runtime_checkable
@@ -117,7 +115,7 @@ def find_files(folder: str | Path) -> ShopFiles:
 def load_stock(
     files: ShopFiles | str | Path,
     *,
-    goals: GoalKind = "synthetic",
+    goals: str = "synthetic",
     seed: int = 42,
     goal_seed: int = 233,
     num_products: int | None = None,
@@ -134,7 +132,7 @@ def load_stock(
         strict: raise an error for malformed records instead of skipping them.
 
     Raises:
-        DataError: a file is missing, cut short or malformed; with ``strict``, a record is malformed.
+        DataError: a file is missing, truncated or malformed; with ``strict``, a record is malformed.
     """
     if not isinstance(files, ShopFiles):
         files = find_files(files)

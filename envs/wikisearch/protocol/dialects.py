@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from creditflow.envs.errors import check_name
@@ -94,8 +94,12 @@ def doc_lines(passages: Sequence[tuple[str, str]]) -> str:
     return "".join(f"Doc {i}(Title: {title}) {text}\n" for i, (title, text) in enumerate(passages, 1))
 
 
+def _heading(text: str) -> str:
+    return one_line(escape_protocol_tags(text))
+
+
 def _escaped(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    return [(one_line(escape_protocol_tags(p.title)), escape_protocol_tags(p.text)) for p in passages]
+    return [(_heading(p.title), escape_protocol_tags(p.text)) for p in passages]
 
 
 class Plain:
@@ -118,21 +122,18 @@ class Plain:
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """A heading per query, a numbered paragraph per passage."""
-        return "\n\n".join(
-            self._listed(f"Results for: {one_line(escape_protocol_tags(query))}", passages)
-            for query, passages in zip(queries, found, strict=True)
-        )
+        return self._sections("Results for", queries, found)
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """A heading per page, a numbered paragraph per passage."""
-        return "\n\n".join(
-            self._listed(f"Page: {one_line(escape_protocol_tags(name))}", passages)
-            for name, passages in zip(names, found, strict=True)
-        )
+        return self._sections("Page", names, found)
 
-    def _listed(self, heading: str, passages: Sequence[Passage]) -> str:
-        lines = [f"[{i}] {title}: {text}" for i, (title, text) in enumerate(_escaped(passages), 1)]
-        return "\n".join([heading, *(lines or ["nothing found"])])
+    def _sections(self, label: str, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
+        sections = []
+        for name, passages in zip(names, found, strict=True):
+            lines = [f"[{i}] {title}: {text}" for i, (title, text) in enumerate(_escaped(passages), 1)]
+            sections.append("\n".join([f"{label}: {_heading(name)}", *(lines or ["nothing found"])]))
+        return "\n\n".join(sections)
 
     def invalid(self, reason: str) -> str:
         """The reason itself."""
@@ -216,23 +217,21 @@ class ToolCalls:
 
     def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """Lists under their query, separated by rules."""
-        return self._framed(
-            f"{len(passages)} passages for '{one_line(escape_protocol_tags(query))}'" + self._listed(passages)
-            for query, passages in zip(queries, found, strict=True)
-        )
+        headings = [
+            f"{len(passages)} passages for '{_heading(query)}'" for query, passages in zip(queries, found, strict=True)
+        ]
+        return self._framed(headings, found)
 
     def pages(self, names: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
         """Lists under their page, separated by rules."""
-        return self._framed(
-            f"Passages of the page '{one_line(escape_protocol_tags(name))}'" + self._listed(passages)
-            for name, passages in zip(names, found, strict=True)
-        )
+        return self._framed([f"Passages of the page '{_heading(name)}'" for name in names], found)
 
-    def _listed(self, passages: Sequence[Passage]) -> str:
-        return "".join(f"\n\n{i}. [{title}]\n{text}" for i, (title, text) in enumerate(_escaped(passages), 1))
-
-    def _framed(self, parts: Iterable[str]) -> str:
-        return "<tool_response>\n" + "\n=======\n".join(parts) + "\n</tool_response>"
+    def _framed(self, headings: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:
+        sections = []
+        for heading, passages in zip(headings, found, strict=True):
+            items = (f"\n\n{i}. [{title}]\n{text}" for i, (title, text) in enumerate(_escaped(passages), 1))
+            sections.append(heading + "".join(items))
+        return "<tool_response>\n" + "\n=======\n".join(sections) + "\n</tool_response>"
 
     def invalid(self, reason: str) -> str:
         """The reason as an error of the tool."""

@@ -6,7 +6,7 @@ last passage, and it shares no fact with a question of another split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -86,7 +86,7 @@ def select_questions(encyclopedia: Encyclopedia, count: int, seed: int = 0) -> I
         kind, hops = STRATA[number % len(STRATA)]
         split = SPLITS[number // len(STRATA) % len(SPLITS)]
         for _ in range(MAX_ATTEMPTS):
-            recipe = _RECIPES[kind](encyclopedia, rng, hops)
+            recipe = _recipe(encyclopedia, rng, kind, hops)
             question = _build(encyclopedia, recipe)
             if recipe is None or question is None or question.text in texts:
                 continue
@@ -152,7 +152,7 @@ def _bridge(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[s
     return {"kind": "bridge", "start": start, "via": via, "ask": ask, **({"inject": inject} if inject else {})}
 
 
-def _comparison(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
+def _comparison(encyclopedia: Encyclopedia, rng: _RandomStream) -> dict[str, Any]:
     sides = []
     for _ in range(2):
         kind, i = _start(encyclopedia, rng, tuple(PEOPLE))
@@ -161,13 +161,13 @@ def _comparison(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> di
     return {"kind": "comparison", "a": sides[0], "b": sides[1], "pick": rng.choice(("earlier", "later")), "ask": ask}
 
 
-def _intersection(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any]:  # noqa: ARG001 - always the same
+def _intersection(encyclopedia: Encyclopedia, rng: _RandomStream) -> dict[str, Any]:
     event = rng.below(encyclopedia.world.counts["event"])
     body = int(encyclopedia.world.to["event", "guest_of"][event])
     return {"kind": "intersection", "event": event, "organisation": body, "ask": rng.choice(ASKED["person"])}
 
 
-def _temporal(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict[str, Any] | None:  # noqa: ARG001 - always the same
+def _temporal(encyclopedia: Encyclopedia, rng: _RandomStream) -> dict[str, Any] | None:
     world = encyclopedia.world
     body, head = rng.below(world.counts["organisation"]), rng.below(HEADS)
     start, end = world.lists["organisation", "terms"][body][head : head + 2].tolist()
@@ -180,4 +180,15 @@ def _temporal(encyclopedia: Encyclopedia, rng: _RandomStream, hops: int) -> dict
     return {"kind": "temporal", "organisation": body, "head": head, "work": work, "ask": ask}
 
 
-_RECIPES: Final = {"bridge": _bridge, "comparison": _comparison, "intersection": _intersection, "temporal": _temporal}
+def _recipe(encyclopedia: Encyclopedia, rng: _RandomStream, kind: str, hops: int) -> dict[str, Any] | None:
+    """A random recipe of a stratum; None if the walk fails."""
+    if kind == "bridge":
+        return _bridge(encyclopedia, rng, hops)
+    return _FIXED_LENGTH[kind](encyclopedia, rng)
+
+
+_FIXED_LENGTH: Final[Mapping[str, Callable[[Encyclopedia, _RandomStream], dict[str, Any] | None]]] = {
+    "comparison": _comparison,
+    "intersection": _intersection,
+    "temporal": _temporal,
+}

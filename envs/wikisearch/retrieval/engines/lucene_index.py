@@ -182,7 +182,7 @@ class LuceneIndex:
     def documents_at(self, numbers: Sequence[int]) -> list[tuple[str, str | None]]:
         """Id and stored raw text (None if it was not stored) of documents by their number in the index."""
 
-        def read(jnius: Any) -> list[tuple[str, str | None]]:  # noqa: ARG001 - ``call`` passes it
+        def read(_: Any) -> list[tuple[str, str | None]]:
             return [((found := self._searcher.doc(number)).get("id"), found.get("raw")) for number in numbers]
 
         return self._machine.call(read)

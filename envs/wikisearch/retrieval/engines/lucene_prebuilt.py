@@ -109,7 +109,7 @@ def open_prebuilt(
     """
     path = Path(path)
     if corpus is None:
-        index = LuceneIndex(path, lambda name, number: number, memory=memory, threads=threads)  # noqa: ARG005 - a hit's row
+        index = LuceneIndex(path, lambda _, number: number, memory=memory, threads=threads)
         if index.documents and index.documents_at([0])[0][1] is None:
             raise DataError(
                 f"{path}: stores no passages (it was built without -storeRaw): give its passage file as the corpus"
