@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError, LevelError
 from creditflow.envs.sokoban import level_task, parse_level, parse_levels, read_levels
-from creditflow.envs.sokoban.levels.xsb import xsb
+from creditflow.envs.sokoban.levels import xsb
 
 SMALL = "#####\n#@$.#\n#####"
 RAGGED = "  ####\n###  ####\n#     $ #\n# #  #$ #\n# . .#@ #\n#########"
