@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tarfile
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -88,6 +89,7 @@ def _game_traps() -> Sequence[bytes]:
         b"9" * 5000,
         b'{"pddl_problem":1,"pddl_problem":2}',
         freeze({**fields, "grammar": "[" * 100_000}),
+        freeze({**fields, "grammar": re.sub(r'"rhs": *"[^"]*"', '"rhs": 0.5', fields["grammar"])}),
     ]
 
 

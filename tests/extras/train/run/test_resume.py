@@ -36,6 +36,8 @@ def file(config: dict[str, Any], tmp_path: Path) -> Path:
     config["env"]["options"]["max_steps"] = 2
     config["credit"] = {"scheme": "mt_ppo"}
     config["critic"] = {"kind": "separate", "lr": 1e-3}
+    config["sft"] |= {"episodes": 6, "steps": 2}
+    config["rollout"] |= {"tasks": 1, "group_size": 2}
     config["update"]["iterations"] = 2
     config["update"]["loss"] = {"kl_weight": 0.1}
     config["checkpoint"] = {"every": 1, "keep": 2}
