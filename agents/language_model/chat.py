@@ -63,7 +63,8 @@ class _Encoder:
     def __call__(self, text: str) -> Ids:
         ids = self._cache.get(text)
         if ids is None:
-            ids = np.asarray(self.tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
+            with loading("the tokenizer cannot encode a text"):
+                ids = np.asarray(self.tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
             ids.flags.writeable = False
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.pretrained import PromptingConfig
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.reading.limits import SETTINGS
@@ -37,11 +38,28 @@ def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
         if data["format_version"] != VERSION:
             raise DataError(f"{path}: format_version {data['format_version']!r}, this reader knows {VERSION}")
         for part, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
-            for name in data[part]:
-                if name not in {field.name for field in fields(kind)}:
-                    raise unknown_name_error(f"field of {part}", name, (field.name for field in fields(kind)))
+            _check(part, data[part], kind())
         return PromptingConfig(**data["prompting"]), Sampling(**data["sampling"])
-    except (ValueError, KeyError, TypeError, ConfigError) as error:  # raised by the dataclasses for wrong values
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ConfigError,
+    ) as error:  # raised by the dataclasses for wrong values
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not the prompting and sampling settings of a model: {error}") from error
+
+
+def _check(part: str, given: Mapping[str, Any], defaults: Sampling | PromptingConfig) -> None:
+    """Names and types of given settings are those of the defaults."""
+    names = [field.name for field in fields(defaults)]
+    for name, value in given.items():
+        if name not in names:
+            raise unknown_name_error(f"field of {part}", name, names)
+        default = getattr(defaults, name)
+        kinds = (dict, type(None)) if default is None else (int, float) if type(default) is float else (type(default),)
+        if type(value) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise ConfigError(f"{part}.{name} must be of type {expected}, got {short_repr(value)}")

@@ -118,8 +118,10 @@ def replay(chosen: Sequence[Target], path: Path) -> int:
     [target] = chosen
     place = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
-        target.seeds(place)
-        target.read(path.read_bytes(), place)
+        for name in ("samples", "case"):
+            (place / name).mkdir()
+        target.seeds(place / "samples")
+        target.read(path.read_bytes(), place / "case")
     finally:
         target.close()
         shutil.rmtree(place, ignore_errors=True)
