@@ -1,4 +1,4 @@
-"""The figures on merging in the repository: made by commands that still exist, and by a known state of the code."""
+"""The committed evidence on merging: made by commands that still exist, at a recorded commit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from creditflow.train.cli import COMMANDS
 EVIDENCE = json.loads((Path(__file__).parents[1] / "evidence" / "merging.json").read_text(encoding="utf-8"))
 
 
-def test_the_commit_and_the_command_are_told():
+def test_the_commit_and_the_command_are_recorded():
     assert len(EVIDENCE["commit"]) >= 7
     assert EVIDENCE["command"] == "python tests/merging_evidence.py"  # its name at that commit
 
 
 @pytest.mark.parametrize("part", EVIDENCE["parts"], ids=lambda part: part["part"])
-def test_rows_are_what_their_commands_ask_for(part):
+def test_rows_match_their_commands(part):
     words = [shlex.split(command) for command in part["commands"]]
     assert [(w[0], w[1] in COMMANDS) for w in words] == [("creditflow", True)] * 2
     asked = [words[1][i + 1] for i, word in enumerate(words[1]) if word == "--by"]

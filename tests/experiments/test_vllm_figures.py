@@ -1,4 +1,4 @@
-"""The figures on vLLM in the repository say what is claimed of it."""
+"""The committed evidence on vLLM supports the claims made of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXACT = 1e-4  # of a log-probability, float32
 ALLOWED = 1e-3  # what a push may be off before the run ends
 
 
-def test_the_command_the_commit_and_a_known_release_are_told():
+def test_the_command_the_commit_and_a_supported_release_are_recorded():
     assert (
         EVIDENCE["command"] == "python tests/vllm_evidence.py --out tests/evidence/vllm.json"
     )  # its name at that commit
@@ -30,7 +30,7 @@ def test_log_probabilities_agree_and_every_push_arrived(kind):
     assert all(push["push_difference"] < EXACT for push in part["pushes"])
 
 
-def test_every_push_that_was_made_to_fail_was_noticed():
+def test_every_weight_push_that_was_made_to_fail_was_detected():
     tied, untied = (EVIDENCE["engine"][kind]["wrong_pushes"] for kind in ("tied", "untied"))
     assert all(difference > ALLOWED for difference in tied.values())
     assert {name for name, difference in untied.items() if difference < ALLOWED} == {"output layer not packed again"}

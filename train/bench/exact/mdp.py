@@ -33,8 +33,8 @@ class FiniteMDP:
         keys: S+E state keys.
         text_keys: S+E keys as a text-only method sees them (several states may share one).
         actions: A action texts.
-        successor: int32 (S, A, B), the B possible next states of an action.
-        chance: float64 (S, A, B), their probabilities.
+        next_states: int32 (S, A, B), the B possible next states of an action.
+        transition_probs: float64 (S, A, B), their probabilities.
         terminal_score: float64 (E,), score of each terminal state.
         terminal_success: bool (E,), whether it is a success.
         limit_score: float64 (S,), score when the turn limit is reached in a state.

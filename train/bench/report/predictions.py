@@ -140,8 +140,8 @@ def _bias(s: _Study) -> Outcome:
 
 
 def _variance(s: _Study) -> Outcome:
-    ours, theirs = (_median(_value(s.plain(8), n, "variance")) for n in ("grouptd", "grpo"))
-    return Outcome(ours < theirs / 3.0, f"grouptd {ours:.2f}, grpo {theirs:.2f}")
+    grouptd, grpo = (_median(_value(s.plain(8), n, "variance")) for n in ("grouptd", "grpo"))
+    return Outcome(grouptd < grpo / 3.0, f"grouptd {grouptd:.2f}, grpo {grpo:.2f}")
 
 
 def _prior(s: _Study) -> Outcome:

@@ -1,4 +1,4 @@
-"""Cells of exact work: fresh tasks, pairing, exact curves, predictions that can miss."""
+"""Cells of the exact benchmark: tasks by seed, pairing, learning curves, predictions that can fail."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_another_seed_gives_other_tasks():
     assert len(set(first)) == 3
 
 
-def test_every_group_size_plays_the_same_tasks():
+def test_every_group_size_has_the_same_tasks():
     work = ExactWork((0.5,), (4, 8), 3, {4: 4, 8: 4}, {4: 2, 8: 2})
     small, large = (run_cell(cell, 3, ("grpo",), work=work) for cell in cells_of(("pits",), work))
     assert small["task_names"] == large["task_names"]
     assert len(set(small["task_names"])) == 3
 
 
-def test_a_cell_ends_where_its_tasks_do():
+def test_a_cell_has_no_more_tasks_than_exist():
     cell = Cell("open", 0.5, 8)
     assert run_task("grids", cell, WORK, ("grpo",), 5, WORK.tasks) is None
     empty = assemble(cell, [None, None])
@@ -56,7 +56,7 @@ def test_a_cell_ends_where_its_tasks_do():
     assert empty["offline"] == {}
 
 
-def test_aliased_cells_compare_by_text():
+def test_aliased_cells_compare_text_keys():
     assert Cell("alias", 0.5, 8).key == "text"
     assert Cell("pits", 0.5, 8).key == "state"
 
@@ -70,21 +70,21 @@ def test_every_prediction_is_checked(cells):
     assert by_id["P05"]["hit"] is None  # no G 4
 
 
-def test_a_prediction_can_miss(cells):
+def test_a_prediction_can_fail(cells):
     worse = copy.deepcopy(cells)
     for cell in worse:
         cell["offline"]["grouptd"]["gain"] = 0.0
     assert next(p for p in check_predictions(worse) if p["id"] == "P01")["hit"] is False
 
 
-def test_the_full_preset_has_the_cells_that_the_predictions_speak_of():
+def test_the_full_preset_has_the_cells_of_the_predictions():
     full = PRESETS["full"]
     assert full.variants
     assert len(cells_of(exact_kinds("grids")[0], full.grids)) == 48
     assert len(cells_of(SOKOBAN_KINDS, full.sokoban)) == 18
 
 
-def test_curves_spend_one_budget_of_turns():
+def test_all_curves_use_the_same_turn_budget():
     got = learn_exactly(
         chain(), LOGITS, ["grpo", "oracle_adv", "grouptd"], np.random.default_rng(0), size=8, updates=10, kl=0.01
     ).curves
@@ -95,14 +95,14 @@ def test_curves_spend_one_budget_of_turns():
     assert got["oracle_adv"].final > start
 
 
-def test_a_group_without_credit_costs_its_turns_and_moves_nothing():
+def test_a_group_without_credit_uses_up_turns_and_leaves_the_policy_unchanged():
     hopeless = np.array([[-60.0, 60.0]] * 3)  # never succeeds: grpo has no credit
     got = learn_exactly(chain(), hopeless, ["grpo"], np.random.default_rng(0), size=4, updates=5, kl=0.01).curves
     assert got["grpo"].final == pytest.approx(0.0, abs=1e-12)
     assert got["grpo"].updates == 5
 
 
-def test_exact_advantage_learns_at_least_as_well_as_its_shuffle():
+def test_the_exact_advantage_learns_at_least_as_well_as_its_shuffled_control():
     names = ["oracle_adv", "shuffled(oracle_adv)", "flipped(oracle_adv)"]
     got = learn_exactly(chain(), LOGITS, names, np.random.default_rng(1), size=16, updates=20, kl=0.01).curves
     assert got["oracle_adv"].area > got["shuffled(oracle_adv)"].area > got["flipped(oracle_adv)"].area

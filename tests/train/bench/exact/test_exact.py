@@ -1,4 +1,4 @@
-"""Exact values, gradients and tables against answers that are known otherwise."""
+"""Exact values, gradients and tables compared with independently known results."""
 
 import itertools
 
@@ -29,7 +29,7 @@ from creditflow.train.bench.exact.values import (
 LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
 
 
-def test_success_of_a_chain_is_the_product_of_its_chances():
+def test_success_of_a_chain_is_the_product_of_its_probabilities():
     pi = policy()
     assert success(chain(), pi) == pytest.approx(pi[0, 0] * pi[1, 0])
     assert success(chain(horizon=1), pi) == 0.0
@@ -73,7 +73,7 @@ def test_success_of_many_policies_equals_the_value_of_each(kind):
     np.testing.assert_allclose(success(mdp, policies), expected, atol=1e-14)
 
 
-def test_visits_are_the_chances_of_acting():
+def test_state_occupancy_is_the_probability_of_acting():
     pi = policy()
     occupied = state_occupancy(chain(), pi)
     np.testing.assert_allclose(occupied[3], [1, 0, 0])
@@ -100,7 +100,7 @@ def test_natural_direction_gains_at_least_as_much_as_the_gradient_at_a_small_div
     assert natural >= plain
 
 
-def test_a_step_has_the_divergence_that_was_asked_for():
+def test_a_step_has_the_requested_divergence():
     mdp, logits = random_task("open", 1)
     pi = softmax(logits)
     directions = np.random.default_rng(0).normal(size=(5, *pi.shape)) * np.array([1e-3, 1, 50, 1e4, 0])[:, None, None]
@@ -156,7 +156,7 @@ def test_exact_distances_equal_the_environments_oracle():
     assert best == env.oracle.optimal_actions(snapshot)
 
 
-def test_more_states_than_the_cap_are_refused():
+def test_more_states_than_the_cap_are_rejected():
     with pytest.raises(OracleLimitError, match="more than 10 states"):
         sokoban_mdp(parse_level(LEVEL), 30, cap=10)
 
@@ -186,7 +186,7 @@ def test_an_agents_table_is_read_by_state_key():
 
 
 @pytest.mark.parametrize("target", [0.1, 0.5, 0.9])
-def test_initial_policies_have_the_success_that_was_asked_for(target):
+def test_initial_policies_have_the_requested_success(target):
     mdp, _ = random_task("pits", 8)
     logits = logits_with_success(mdp, target, np.random.default_rng(0))
     assert logits is not None

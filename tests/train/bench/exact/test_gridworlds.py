@@ -1,4 +1,4 @@
-"""The bench's grid worlds keep the contract of environments, and agree with their tables."""
+"""The grid worlds keep the contract of environments, and agree with their tables."""
 
 import json
 
@@ -39,12 +39,12 @@ def test_tasks_are_the_same_everywhere(kind):
     assert set(grid_tasks(kind, 1, 12).task_ids()).isdisjoint(first)
 
 
-def test_published_tasks_do_not_drift():
+def test_task_ids_are_pinned():
     assert [grid_tasks(kind, 0, 1).task_ids()[0] for kind in KINDS] == PUBLISHED
 
 
 @pytest.mark.parametrize("kind", ["pits", "slip"])
-def test_frequencies_of_play_are_the_chances_of_the_table(kind):
+def test_observed_frequencies_match_the_transition_probabilities(kind):
     env = bare(f"grid-{kind}")
     env.reset(seed=1)
     mdp = grid_mdp(env.layout, 20)
@@ -60,7 +60,7 @@ def test_frequencies_of_play_are_the_chances_of_the_table(kind):
     np.testing.assert_allclose(counts / 400, expected, atol=0.06)
 
 
-def test_members_of_a_group_do_not_share_their_luck():
+def test_members_of_a_group_have_different_random_streams():
     env = GroupEnv("grid-slip", size=16)
     task = env.members[0].base.tasks.get(env.members[0].base.tasks.task_ids()[0])
     env.reset(task_id=task.task_id, seed=0, group_id="g")
@@ -69,7 +69,7 @@ def test_members_of_a_group_do_not_share_their_luck():
     assert len({tuple(t.next_state_key for t in member.turns) for member in env.members}) > 1
 
 
-def test_a_groups_luck_is_a_function_of_seed_and_group():
+def test_the_random_streams_of_a_group_are_a_function_of_seed_and_group():
     def played(seed):
         env = GroupEnv("grid-slip", size=4)
         task = env.members[0].base.tasks.get(env.members[0].base.tasks.task_ids()[0])
@@ -98,14 +98,14 @@ def test_nothing_leads_out_of_a_pit():
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format":"grid/1"}', "null"])
-def test_other_texts_are_no_snapshots(text):
+def test_other_texts_are_rejected_as_snapshots(text):
     env = bare("grid-open")
     with pytest.raises(DataError):
         env.set_state(text)
 
 
 @pytest.mark.parametrize("change", [{"cell": [9, 9]}, {"steps": -1}, {"cell": ["a", 0]}, {"layout": {}}])
-def test_spoilt_snapshots_are_refused(change):
+def test_malformed_snapshots_are_rejected(change):
     env = bare("grid-open")
     env.reset(seed=0)
     with pytest.raises(DataError):

@@ -24,7 +24,7 @@ from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.wrappers.trajectory import Group
 
 
-def judge_and_groups(n=200, size=8, seed=0):
+def evaluator_and_groups(n=200, size=8, seed=0):
     evaluator = ExactEvaluator(chain(), policy())
     rng = np.random.default_rng(seed)
     return evaluator, [simulate(evaluator.mdp, evaluator.policy[None], size, rng)[0] for _ in range(n)]
@@ -47,7 +47,7 @@ def test_simulated_groups_are_the_same_record_as_played_ones(name):
 
 
 def test_simulated_success_is_the_exact_one():
-    evaluator, groups = judge_and_groups(n=500)
+    evaluator, groups = evaluator_and_groups(n=500)
     rate = np.mean([group.arrays.success.mean() for group in groups])
     assert rate == pytest.approx(evaluator.success, abs=0.02)
 
@@ -58,8 +58,8 @@ def test_policies_share_their_random_numbers():
     np.testing.assert_array_equal(a.arrays.action, b.arrays.action)
 
 
-def test_recorded_groups_are_located_like_simulated_ones():
-    evaluator, groups = judge_and_groups(n=3)
+def test_recorded_groups_are_indexed_like_simulated_ones():
+    evaluator, groups = evaluator_and_groups(n=3)
     for group in groups:
         for ours, theirs in zip(
             evaluator.index_turns(group), evaluator.index_turns(Group(group.trajectories)), strict=True
@@ -67,8 +67,8 @@ def test_recorded_groups_are_located_like_simulated_ones():
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_log_of_another_task_is_refused():
-    evaluator, groups = judge_and_groups(n=1)
+def test_a_log_of_another_task_is_rejected():
+    evaluator, groups = evaluator_and_groups(n=1)
     other = grid_mdp(generate_layout("open", np.random.Generator(np.random.PCG64(0))), 20)
     with pytest.raises(DataError, match=r"is not an? (action|state) of task"):
         ExactEvaluator(other, np.full((other.size, 4), 0.25)).index_turns(groups[0])
@@ -76,7 +76,7 @@ def test_a_log_of_another_task_is_refused():
 
 
 def test_the_sampled_gradient_of_exact_advantage_is_unbiased():
-    evaluator, groups = judge_and_groups(n=3000)
+    evaluator, groups = evaluator_and_groups(n=3000)
     method = oracle_adv(evaluator)
     gradients = np.stack([sampled_gradient(evaluator, g, method(g)) for g in groups])
     error = gradients.std(axis=0) / np.sqrt(len(groups))
@@ -87,7 +87,7 @@ def test_the_sampled_gradient_of_exact_advantage_is_unbiased():
 
 def test_outcome_credit_without_baseline_is_unbiased_too():
     # score-function identity: R_i on every turn has the same mean gradient as A
-    evaluator, groups = judge_and_groups(n=3000)
+    evaluator, groups = evaluator_and_groups(n=3000)
     gradients = np.stack([sampled_gradient(evaluator, g, credit.Credit.of(g, outcome=g.arrays.score)) for g in groups])
     error = gradients.std(axis=0) / np.sqrt(len(groups))
     assert (np.abs(gradients.mean(axis=0) - evaluator.gradient) <= 4 * error + 1e-12).all()
@@ -132,7 +132,7 @@ def test_concordance_weighs_pairs_by_their_difference_in_value():
     assert half.fraction == pytest.approx((0.6 + 1.0) / 2.0)  # pairs 0-1 and 0-2 are right, 1-2 (weight .4) is not
 
 
-def test_concordance_compares_actions_not_times():
+def test_concordance_compares_actions_and_not_times():
     # the same two actions, met with 1 and 2 turns left; every value is higher with 2 left
     q = np.zeros((3, 1, 2))
     q[1, 0], q[2, 0] = [0.2, 0.1], [0.9, 0.8]
@@ -141,12 +141,12 @@ def test_concordance_compares_actions_not_times():
     assert c.total == pytest.approx(0.1)
 
 
-def test_equal_actions_make_no_pair():
+def test_equal_actions_form_no_pair():
     (c,) = pairwise_concordance(indexed([0, 0], [1, 1], [1, 2]), np.array([[1.0, 0.0]]), np.ones((3, 1, 2)))
     assert np.isnan(c.fraction)
 
 
-def test_hidden_value_looks_inside_failures_and_successes_separately():
+def test_hidden_value_is_measured_separately_in_failed_and_successful_rollouts():
     advantage = np.array([0.5, -0.5, 0.5, -0.5, 0.0])
     won = np.array([False, False, True, True, True])
     got = hidden_value(advantage, np.array([1.0, 0.0, 0.0, 1.0, 5.0]), advantage, won)
@@ -154,12 +154,12 @@ def test_hidden_value_looks_inside_failures_and_successes_separately():
     assert (got.failed_base, got.succeeded_base) == (0.5, 0.5)
 
 
-def test_centring_leaves_no_mean_within_a_state():
+def test_centered_credit_has_mean_zero_within_each_state():
     centred = centered_within_states(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 4]))
     np.testing.assert_allclose(centred, [-1, 1, 0])
 
 
-def test_progress_prefers_shorter_ways_and_abhors_dead_ends():
+def test_progress_is_positive_towards_the_goal_and_most_negative_into_dead_states():
     evaluator = ExactEvaluator(chain(), policy())
     group = simulate(evaluator.mdp, evaluator.policy[None], 50, np.random.default_rng(0))[0]
     got = oracle_progress(evaluator)(group).flat_advantages
@@ -170,7 +170,7 @@ def test_progress_prefers_shorter_ways_and_abhors_dead_ends():
 
 
 def test_shuffling_keeps_the_credits_of_each_rollout():
-    _, groups = judge_and_groups(n=1, size=30)
+    _, groups = evaluator_and_groups(n=1, size=30)
     method = oracle_adv(ExactEvaluator(chain(), policy()))
     plain, mixed = method(groups[0]), shuffled(method, np.random.default_rng(0))(groups[0])
     for a, b in zip(plain.advantages, mixed.advantages, strict=True):
@@ -179,13 +179,13 @@ def test_shuffling_keeps_the_credits_of_each_rollout():
 
 
 def test_flipping_is_the_negative():
-    _, groups = judge_and_groups(n=1)
+    _, groups = evaluator_and_groups(n=1)
     method = oracle_adv(ExactEvaluator(chain(), policy()))
     np.testing.assert_array_equal(flipped(method)(groups[0]).flat_advantages, -method(groups[0]).flat_advantages)
 
 
-def test_coverage_is_the_share_of_turns_with_credit():
-    _, groups = judge_and_groups(n=1)
+def test_coverage_is_the_fraction_of_turns_with_credit():
+    _, groups = evaluator_and_groups(n=1)
     n = len(groups[0].arrays.reward)
     step = np.zeros(n)
     step[0] = 1.0
@@ -194,12 +194,12 @@ def test_coverage_is_the_share_of_turns_with_credit():
 
 
 def test_masked_turns_have_no_gradient():
-    evaluator, groups = judge_and_groups(n=1)
+    evaluator, groups = evaluator_and_groups(n=1)
     n = len(groups[0].arrays.reward)
     given = credit.Credit.of(groups[0], outcome=np.ones(len(groups[0])), loss_mask=np.zeros(n, np.bool_))
     assert not sampled_gradient(evaluator, groups[0], given).any()
 
 
-def test_judges_gradient_is_the_exact_one():
+def test_the_evaluators_gradient_is_the_exact_one():
     evaluator = ExactEvaluator(chain(), policy())
     np.testing.assert_array_equal(evaluator.gradient, policy_gradient(chain(), policy()))

@@ -1,4 +1,4 @@
-"""Forks estimate the exact values, replay honestly, and are corrected for their own noise."""
+"""Forks estimate exact values, replay through the recorded states, and correct for their own noise."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,7 +53,7 @@ def test_forks_estimate_exact_values(name):
     assert np.isnan(forks.before[1]).all()
 
 
-def test_a_replay_that_goes_elsewhere_is_refused():
+def test_a_replay_through_other_states_is_rejected():
     group, _ = played("grid-pits")
     member = group.trajectories[0]
     other = replace(member.turns[0], action="up" if member.turns[0].action != "up" else "left")
@@ -62,7 +62,7 @@ def test_a_replay_that_goes_elsewhere_is_refused():
         fork_values(lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), spoilt, np.random.default_rng(0))
 
 
-def test_one_continuation_is_too_few():
+def test_a_single_continuation_is_rejected():
     group, _ = played("grid-pits")
     with pytest.raises(ConfigError, match="at least two"):
         fork_values(
@@ -77,12 +77,12 @@ def noisy_forks(rng, n=3000, k=8):
     return truth, Forks(before, truth[:, None] + 2.0 * rng.normal(size=(n, k)))
 
 
-def test_reliability_is_the_share_of_true_variance():
+def test_reliability_is_the_fraction_of_true_variance():
     _, forks = noisy_forks(np.random.default_rng(0))
     assert reliability(forks.after) == pytest.approx(1.0 / (1.0 + 4.0 / 8.0), abs=0.03)
 
 
-def test_correlation_is_freed_of_the_noise_of_continuations():
+def test_the_correlation_is_corrected_for_the_noise_of_continuations():
     truth, forks = noisy_forks(np.random.default_rng(1))
     credit = truth + np.random.default_rng(2).normal(size=len(truth))  # correlates with the truth at 1/√2
     assert true_correlation(credit, forks) == pytest.approx(np.sqrt(0.5), abs=0.03)

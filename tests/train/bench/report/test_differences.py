@@ -1,4 +1,4 @@
-"""Differences of a recorded run: exact on a known case, and the prose of the evidence holds no other."""
+"""Differences between methods of a run: on a known case, and as the evidence page reports them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cell(kind: str, a: list[float], b: list[float]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("freedom", "expected"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (30, 2.0423), (1000, 1.9623)]
 )
-def test_quantiles_are_those_of_the_tables(freedom, expected):
+def test_quantiles_are_those_of_published_tables(freedom, expected):
     assert t_quantile(freedom) == pytest.approx(expected, abs=1e-4)
 
 
@@ -35,7 +35,7 @@ def test_tasks_are_the_samples_whatever_the_number_of_cells():
 def test_kinds_are_strata_of_equal_weight():
     cells = [cell("x", [1.0, 3.0], [0.0, 0.0]), cell("y", [5.0, 5.0, 5.0], [0.0, 0.0, 0.0])]
     found = difference(cells, "a", "b")
-    half = t_quantile(1.0) * 0.5  # only x has a spread: 1 a task, halved by its weight
+    half = t_quantile(1.0) * 0.5  # only x varies: 1 per task, halved by its weight
     assert (found.mean, found.high) == pytest.approx((3.5, 3.5 + half))
 
 
@@ -48,10 +48,10 @@ def test_kinds_are_strata_of_equal_weight():
         ("grouptd", "gigpo", "gain", "+0.152 [+0.084, +0.219]"),
     ],
 )
-def test_the_documents_report_what_the_evidence_gives(a, b, value, shown, capsys):
+def test_the_evidence_page_reports_the_computed_differences(a, b, value, shown, capsys):
     main([str(EVIDENCE / "full.json.gz"), "grids", "alias", a, b, "--value", value])
     assert capsys.readouterr().out.strip().endswith(shown)
     mean, low, high = (float(x.strip("[],")) for x in shown.split())
-    told = (EVIDENCE / "README.md").read_text("utf-8").replace("−", "-")
+    page = (EVIDENCE / "README.md").read_text("utf-8").replace("−", "-")
     texts = [f"{abs(x):.3f}".replace("0.", ".", 1) for x in (mean, low, high)]
-    assert f"{texts[0]} [{'-' * (low < 0)}{texts[1]}, {'-' * (high < 0)}{texts[2]}]" in told
+    assert f"{texts[0]} [{'-' * (low < 0)}{texts[1]}, {'-' * (high < 0)}{texts[2]}]" in page

@@ -1,4 +1,4 @@
-"""Intervals cover the truth about as often as they say."""
+"""Coverage of the confidence intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_bootstrap_interval_covers_the_mean_and_shrinks_with_data():
     assert bootstrap(np.full((2, 5), 0.25)).low == pytest.approx(0.25)
 
 
-def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says():
+def test_the_bootstrap_interval_has_about_its_nominal_coverage():
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(200):
@@ -32,7 +32,7 @@ def cells(tasks, kinds=("a", "b", "c", "d"), sizes=3):
 
 
 @pytest.mark.parametrize("tasks", [4, 8])
-def test_intervals_over_tasks_cover_the_truth_when_cells_share_tasks(tasks):
+def test_intervals_over_tasks_have_their_coverage_when_cells_share_tasks(tasks):
     rng = np.random.default_rng(2)
     hits = 0
     for _ in range(200):
@@ -42,14 +42,14 @@ def test_intervals_over_tasks_cover_the_truth_when_cells_share_tasks(tasks):
     assert 0.86 <= hits / 200 <= 0.99
 
 
-def test_differences_between_kinds_are_no_uncertainty():
+def test_differences_between_kinds_do_not_widen_the_interval():
     values = [[float(kind)] * 5 for kind in range(4) for _ in range(3)]
     estimate = TaskBootstrap(cells(5))(values)
     assert estimate.mean == pytest.approx(1.5)
     assert estimate.low == pytest.approx(1.5) == estimate.high
 
 
-def test_one_task_a_kind_has_no_interval():
+def test_one_task_per_kind_has_no_interval():
     estimate = TaskBootstrap(cells(1))([[0.5]] * 12)
     assert estimate.mean == 0.5
     assert math.isnan(estimate.low)
