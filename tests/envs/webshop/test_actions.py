@@ -1,4 +1,4 @@
-"""How action texts are read."""
+"""Parsing of action texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORIGINAL = re.compile(r"(.+)\[(.+)\]")
 
 
 @given(st.text(st.sampled_from("ab[] \n\rAÉ"), max_size=14))
-def test_actions_are_read_as_the_originals_pattern_reads_them(text):
+def test_actions_are_parsed_as_by_the_originals_pattern(text):
     found = ORIGINAL.match(text)
     expected = ShopAction(found.group(1), found.group(2).lower()) if found else None
     assert parse_action(text) == expected
@@ -26,7 +26,7 @@ def test_searchable_text_survives_as_an_argument(text):
         assert parse_action(f"search[{query}]") == ShopAction("search", query.lower())
 
 
-def test_megabytes_of_brackets_are_read_in_one_pass():
+def test_megabytes_of_brackets_are_parsed_in_one_pass():
     for text in (
         "[" * 1_000_000,
         "]" * 1_000_000,

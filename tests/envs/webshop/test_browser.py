@@ -1,4 +1,4 @@
-"""A headless Chromium buys the right product by clicking (driven through chromedriver's HTTP interface)."""
+"""A headless Chromium buys the goal's product by clicking (driven through chromedriver's HTTP interface)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def browser(tmp_path):
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_a_person_buys_the_right_product_by_clicking(browser):
+def test_a_user_buys_the_right_product_by_clicking(browser):
     env = WebShopEnv()
     two_options = (seed for seed in range(100) if env.reset(seed=seed) and len(env.shop.goal.options) == 2)
     with served(create_shop_app(env, seed=next(two_options))) as url:

@@ -1,4 +1,4 @@
-"""The embedded shop: pinned, solvable, and as hard as WebShop's thousand products."""
+"""The embedded shop: pinned, solvable, and as difficult as WebShop's thousand products."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_catalogue_and_the_panel_are_pinned():
     assert hashlib.sha256(data).hexdigest() == "8bae8e039644c23bcd2457a97404817ec8ae0b2a34891a77e6e689710a7a746f"
 
 
-def test_the_panel_can_be_made_again(tmp_path):
+def test_the_panel_is_reproduced_by_its_generator(tmp_path):
     write_panel(tmp_path / "panel.json", panel_rows())
     assert (tmp_path / "panel.json").read_bytes() == (
         ROOT / "assets" / "panels" / "webshop" / "standard-v1.json"
@@ -73,10 +73,10 @@ def test_the_oracle_needs_three_steps_and_one_an_option_at_most():
         assert 3 <= distance <= 3 + len(goal.options)
 
 
-def test_the_embedded_shop_is_as_hard_as_the_real_thousand():
+def test_the_embedded_shop_is_as_difficult_as_the_real_thousand():
     assert asdict(measure(STOCK.catalogue, STOCK.goals)) == pytest.approx(REAL, abs=TOLERANCE)
 
 
-def test_the_real_thousand_has_the_figures_it_is_compared_with():
+def test_the_real_thousand_has_the_target_figures():
     stock = load_stock(shared_file("data/webshop"))
     assert asdict(measure(stock.catalogue, stock.goals[::4])) == pytest.approx(REAL, abs=TOLERANCE)

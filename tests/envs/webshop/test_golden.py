@@ -78,7 +78,7 @@ def test_every_recorded_episode_is_reproduced():
     assert episodes > 0
 
 
-def test_the_environment_shows_what_was_recorded_and_lists_what_can_be_clicked():
+def test_the_environment_returns_the_recorded_pages_and_lists_their_clickable_texts():
     env = WebShopEnv(data=stock(), preset="upstream", max_steps=10_000)
     digest = env.stock.catalogue.digest
     for episode in lines("transcripts*.jsonl.gz"):
@@ -121,7 +121,7 @@ def test_every_recorded_reward_is_reproduced_with_its_parts():
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, data in loads().items() for kind in data])
-def test_goals_prices_and_draws_follow_the_recorded_seed(name, kind):
+def test_goals_prices_and_sampled_sessions_follow_the_recorded_seed(name, kind):
     recorded, ours = loads()[name][kind], stock(kind)
     records = goals_as_records(ours.goals)
     assert len(records) == recorded["n_goals"]

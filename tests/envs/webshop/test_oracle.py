@@ -55,7 +55,7 @@ def brute_force(shop, horizon):
 
 
 def without_history(state):
-    """Products looked at do not matter for what can be scored."""
+    """The state without viewed products, which do not affect the score."""
     return ShopState(state.page, state.query, state.number, state.asin, state.options, state.sub)
 
 
@@ -99,7 +99,7 @@ def test_no_action_beats_the_distance_and_optimal_ones_keep_it(data):
     assert oracle.value(state, int(distance) - 1) < 1.0
 
 
-def test_values_never_fall_with_more_steps():
+def test_values_never_decrease_with_more_steps():
     for goal in STOCK.goals:
         oracle = GoalOracle(Shop(STOCK.catalogue, goal, "0"))
         values = [oracle.value(INDEX, left) for left in range(8)]
@@ -107,7 +107,7 @@ def test_values_never_fall_with_more_steps():
         assert values[:3] == [0.0, 0.0, 0.0]
 
 
-def test_following_the_oracle_earns_its_value_in_its_distance():
+def test_optimal_actions_reach_the_oracles_value_in_its_distance():
     env = WebShopEnv()
     for seed in range(40):
         env.reset(seed=seed)

@@ -1,4 +1,4 @@
-"""Reading large and broken files."""
+"""Streaming of large and damaged files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_streamed_objects_equal_parsed_ones(tmp_path_factory, values):
     assert dict(stream_items(path)) == values
 
 
-def test_a_file_cut_anywhere_is_reported_as_cut_short(tmp_path):
+def test_a_file_truncated_anywhere_is_reported_as_truncated(tmp_path):
     text, path = json.dumps([GOOD, GOOD]), tmp_path / "cut.json"
     for end in range(1, len(text)):
         path.write_text(text[:end])
@@ -52,7 +52,7 @@ def test_a_file_cut_anywhere_is_reported_as_cut_short(tmp_path):
             list(stream_records(path))
 
 
-def test_a_gzip_file_cut_anywhere_is_refused(tmp_path):
+def test_a_gzip_file_truncated_anywhere_is_an_error(tmp_path):
     data, path = gzip.compress(json.dumps([GOOD] * 3).encode()), tmp_path / "cut.json.gz"
     for end in range(2, len(data), 5):
         path.write_bytes(data[:end])
@@ -61,7 +61,7 @@ def test_a_gzip_file_cut_anywhere_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{}", "null", '"text"', "[1 2]", "[1,]", "<html>Quota exceeded</html>", "[" * 50_000])
-def test_other_content_is_refused(tmp_path, text):
+def test_other_content_is_an_error(tmp_path, text):
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(DataError):
@@ -102,7 +102,7 @@ def test_malformed_records_are_skipped_with_count_and_reason(name):
 
 
 @pytest.mark.parametrize("name", sorted(set(BAD) - {"asin nan", "long asin"}))
-def test_strict_refuses_malformed_records_with_their_number(name):
+def test_strict_reading_names_the_number_of_a_malformed_record(name):
     with pytest.raises(DataError, match="record 1"):
         list(read_products([{**GOOD, "asin": "A0"}, BAD[name]], {}, LoadReport(), strict=True))
 
@@ -116,7 +116,7 @@ def test_malformed_attribute_entries_are_skipped_too(entry):
     assert sum(report.skipped.values()) == 1
 
 
-def test_a_product_is_read_as_the_original_reads_it():
+def test_a_product_is_parsed_as_in_the_original():
     (product,) = read_products([GOOD], {}, LoadReport())
     assert product.options == (("color", ("red | blue",)),)
     assert (product.query, product.price_tag, product.attributes) == ("q", "$1.0", ("DUMMY_ATTR",))

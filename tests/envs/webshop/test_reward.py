@@ -44,11 +44,11 @@ def test_scores_lie_in_0_1_and_equal_their_parts(data):
     assert parts.w_att + parts.w_option + parts.w_price == pytest.approx(1)
 
 
-def test_every_colour_word_reduces_a_value_that_holds_it():
+def test_every_colour_word_reduces_a_value_that_contains_it():
     assert all(reduce_colour(f"zz {colour} zz") in COLOURS for colour in COLOURS)
 
 
-def test_the_colour_rule_makes_some_named_goals_impossible():
+def test_the_colour_rule_makes_some_named_goals_unsolvable():
     assert not option_met(("color", "r.brown2070"), ["r.brown2070"])
     assert option_met("r.brown2070", ["r.brown2070"])
 
@@ -62,7 +62,7 @@ def test_a_wrong_tagger_name_suggests_the_near_one():
         named_tagger("rule")
 
 
-def test_the_spacy_tagger_says_what_to_install():
+def test_an_error_of_the_spacy_tagger_names_what_to_install():
     try:
         tagger = spacy_tagger("no_such_model")
     except MissingExtraError as error:

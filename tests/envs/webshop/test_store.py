@@ -1,4 +1,4 @@
-"""Stores on disk hold what memory holds, and damage is noticed."""
+"""Stores on disk equal stocks in memory, and damage is detected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(folder, tmp_path):
 
 @pytest.mark.parametrize("goals", ["synthetic", "human"])
 @pytest.mark.parametrize("goal_seed", [233, 42])
-def test_a_store_holds_what_loading_the_files_gives(folder, store, goals, goal_seed):
+def test_a_store_equals_the_stock_loaded_from_the_files(folder, store, goals, goal_seed):
     memory, disk = (
         load_stock(folder, goals=goals, goal_seed=goal_seed),
         open_store(store, goals=goals, goal_seed=goal_seed),
@@ -61,7 +61,7 @@ def test_a_store_holds_what_loading_the_files_gives(folder, store, goals, goal_s
         assert disk.catalogue.search(query) == memory.catalogue.search(query)
 
 
-def test_the_real_thousand_imports_to_what_it_loads_to(tmp_path):
+def test_the_store_of_the_real_thousand_equals_its_loaded_stock(tmp_path):
     folder = shared_file("data/webshop")
     report = import_webshop(folder, tmp_path / "store", strict=True)
     memory, disk = load_stock(folder), open_store(tmp_path / "store")
@@ -70,7 +70,7 @@ def test_the_real_thousand_imports_to_what_it_loads_to(tmp_path):
     assert disk.goals[::50] == list(memory.goals)[::50]
 
 
-def test_environments_play_on_a_store_as_on_the_files(folder, store):
+def test_episodes_over_a_store_equal_those_over_the_files(folder, store):
     pages = []
     for path in (folder, store):
         env = WebShopEnv(data=str(path), preset="upstream")
@@ -79,7 +79,7 @@ def test_environments_play_on_a_store_as_on_the_files(folder, store):
     assert pages[0] == pages[1]
 
 
-def test_the_report_explains_what_was_left_out_and_what_is_missing(folder, tmp_path):
+def test_the_report_names_skipped_records_and_missing_files(folder, tmp_path):
     files = find_files(folder)
     report = import_webshop(ShopFiles(files.items, files.attributes), tmp_path / "store")
     notes = "\n".join(report.notes)
@@ -91,7 +91,7 @@ def test_the_report_explains_what_was_left_out_and_what_is_missing(folder, tmp_p
         open_store(tmp_path / "store", goals="human")
 
 
-def test_strict_imports_refuse_a_malformed_record_and_leave_nothing_behind(folder, tmp_path):
+def test_a_strict_import_of_a_malformed_record_is_an_error_and_leaves_no_store(folder, tmp_path):
     with pytest.raises(DataError, match="record 60"):
         import_webshop(folder, tmp_path / "store", strict=True)
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +113,7 @@ def test_an_existing_folder_is_not_overwritten(store, folder):
         import_webshop(folder, store)
 
 
-def test_prices_of_another_seed_are_refused(store):
+def test_a_store_with_prices_of_another_seed_is_an_error(store):
     with pytest.raises(ConfigError, match="seed 42"):
         open_store(store, seed=7)
 
@@ -122,7 +122,7 @@ def files_of(store):
     return sorted(path.name for path in store.iterdir())
 
 
-def test_a_changed_byte_in_any_file_is_noticed(store):
+def test_a_changed_byte_in_any_file_is_detected(store):
     for name in files_of(store):
         path = store / name
         data = path.read_bytes()
@@ -135,7 +135,7 @@ def test_a_changed_byte_in_any_file_is_noticed(store):
     verify_store(store)
 
 
-def test_missing_and_shortened_files_are_noticed_on_opening(store):
+def test_missing_and_truncated_files_are_detected_when_opened(store):
     for name in files_of(store):
         path = store / name
         data = path.read_bytes()
@@ -157,7 +157,7 @@ def test_a_header_cannot_name_files_elsewhere(store):
         open_store(store)
 
 
-def test_blobs_may_hold_empty_strings(tmp_path):
+def test_blobs_may_contain_empty_strings(tmp_path):
     write_blob(tmp_path, "b", [b"", b"xy", b""])
     blob = Blob(tmp_path / "b.bin", np.fromfile(tmp_path / "b.offsets", "<i8"))
     assert [blob[i] for i in range(len(blob))] == [b"", b"xy", b""]

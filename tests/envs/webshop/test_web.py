@@ -87,7 +87,7 @@ def test_pages_load_nothing_from_elsewhere(server):
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 
-def test_a_person_can_search_open_choose_and_buy(server):
+def test_a_user_can_search_open_choose_and_buy(server):
     env = server.env
     product = env.stock.catalogue.product(env.shop.goal.asin)
     ask(server, "POST", "/act", {"words": product.title})
@@ -105,7 +105,7 @@ def test_a_person_can_search_open_choose_and_buy(server):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", "0.0.0.0:80", ""])
-def test_other_hosts_are_refused(server, host):
+def test_other_hosts_are_rejected(server, host):
     before = server.env.elapsed_steps
     assert ask(server, Host=host)[0].status == 421
     assert ask(server, "POST", "/act", {"words": "x"}, Host=host)[0].status == 421
@@ -113,7 +113,7 @@ def test_other_hosts_are_refused(server, host):
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", None, "https://127.0.0.1", "http://127.0.0.1:1"])
-def test_posts_from_other_sites_are_refused(server, origin):
+def test_posts_from_other_sites_are_rejected(server, origin):
     for path in ("/act", "/new"):
         assert ask(server, "POST", path, {"words": "x"}, Origin=origin)[0].status == 403
     assert server.env.elapsed_steps == 0
@@ -124,7 +124,7 @@ def test_localhost_is_this_host_too(server):
     assert ask(server, "POST", "/act", {"words": "x"}, Host=f"localhost:{server.port}")[0].status == 303
 
 
-def test_huge_and_odd_forms_are_refused(server):
+def test_huge_and_malformed_forms_are_rejected(server):
     assert ask(server, "POST", "/act", {"words": "x" * MAX_BODY})[0].status == 413
     assert ask(server, "POST", "/act", {f"k{i}": "x" for i in range(20)})[0].status == 400
     assert ask(server, "POST", "/elsewhere", {"words": "x"})[0].status == 404
@@ -132,7 +132,7 @@ def test_huge_and_odd_forms_are_refused(server):
     assert server.env.elapsed_steps == 0
 
 
-def test_a_refused_action_is_explained_on_the_page(server):
+def test_the_reason_of_an_invalid_action_is_on_the_page(server):
     ask(server, "POST", "/act", {"action": "click[<b>nothing</b>]"})
     _, text = ask(server)
     assert "nothing called &#x27;&lt;b&gt;nothing&lt;/b&gt;&#x27;" in text

@@ -81,7 +81,7 @@ def test_answers_are_scored_as_published(case: Any, tolerance: float) -> None:
 
 
 def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:
-    """What the published loop does with one turn, written with our dialect."""
+    """One turn of the published loop, written with our dialect."""
     action, content = first_block(given["text"])
     last = dialect.limit() if given["is_last"] else ""
     if action == "answer":
@@ -93,7 +93,7 @@ def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("case", "tolerance"), cases("env_protocol"))
-def test_the_protocol_is_spoken_as_published(case: Any, tolerance: float) -> None:
+def test_the_protocol_is_the_published_one(case: Any, tolerance: float) -> None:
     kind, given, wanted = case["kind"], case["input"], case["expected"]
     if kind == "rewardflow_projection":
         action, valid = project_rewardflow(given["text"])

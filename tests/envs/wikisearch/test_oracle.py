@@ -135,10 +135,10 @@ def rate(agent: object, n: int) -> float:
     return sum(trajectory.success for trajectory in played) / len(played)
 
 
-def test_the_expert_answers_99_in_100_and_the_random_agent_less_than_5() -> None:
+def test_the_expert_answers_99_of_100_and_the_random_agent_less_than_5() -> None:
     assert rate(ExpertAgent(), 100) >= 0.99
     assert rate(RandomAgent(), 100) < 0.05
 
 
-def test_an_expert_that_errs_is_in_between() -> None:
+def test_a_noisy_expert_is_in_between() -> None:
     assert 0.05 < rate(NoisyExpert(0.5), 40) < 0.99

@@ -1,4 +1,4 @@
-"""Question files of many origins become one form; malformed ones are named."""
+"""Question files of many sources are parsed to one type; malformed rows are named."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "sailorfog_sample"])
-def test_every_row_of_a_real_file_is_read(name: str) -> None:
+def test_every_row_of_a_real_file_is_parsed(name: str) -> None:
     found = read_questions(shared_file(f"data/search/{name}.jsonl.gz"))
     given_rows = rows(name)
     assert [question.id for question in found] == [str(row["id"]) for row in given_rows]
@@ -51,7 +51,7 @@ def test_questions_without_an_answer_node_follow_the_named_rule() -> None:
     assert len(virtual) == len(plain)
 
 
-def test_a_virtual_answer_hangs_on_the_compared_values() -> None:
+def test_a_virtual_answer_is_linked_to_the_compared_values() -> None:
     row = {
         "question": "Same country?",
         "answer": "yes",
@@ -83,7 +83,7 @@ def test_answers_are_found_under_their_usual_names(row: dict[str, Any], answers:
     assert read_question(row).answers == answers
 
 
-def test_official_musique_rows_are_read() -> None:
+def test_official_musique_rows_are_parsed() -> None:
     row = {
         "id": "2hop__1_2", "question": "Capital of where X is?", "answer": "C", "answer_aliases": ["Cee"],
         "paragraphs": [{"idx": 0, "title": "X page"}, {"idx": 5, "title": "Land"}],
@@ -98,7 +98,7 @@ def test_official_musique_rows_are_read() -> None:
     assert (question.answers, question.answer_node) == (("C", "Cee"), "C")
 
 
-def test_joined_webshaper_triples_are_taken_apart() -> None:
+def test_joined_webshaper_triples_are_split() -> None:
     row = {
         "question": "q",
         "answers": ["55"],
@@ -146,7 +146,7 @@ KEYS = [
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON))
-def test_any_json_is_read_or_refused(row: dict[str, Any]) -> None:
+def test_any_json_is_parsed_or_an_error(row: dict[str, Any]) -> None:
     try:
         question = read_question(row)
     except DataError:
@@ -154,7 +154,7 @@ def test_any_json_is_read_or_refused(row: dict[str, Any]) -> None:
     assert Question.from_json(question.to_json()) == question
 
 
-def test_a_bad_row_is_named_and_a_list_is_read_too(tmp_path: Path) -> None:
+def test_a_malformed_row_is_named_and_a_list_is_parsed_too(tmp_path: Path) -> None:
     path = tmp_path / "q.json"
     path.write_text(json.dumps([{"question": "q", "answer": "a"}, {"question": "r"}]), encoding="utf-8")
     with pytest.raises(DataError, match="row 2"):

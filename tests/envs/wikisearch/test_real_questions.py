@@ -1,4 +1,4 @@
-"""Real questions over a small real Wikipedia, played to the end."""
+"""Episodes of real questions over a small real Wikipedia."""
 
 import pytest
 from helpers.shared_data import shared_file

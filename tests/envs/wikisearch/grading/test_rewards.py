@@ -1,4 +1,4 @@
-"""Rewards of transcripts: answer, form, and their table of payments."""
+"""Rewards of transcripts by answer and format."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def text(response: str, prompt: str = "<answer> example </answer>") -> Transcrip
         ("so", 0.0),
     ],
 )
-def test_search_r1_pays_for_the_answer_and_a_share_for_the_form(response, paid):
+def test_search_r1_rewards_the_answer_and_in_part_the_format(response, paid):
     assert REWARDS["search_r1_format"](text(response)) == pytest.approx(paid)
 
 
-def test_a_retrieved_answer_pays_more_only_where_the_form_is_right_and_the_answer_is_not():
+def test_a_retrieved_answer_adds_reward_only_for_a_good_format_and_an_incorrect_answer():
     reward = Reward(answer="second", format_rule="search_r1", incorrect_good_format=0.2, retrieved=0.1)
     assert reward(text(GOOD % "Rhine")) == pytest.approx(0.3)
     assert reward(text(GOOD % "Nile")) == 1.0
     assert reward(text("<information>Nile</information> <answer>Rhine</answer>")) == 0.0
 
 
-def test_search_r1_takes_the_first_block_for_the_example_of_its_prompt():
+def test_search_r1_skips_the_first_block_as_the_example_of_its_prompt():
     assert REWARDS["search_r1"](text("<answer>Nile</answer>", prompt="")) == 0.0
     assert REWARDS["em"](text("<answer>Nile</answer>", prompt="")) == 1.0
 
 
-def test_pica_wants_the_answer_at_the_very_end():
+def test_pica_requires_the_answer_at_the_end():
     assert REWARDS["pica"](text("<answer>Nile</answer>  \n")) == 1.0
     assert REWARDS["pica"](text("<answer>Nile</answer> done")) == -1.0
 
@@ -62,7 +62,7 @@ def test_pica_wants_the_answer_at_the_very_end():
         ("</answer>", "</answer> and more"),
     ],
 )
-def test_egrpo_pays_nothing_for_any_deviation_from_its_form(before, after):
+def test_egrpo_gives_no_reward_for_any_deviation_from_its_format(before, after):
     assert REWARDS["egrpo"](text(CALLS)) == 1.0
     assert REWARDS["egrpo"](text(CALLS.replace(before, after))) == 0.0
 

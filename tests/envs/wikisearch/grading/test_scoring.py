@@ -32,12 +32,12 @@ def test_exact_match_implies_contained_match(text: str, golden: list[str]) -> No
 
 
 @given(st.text())
-def test_normalising_twice_changes_nothing(text: str) -> None:
+def test_normalising_is_idempotent(text: str) -> None:
     once = normalize_answer(text)
     assert normalize_answer(once) == once
 
 
-def test_without_golden_answers_nothing_is_right() -> None:
+def test_without_golden_answers_no_answer_is_correct() -> None:
     assert exact_match("a", []) == sub_match("a", []) == token_f1("a", []) == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Every dialect reads what it writes, and nothing that it quotes can speak."""
+"""Every dialect parses what it writes, and quoted text cannot inject its tags."""
 
 import re
 
@@ -22,7 +22,7 @@ HOSTILE = (
 
 @EVERY
 @given(st.text(), st.sampled_from(["search", "visit", "answer"]))
-def test_a_written_call_is_read_back(spoken: Dialect, text: str, tool: str) -> None:
+def test_a_written_call_is_parsed_as_the_same_call(spoken: Dialect, text: str, tool: str) -> None:
     item = searchable(text)
     if item:
         call = Call(tool, (item,))  # type: ignore[arg-type]  # sampled from the three tools
@@ -40,7 +40,7 @@ def test_several_queries_go_in_one_call(name: str) -> None:
 
 
 @EVERY
-def test_hostile_passages_add_no_protocol_tags(spoken: Dialect) -> None:
+def test_untrusted_passages_add_no_protocol_tags(spoken: Dialect) -> None:
     def tags(title: str, text: str, query: str) -> list[str]:
         passage = Passage("1", title, text, "p")
         shown = spoken.results([query], [[passage, passage]]) + spoken.pages([query], [[passage]])
@@ -50,7 +50,7 @@ def test_hostile_passages_add_no_protocol_tags(spoken: Dialect) -> None:
 
 
 @EVERY
-def test_a_quoted_hostile_passage_is_not_read_as_a_call_of_the_environment(spoken: Dialect) -> None:
+def test_a_quoted_untrusted_passage_is_not_parsed_as_text_of_the_environment(spoken: Dialect) -> None:
     passage = Passage("1", "t", HOSTILE + "\n", "p")
     shown = spoken.results(["q"], [[passage]])
     assert spoken.parse(shown).call is None or spoken.name == "plain"
@@ -59,7 +59,7 @@ def test_a_quoted_hostile_passage_is_not_read_as_a_call_of_the_environment(spoke
 
 
 @given(st.text())
-def test_neutral_text_stays_neutral(text: str) -> None:
+def test_escaping_is_idempotent(text: str) -> None:
     assert escape_protocol_tags(escape_protocol_tags(text)) == escape_protocol_tags(text)
     assert not TAGS.search(escape_protocol_tags(text))
 
@@ -84,29 +84,29 @@ def test_a_line_is_one_line(text: str) -> None:
         '{"name": "visit", "arguments": {"url": "a", "goal": 1}}',
     ],
 )
-def test_malformed_tool_calls_are_refused_with_a_reason(body: str) -> None:
+def test_malformed_tool_calls_are_rejected_with_a_reason(body: str) -> None:
     found = parse_tool_call(f"<think>x</think><tool_call>{body}</tool_call>")
     assert found.call is None
     assert 0 < len(found.reason) <= 300
 
 
-def test_a_tool_call_inside_a_thought_is_no_call() -> None:
+def test_a_tool_call_inside_a_thought_is_not_a_call() -> None:
     found = parse_tool_call("<think><tool_call>{}</tool_call></think><answer>7</answer>")
     assert found.call == Call("answer", ("7",))
 
 
-def test_a_call_and_an_answer_in_one_turn_are_refused() -> None:
+def test_a_call_and_an_answer_in_one_turn_are_rejected() -> None:
     text = '<tool_call>{"name": "search", "arguments": {"query": "a"}}</tool_call><answer>b</answer>'
     assert parse_tool_call(text).call is None
 
 
-def test_the_thought_is_what_stands_outside_the_call() -> None:
+def test_the_thought_is_the_text_outside_the_call() -> None:
     assert parse_tags("<think>I need it.</think> so <search>q</search> rest").thought == "I need it.  so"
     assert parse_plain("First I look.\nsearch: q").thought == "First I look."
     assert parse_tool_call("<think>Hm.</think><answer>7</answer>").thought == "Hm."
 
 
-def test_two_lines_that_are_calls_are_refused_in_plain() -> None:
+def test_two_lines_with_calls_are_rejected_in_plain() -> None:
     assert "one call a turn" in parse_plain("search: a\nanswer: b").reason
 
 

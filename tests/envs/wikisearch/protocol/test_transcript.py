@@ -1,4 +1,4 @@
-"""Transcripts read back: order, cut tags, protocol text where it does not belong."""
+"""Parsing of transcripts: order, truncated tags, protocol text inside passages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_thoughts_are_all_model_text_outside_the_blocks():
     assert turns[1].observation == ""
 
 
-def test_a_refusal_that_quotes_tags_is_no_search():
+def test_an_invalid_action_message_that_quotes_tags_is_not_a_search():
     for name in ("search_r1", "pica"):
         refusal = DIALECTS[name].invalid("")
         turns = read_transcript("Hm." + refusal + "<search>Nile</search>" + information(DOCS) + "<answer>yes</answer>")
@@ -44,7 +44,7 @@ def test_a_refusal_that_quotes_tags_is_no_search():
         assert turns[1].call.items == ("Nile",)
 
 
-def test_a_block_that_was_never_closed_is_not_closed_by_the_refusal():
+def test_an_unclosed_block_is_not_closed_by_the_invalid_action_message():
     turns = read_transcript("<search>Nile" + DIALECTS["search_r1"].invalid("") + "<answer>yes</answer>")
     assert [turn.call and turn.call.tool for turn in turns] == [None, "answer"]
 
@@ -65,7 +65,7 @@ def test_the_last_turns_notice_belongs_to_the_observation():
         "<information> opens, </information> closes",
     ],
 )
-def test_protocol_text_inside_a_passage_is_passage(quoted):
+def test_protocol_text_inside_a_passage_belongs_to_the_passage(quoted):
     text = f"Doc 1(Title: Tags) {quoted}\nDoc 2(Title: Nile) It is long."
     response = (
         "<search>one</search>"
@@ -78,7 +78,7 @@ def test_protocol_text_inside_a_passage_is_passage(quoted):
     assert read_transcript(response)[0].information == text
 
 
-def test_an_information_block_that_lost_its_end_stops_where_the_model_speaks_in_tags():
+def test_an_information_block_without_its_end_stops_at_the_models_next_tag():
     response = "<search>one</search>\n\n<information>Doc 1(Title: Nile) It is lo<search>two</search>" + information(
         DOCS
     )
@@ -88,7 +88,7 @@ def test_an_information_block_that_lost_its_end_stops_where_the_model_speaks_in_
 
 
 @pytest.mark.parametrize("cut", ["<search>Nile", "I think that", "<answer>ye"])
-def test_what_was_cut_off_is_a_turn_that_could_not_be_read(cut):
+def test_truncated_text_is_a_turn_without_a_call(cut):
     turns = read_transcript("<search>one</search>" + information(DOCS) + cut)
     assert turns[-1].call is None
     assert turns[-1].text == cut
@@ -99,7 +99,7 @@ def test_the_first_answer_ends_the_transcript():
     assert calls("<answer>a</answer> <search>b</search> <answer>c</answer>") == [("answer", "a")]
 
 
-def test_a_search_without_a_result_is_a_turn_of_its_own():
+def test_a_search_without_a_result_is_a_separate_turn():
     assert calls("<search>a</search> <search>b</search>" + information(DOCS)) == [("search", "a"), ("search", "b")]
 
 
@@ -114,7 +114,7 @@ def test_a_search_without_a_result_is_a_turn_of_its_own():
         ("", []),
     ],
 )
-def test_passages_are_told_apart_by_their_numbers(text, titles):
+def test_passages_are_separated_by_their_numbers(text, titles):
     assert [shown.title for shown in read_passages(text)] == titles
 
 

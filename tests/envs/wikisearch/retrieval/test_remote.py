@@ -1,4 +1,4 @@
-"""Search servers that are dead, slow, broken or lying; and the judge behind the same client."""
+"""Search servers that are unreachable, slow or malformed; and the LLM judge, which uses the same client."""
 
 import contextlib
 import json
@@ -102,7 +102,7 @@ def test_asearchers_pages_are_visited_by_url() -> None:
     assert (found[0][0].text, found[0][0].page) == ("The whole page.", "http://w/Inception")
 
 
-def test_documents_without_scores_and_longer_lists_than_asked_are_taken() -> None:
+def test_documents_without_scores_and_longer_lists_than_requested_are_accepted() -> None:
     with serving(says(result([DOCUMENT] * 9))) as url:
         assert [hit.score for hit in retriever(url).search(["a"], 2)[0]] == [0.0, 0.0]
 
@@ -125,12 +125,12 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-def test_a_lying_server_is_an_error(lie: Any) -> None:
+def test_a_malformed_response_is_an_error(lie: Any) -> None:
     with serving(says(lie)) as url, pytest.raises(RetrievalError):
         retriever(url).search(["a", "b"], 3)
 
 
-def test_an_answer_without_end_is_cut_off() -> None:
+def test_an_endless_response_is_cut_at_the_limit() -> None:
     def answer(handler: BaseHTTPRequestHandler, _: Any) -> None:
         handler.send_response(200)
         handler.end_headers()
@@ -142,7 +142,7 @@ def test_an_answer_without_end_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])
-def test_a_server_that_drips_is_given_up_at_the_deadline(part: str) -> None:
+def test_a_server_that_sends_byte_by_byte_times_out_at_the_deadline(part: str) -> None:
     over = threading.Event()
 
     def answer(handler: BaseHTTPRequestHandler, _: Any) -> None:
@@ -160,7 +160,7 @@ def test_a_server_that_drips_is_given_up_at_the_deadline(part: str) -> None:
     assert time.monotonic() - start < 60  # it ended at all: without the deadline it never would
 
 
-def test_a_dead_server_is_retried_with_growing_pauses_and_then_reported() -> None:
+def test_an_unreachable_server_is_retried_with_growing_pauses_and_then_reported() -> None:
     pauses: list[float] = []
     client = JsonClient(["http://127.0.0.1:9"], max_attempts=4, backoff=0.5, sleep=pauses.append)
     with pytest.raises(RetrievalError, match=r"127.0.0.1:9/retrieve: ConnectionRefusedError"):
@@ -168,14 +168,14 @@ def test_a_dead_server_is_retried_with_growing_pauses_and_then_reported() -> Non
     assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_the_next_server_is_tried_when_one_is_dead() -> None:
+def test_the_next_server_is_tried_when_one_is_unreachable() -> None:
     with serving(says(result([]))) as url:
         engine = retriever(["http://127.0.0.1:9", url])
         assert engine.search(["a"], 3) == [[]]
         assert engine.search(["a"], 3) == [[]]
 
 
-def test_a_refused_request_is_not_repeated_but_an_overloaded_server_is_asked_again() -> None:
+def test_a_rejected_request_is_not_repeated_but_one_to_an_overloaded_server_is() -> None:
     asked: list[int] = []
 
     def answering(status: int) -> Answer:
@@ -213,7 +213,7 @@ def test_passages_never_seen_cannot_be_fetched_and_old_ones_are_forgotten() -> N
         engine.fetch(["0"])
 
 
-def test_an_environment_over_a_server_plays_and_restores_elsewhere(tmp_path: Path) -> None:
+def test_an_episode_over_a_server_is_restored_in_another_instance(tmp_path: Path) -> None:
     import creditflow
 
     path = tmp_path / "q.jsonl"
@@ -237,7 +237,7 @@ def chat(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("text", "score"), [("CORRECT", 1.0), ("incorrect.", 0.0), ("Verdict: Correct", 1.0)])
-def test_a_verdict_is_read(text: str, score: float) -> None:
+def test_a_verdict_is_parsed(text: str, score: float) -> None:
     with serving(says(chat(text))) as url:
         assert ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a") == score
 
@@ -248,7 +248,7 @@ def test_no_verdict_is_an_error(body: Any) -> None:
         ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
 
 
-def test_verdicts_are_asked_once_and_kept_in_a_file(tmp_path: Path) -> None:
+def test_verdicts_are_requested_once_and_cached_in_a_file(tmp_path: Path) -> None:
     asked: list[Any] = []
 
     def answer(handler: BaseHTTPRequestHandler, body: Any) -> None:

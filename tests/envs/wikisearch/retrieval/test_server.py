@@ -97,7 +97,7 @@ def with_app(engine: Stub, use: Callable[[Post], Awaitable[None]], **options: An
 
 @pytest.mark.parametrize("case", golden())
 def test_bodies_are_those_of_the_published_server(case: Any) -> None:
-    """Where it fails to unpack what it was not asked to score, ours sends each query its list (as ASearcher's does)."""
+    """Where it fails without ``return_scores``, ours returns a list per query (as ASearcher's does)."""
     given_case, wanted = case["input"], case["expected"]
     passages = [read_document(row, quotes=True) for row in given_case["stub_docs"]]
     engine = Stub(passages, lambda rank: 3.5 - rank)
@@ -156,7 +156,7 @@ def test_pages_are_found_by_title_and_by_url() -> None:
         ({"queries": ["a"], "topk": True}, 422), ({"queries": ["a"], "return_scores": "yes"}, 422),
     ],
 )  # fmt: skip
-def test_bad_bodies_are_refused_and_nothing_is_searched(body: Any, status: int) -> None:
+def test_malformed_bodies_are_rejected_without_a_search(body: Any, status: int) -> None:
     engine = Stub()
 
     async def use(post: Post) -> None:
@@ -188,7 +188,7 @@ def test_requests_that_wait_together_are_searched_together() -> None:
     assert len(engine.batches) < 20
 
 
-def test_more_than_may_wait_is_answered_503() -> None:
+def test_requests_beyond_the_queue_limit_get_status_503() -> None:
     engine, gate = Stub(), Event()
     engine.before = lambda: held(gate)
 
@@ -207,7 +207,7 @@ def test_more_than_may_wait_is_answered_503() -> None:
     with_app(engine, use, limits=ServerLimits(pending=8))
 
 
-def test_a_search_that_takes_too_long_is_answered_504_and_the_server_goes_on() -> None:
+def test_a_search_beyond_the_time_limit_gets_status_504_and_the_server_continues() -> None:
     engine, gate = Stub(), Event()
     engine.before = lambda: held(gate)
 
@@ -221,7 +221,7 @@ def test_a_search_that_takes_too_long_is_answered_504_and_the_server_goes_on() -
     with_app(engine, use, limits=ServerLimits(seconds=0.2))
 
 
-def test_an_engine_that_fails_is_reported_and_the_server_goes_on() -> None:
+def test_a_failing_engine_is_reported_and_the_server_continues() -> None:
     engine = Stub()
 
     def fail() -> None:
@@ -257,7 +257,7 @@ def test_memory_stays_bounded_under_load() -> None:
     assert peaks[-1] - peaks[1] < 2_000_000  # what is kept does not grow from wave to wave
 
 
-def test_an_unknown_dialect_is_refused() -> None:
+def test_an_unknown_dialect_is_a_configuration_error() -> None:
     async def use(post: Post) -> None:
         raise AssertionError
 

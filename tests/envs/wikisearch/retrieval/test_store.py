@@ -1,4 +1,4 @@
-"""Corpora and index folders: the same answers from disk as from memory; damage is found when they are opened."""
+"""Corpora and index folders: equal results from disk and memory; damage is detected when they are opened."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def test_disk_and_memory_answer_alike(folder: Path) -> None:
+def test_disk_and_memory_give_equal_results(folder: Path) -> None:
     disk, memory = LocalRetriever(*open_store(folder)), index_passages(MemoryCorpus(PASSAGES))
     assert disk.digest == memory.digest
     queries = ["Who was born in a town?", "naïve 東京", PASSAGES[0].title, "", "charter 1200"]
@@ -37,7 +37,7 @@ def test_disk_and_memory_answer_alike(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["passages.jsonl", "postings_rows.i4", "terms.bin", "by_id.i4", "header.json"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "gone", "empty"])
-def test_damage_is_found_when_the_folder_is_opened(folder: Path, name: str, harm: str) -> None:
+def test_damage_is_detected_when_the_folder_is_opened(folder: Path, name: str, harm: str) -> None:
     file = folder / name
     data = bytearray(file.read_bytes())
     if harm == "flip":
@@ -80,7 +80,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
         list(read_passages(path))
 
 
-def test_a_gzip_that_is_none_and_a_missing_file_are_errors(tmp_path: Path) -> None:
+def test_a_malformed_gzip_and_a_missing_file_are_errors(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl.gz").write_bytes(b"not gzip")
     for name in ("p.jsonl.gz", "missing.jsonl"):
         with pytest.raises(DataError, match=r"cannot be read|damaged gzip"):
@@ -97,7 +97,7 @@ def test_a_passage_file_is_opened_as_a_corpus(tmp_path: Path) -> None:
     assert open_corpus(str(path)).search(["quoted"], 3)[0][0].passage.title == "Quoted"
 
 
-def test_a_long_page_is_cut_to_what_fits_the_goal() -> None:
+def test_a_long_page_is_cut_to_the_passages_that_match_the_goal() -> None:
     page = [Passage(f"p{i}", "Page", f"about number{i}", "Page") for i in range(9)]
     engine = index_passages(MemoryCorpus(page))
     found = engine.visit(["Page"], "number7 number8")[0]

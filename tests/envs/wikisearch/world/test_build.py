@@ -12,7 +12,7 @@ from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.graph import make_world
 
 
-def test_a_built_encyclopedia_is_the_worlds(tmp_path: Path) -> None:
+def test_a_written_encyclopedia_is_that_of_the_world(tmp_path: Path) -> None:
     done: list[int] = []
     build_wiki(tmp_path / "w", articles=1_200, seed=9, progress=done.append)
     assert done == [1_000, 1_200]
@@ -38,7 +38,7 @@ def test_built_questions_are_played_over_the_built_encyclopedia(tmp_path: Path, 
     assert env.library.digest == digest  # type: ignore[attr-defined]  # a WikiSearchEnv
 
 
-def test_existing_folders_and_impossible_sizes_are_refused(tmp_path: Path) -> None:
+def test_existing_folders_and_impossible_sizes_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="exists"):
         build_wiki(tmp_path, articles=300)
     with pytest.raises(ConfigError):

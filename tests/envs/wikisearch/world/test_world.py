@@ -30,7 +30,7 @@ def asked(split: str = "") -> list[Question]:
     return [one.question for one in chosen() if split in ("", one.split)]
 
 
-def test_one_draw_equals_the_vector_of_draws() -> None:
+def test_scalar_and_vector_random_numbers_are_equal() -> None:
     assert random_ints(99, 50, 1_000).tolist() == [random_int(99, i, 1_000) for i in range(50)]
 
 
@@ -99,7 +99,7 @@ def test_a_statement_writes_its_object_in_its_passage() -> None:
 
 
 @pytest.mark.parametrize("articles", [0, 199, 1_000_001, 2.5, "many"])
-def test_impossible_sizes_are_refused(articles: object) -> None:
+def test_impossible_sizes_are_errors(articles: object) -> None:
     with pytest.raises(ConfigError, match="200 to 1,000,000"):
         make_world(0, articles)  # type: ignore[arg-type]  # that is the test
 
@@ -110,7 +110,7 @@ def test_a_recipe_gives_the_same_question_again() -> None:
         assert build_question(load_encyclopedia(), one.recipe) == one.question
 
 
-def test_every_kind_and_length_is_asked() -> None:
+def test_every_kind_and_length_is_selected() -> None:
     assert {(one.question.kind, one.hops) for one in chosen()} == set(STRATA)
 
 
@@ -157,7 +157,7 @@ def test_the_answer_is_not_in_the_question() -> None:
         {"kind": "comparison", "a": [["work", 1], "creator"], "b": [["work", 1], "creator"], "pick": "later", "ask": "died"},
     ],
 )  # fmt: skip
-def test_recipes_without_one_answer_are_refused(recipe: dict[str, object]) -> None:
+def test_recipes_without_exactly_one_answer_are_errors(recipe: dict[str, object]) -> None:
     with pytest.raises(InvalidRecipeError):
         build_question(load_encyclopedia(3, 400), recipe)
 
@@ -194,7 +194,7 @@ def test_copying_from_the_question_answers_less_than_three_in_ten(k: int) -> Non
 
 
 @pytest.mark.parametrize(("copied", "most"), [(False, 0.2), (True, 0.3)])
-def test_the_answer_is_rarely_written_anywhere_in_what_a_shortcut_finds(copied: bool, most: float) -> None:
+def test_the_answer_is_rarely_in_the_passages_of_a_shortcut(copied: bool, most: float) -> None:
     """The ceiling of all readers that quote, whatever they know of the articles."""
     engine, right = load_encyclopedia().retriever, []
     for question in asked():
