@@ -1,95 +1,34 @@
-"""A sampler with weights of its own follows the trained model: what is called when, and what is done if it does not.
+"""A sampler with its own weights follows the trained model: every push is checked, and a failed one raises.
 
-The engine is a stand-in that opens the pushed folders with transformers; the real one has a tier of its own.
+The engine opens the pushed folders with transformers; vLLM itself is tested in the tier vllm.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.models.transformers_engine import TransformersEngine, toy_model
 
-from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
-from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
-from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.backends.base import GenerationError, GenerationRequest, Sampling, WeightPushError
+from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, probe_differences, tensors_in
-from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.run import assemble
-
-
-class StandIn:
-    """An engine of transformers, and a diary."""
-
-    block_size, exact = 4, True
-
-    def __init__(self, folder: str) -> None:
-        told = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        assert told["architectures"] == ["Qwen2ForCausalLM"]
-        self.context = int(told["max_position_embeddings"])
-        self.diary: list[str] = []
-        self.lose: set[str] = set()  # calls that are to have no effect
-        self.model: Any = None
-
-    def complete(
-        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
-    ) -> list[list[Completion]]:
-        self.diary.append("complete")
-        requests = [
-            GenerationRequest((i, k), one.ids, np.random.default_rng([seed, i, k]).random(sampling.max_new_tokens))
-            for i, one in enumerate(prompts)
-            for k in range(len(one.places))
-        ]
-        answers = iter(TransformersBackend(self.model).generate(requests, sampling, end_ids))
-        return [[next(answers) for _ in one.places] for one in prompts]
-
-    def probe(self, ids: Any, tokens: int) -> ProbeResult:
-        self.diary.append("probe")
-        with torch.no_grad():
-            table = torch.log_softmax(
-                self.model(input_ids=torch.from_numpy(ids.astype(np.int64))[None]).logits[0, -1], -1
-            )
-        best = int(table.argmax())
-        return ProbeResult(np.array([best], np.int32), ({token: float(table[token]) for token in (best, 7, 9)},))
-
-    def load(self, folder: str) -> int:
-        from transformers import AutoModelForCausalLM
-
-        self.diary.append("load")
-        if self.model is None or "load" not in self.lose:
-            self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
-        return tensors_in(folder) - ("tensor" in self.lose)
-
-    def reset_prefix_cache(self) -> bool:
-        self.diary.append("forget")
-        return "forget" not in self.lose
-
-    def sleep(self) -> None:
-        self.diary.append("sleep")
-
-    def wake(self, part: str) -> None:
-        self.diary.append(f"wake {part}")
+from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, probe_differences
 
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
 def model(request: pytest.FixtureRequest) -> Any:
-    config = ScratchConfig(
-        hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=280, init=0.2, tied=request.param
-    )
-    return build_model(config, build_tokenizer(["up down"] * 4, config), seed=3)
+    return toy_model(tied=request.param)
 
 
-def follower(model: Any, **options: Any) -> tuple[VllmTrainedBackend, StandIn]:
-    made: list[StandIn] = []
+def follower(model: Any, **options: Any) -> tuple[VllmTrainedBackend, TransformersEngine]:
+    made: list[TransformersEngine] = []
 
-    def make(folder: str) -> StandIn:
-        made.append(StandIn(folder))
+    def make(folder: str) -> TransformersEngine:
+        made.append(TransformersEngine(folder))
         return made[0]
 
     return VllmTrainedBackend(model, dtype="float32", make_engine=make, **options), made[0]
@@ -114,7 +53,7 @@ def test_every_push_arrives_and_is_checked(model: Any) -> None:
         assert backend.sync_numbers["push_difference"] < 1e-5
         for ours, theirs in zip(model.parameters(), engine.model.parameters(), strict=True):
             assert torch.equal(ours, theirs)
-    assert engine.diary == ["load", "forget", "probe"] * 3
+    assert engine.calls == ["load", "reset_prefix_cache", "probe"] * 3
 
 
 def test_a_push_that_does_not_arrive_raises_and_nothing_is_sampled_afterwards(model: Any) -> None:
@@ -132,7 +71,9 @@ def test_a_push_that_does_not_arrive_raises_and_nothing_is_sampled_afterwards(mo
     assert len(backend.generate(JOBS, FOUR, frozenset({1}))) == 3
 
 
-@pytest.mark.parametrize(("lost", "said"), [("tensor", "the sampler read"), ("forget", "could not be emptied")])
+@pytest.mark.parametrize(
+    ("lost", "said"), [("tensor", "the sampler read"), ("reset_prefix_cache", "could not be emptied")]
+)
 def test_a_push_that_was_not_wholly_taken_is_refused_however_little_it_changes(
     model: Any, lost: str, said: str
 ) -> None:
@@ -202,7 +143,7 @@ def test_sleeping_and_waking_stand_around_the_push_in_their_order(model: Any) ->
     with pytest.raises(GenerationError, match="the sampler is empty"):
         backend.generate(JOBS, FOUR, frozenset({1}))
     backend.sync()
-    engine.diary.clear()
+    engine.calls.clear()
     backend.generate(JOBS, FOUR, frozenset({1}))
     backend.sleep()
     backend.sleep()
@@ -210,7 +151,16 @@ def test_sleeping_and_waking_stand_around_the_push_in_their_order(model: Any) ->
         backend.generate(JOBS, FOUR, frozenset({1}))
     backend.sync()
     backend.generate(JOBS, FOUR, frozenset({1}))
-    assert engine.diary == ["complete", "sleep", "wake weights", "load", "wake kv_cache", "forget", "probe", "complete"]
+    assert engine.calls == [
+        "complete",
+        "sleep",
+        "wake weights",
+        "load",
+        "wake kv_cache",
+        "reset_prefix_cache",
+        "probe",
+        "complete",
+    ]
 
 
 def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,92 +181,3 @@ def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pyt
         backend.sync()
     assert len(folders) == 2
     assert not any(Path(folder).exists() for folder in folders)
-
-
-@pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> list[StandIn]:
-    """Training runs with ``generation.backend: vllm`` get the stand-in."""
-    from creditflow.agents.backends.vllm import trained as vllm_trained
-
-    made: list[StandIn] = []
-
-    def opened(*_: Any) -> Callable[[str], StandIn]:
-        def make(folder: str) -> StandIn:
-            made.append(StandIn(folder))
-            return made[-1]
-
-        return make
-
-    monkeypatch.setattr(vllm_trained, "_engine_maker", opened)
-    return made
-
-
-def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
-    config: dict[str, Any], trainer_of: Callable[..., Any], stand_in: list[StandIn]
-) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "update.iterations=2")
-    run.run()
-    [engine] = stand_in
-    order = [entry for i, entry in enumerate(engine.diary) if entry != "complete" or engine.diary[i - 1] != entry]
-    push = ["wake weights", "load", "wake kv_cache", "forget", "probe"]
-    assert order == ["load", "forget", "probe", *["complete", "sleep", *push] * 2]
-    rows = [json.loads(line) for line in (Path(config["out"]) / "metrics.jsonl").read_text().splitlines()]
-    pushes = [row for row in rows if "push_difference" in row]
-    assert len(pushes) == 2
-    assert all(row["push_difference"] < 1e-4 and row["sampler_mismatch_max"] < 1e-4 for row in pushes)
-
-
-def test_a_push_that_fails_ends_the_run(
-    config: dict[str, Any], trainer_of: Callable[..., Any], stand_in: list[StandIn]
-) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "update.optimizer.lr=0.05")
-    stand_in[0].lose = {"load"}
-    with pytest.raises(WeightPushError, match="rl-0000001"):
-        run.run()
-
-
-def test_settings_that_belong_to_the_other_backend_are_refused(
-    config: dict[str, Any], settings_of: Callable[..., Any]
-) -> None:
-    for wrong, said in (
-        ("rollout.cache=static", "rollout.cache"),
-        ("rollout.branching.max_trajectories=16", "entropies"),
-        ("generation.backend=vlm", "did you mean 'vllm'"),
-        ("generation.vllm.block=3", "did you mean 'block_size'"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            settings_of(config, "generation.backend=vllm", wrong)
-
-
-def test_a_run_without_vllm_installed_is_told_so_and_writes_nothing(
-    config: dict[str, Any],
-    trainer_of: Callable[..., Any],
-    settings_of: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from creditflow.agents.backends.vllm import release as vllm_release
-    from creditflow.train.run.dry_run import describe
-
-    monkeypatch.setattr(vllm_release, "_version", lambda name: None)
-    with pytest.raises(MissingExtraError, match="vllm"):
-        trainer_of(config, "generation.backend=vllm")
-    with pytest.raises(MissingExtraError, match="vllm"):
-        describe(settings_of(config, "generation.backend=vllm"))
-    assert not Path(config["out"]).exists()
-
-
-def test_the_sampler_computes_in_the_dtype_of_the_setting(
-    config: dict[str, Any], settings_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, model: Any
-) -> None:
-    from creditflow.agents.backends.vllm import trained as vllm_trained
-
-    asked: list[str] = []
-
-    def opened(dtype: str, *_: Any) -> Callable[[str], StandIn]:
-        asked.append(dtype)
-        return StandIn
-
-    monkeypatch.setattr(vllm_trained, "_engine_maker", opened)
-    for setting in ("same", "bfloat16"):
-        assemble.make_backend(model, settings_of(config, "generation.backend=vllm", f"rollout.dtype={setting}"))
-    assert asked == ["float32", "bfloat16"]

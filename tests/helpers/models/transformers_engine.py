@@ -1,0 +1,78 @@
+"""An inference engine for tests of weight pushes: it opens the pushed folders with transformers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.backends.vllm.trained import tensors_in
+from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+
+
+class TransformersEngine:
+    """An inference engine made of transformers that records its calls; ``lose`` names calls without effect."""
+
+    block_size, exact = 4, True
+
+    def __init__(self, folder: str) -> None:
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        assert config["architectures"] == ["Qwen2ForCausalLM"]
+        self.context = int(config["max_position_embeddings"])
+        self.calls: list[str] = []
+        self.lose: set[str] = set()
+        self.model: Any = None
+
+    def complete(
+        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
+    ) -> list[list[Completion]]:
+        self.calls.append("complete")
+        requests = [
+            GenerationRequest((i, k), one.ids, np.random.default_rng([seed, i, k]).random(sampling.max_new_tokens))
+            for i, one in enumerate(prompts)
+            for k in range(len(one.places))
+        ]
+        answers = iter(TransformersBackend(self.model).generate(requests, sampling, end_ids))
+        return [[next(answers) for _ in one.places] for one in prompts]
+
+    def probe(self, ids: Any, tokens: int) -> ProbeResult:
+        self.calls.append("probe")
+        with torch.no_grad():
+            table = torch.log_softmax(
+                self.model(input_ids=torch.from_numpy(ids.astype(np.int64))[None]).logits[0, -1], -1
+            )
+        best = int(table.argmax())
+        return ProbeResult(np.array([best], np.int32), ({token: float(table[token]) for token in (best, 7, 9)},))
+
+    def load(self, folder: str) -> int:
+        from transformers import AutoModelForCausalLM
+
+        self.calls.append("load")
+        if self.model is None or "load" not in self.lose:
+            self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
+        return tensors_in(folder) - ("tensor" in self.lose)
+
+    def reset_prefix_cache(self) -> bool:
+        self.calls.append("reset_prefix_cache")
+        return "reset_prefix_cache" not in self.lose
+
+    def sleep(self) -> None:
+        self.calls.append("sleep")
+
+    def wake(self, part: str) -> None:
+        self.calls.append(f"wake {part}")
+
+
+def toy_model(*, tied: bool) -> Any:
+    """A model of two layers, with or without tied embeddings."""
+    config = ScratchConfig(
+        hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=280, init=0.2, tied=tied
+    )
+    return build_model(config, build_tokenizer(["up down"] * 4, config), seed=3)
