@@ -41,7 +41,7 @@ def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
 ) -> None:
     run = trainer_of(config, "generation.backend=vllm", "update.iterations=2")
     run.run()
-    [engine] = stand_in
+    [engine] = engines
     order = [entry for i, entry in enumerate(engine.calls) if entry != "complete" or engine.calls[i - 1] != entry]
     push = ["wake weights", "load", "wake kv_cache", "reset_prefix_cache", "probe"]
     assert order == ["load", "reset_prefix_cache", "probe", *["complete", "sleep", *push] * 2]
