@@ -1,4 +1,4 @@
-"""How fast ALFWorld is here, and against TextWorld's engine in the same run (if that is installed).
+"""Speed of ALFWorld, and its ratio to TextWorld's engine in the same run, if that is installed.
 
 python tests/benchmarks/bench_alfworld.py [--games ../shared/data/alfworld]
 """
@@ -29,19 +29,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def timed(work: Callable[[], object]) -> float:
-    """CPU seconds of one call: the machine may be shared."""
+    """CPU seconds of one call (wall-clock time would include other work on the machine)."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def parse_game(path: Path) -> Game:
-    """What opening a released game costs."""
+    """Parse and compile a released game."""
     return Game(content_from_file(path))
 
 
 def env_steps(env: ALFWorldEnv, seeds: range, rng: np.random.Generator) -> int:
-    """Random admissible steps through the whole environment, info and keys included; returns how many."""
+    """Take random admissible steps in the environment, info and keys included; returns their number."""
     count = 0
     for seed in seeds:
         _, info = env.reset(seed=seed)
@@ -53,7 +53,7 @@ def env_steps(env: ALFWorldEnv, seeds: range, rng: np.random.Generator) -> int:
 
 
 def rules_steps(world: World, steps: int, rng: np.random.Generator) -> None:
-    """Random steps of the rules alone: reply, sorted commands, goal check."""
+    """Take random steps with the rules alone: reply, sorted commands, goal check."""
     for _ in range(steps):
         commands = admissible_commands(world).commands
         act(world, admissible_commands(world).by_text[commands[int(rng.integers(len(commands)))]])
@@ -92,7 +92,7 @@ def compare_with_textworld(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How fast ALFWorld is.")
+    parser = argparse.ArgumentParser(description="Speed of ALFWorld.")
     parser.add_argument("--games", default=str(ROOT.parent / "shared/data/alfworld"))
     parser.add_argument("--real-games", type=int, default=6)
     parser.add_argument("--real-steps", type=int, default=25)

@@ -1,8 +1,8 @@
-"""Seconds that credit costs: every scheme in both semantics, against the released code's figures and a naive peer.
+"""Time to assign credit: every scheme in both semantics, compared with the released code and a naive implementation.
 
 Run: ``python tests/benchmarks/bench_credit.py [--quick]``. Prints, for 16 groups of 8 rollouts of 50 turns, the best of
-several runs with the groups' arrays built anew ("whole") and already there ("scheme"); then the growth to a million
-turns in one process, and the growth with the length of one chain.
+several runs with the groups' arrays built in each run ("whole") and built before ("scheme"); then the growth to a million
+turns in one process, and the growth with the length of one trajectory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEEDS_KEY = ("gigpo", "graphgpo", "rewardflow")
 
 
 def make_groups(n_groups: int, size: int, turns: int, *, states: int = 41, seed: int = 0) -> list[Group]:
-    """Random walks over about as many states a group as the released code's measurement had."""
+    """Random walks over about as many states per group as in the measurement of the released code."""
     rng = np.random.default_rng(seed)
     groups = []
     for g in range(n_groups):
@@ -63,7 +63,7 @@ def make_groups(n_groups: int, size: int, turns: int, *, states: int = 41, seed:
 
 
 def fresh(groups: Sequence[Group]) -> list[Group]:
-    """The same groups, their arrays not yet built."""
+    """The same groups without their cached arrays."""
     return [Group(g.trajectories) for g in groups]
 
 
@@ -77,7 +77,7 @@ def seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 def naive_graphgpo(group: Group, discount: float = 0.1, eps: float = 1e-6) -> list[float]:
-    """GraphGPO's step part row by row, each looking through all rows: what a direct transcription costs."""
+    """GraphGPO's step advantages row by row, each searching all rows: a direct transcription of the equations."""
     rows = [
         (t.state_key, "goal" if m.success and i == len(m.turns) - 1 else t.next_state_key)
         for m in group.trajectories
@@ -103,7 +103,7 @@ def naive_graphgpo(group: Group, discount: float = 0.1, eps: float = 1e-6) -> li
 
 
 def schemes() -> list[tuple[str, str, credit.Scheme]]:
-    """All schemes, in each semantics they have."""
+    """All schemes, in each of their semantics."""
     return [
         (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
         for name in credit.names(given=())
@@ -113,7 +113,7 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
 
 
 def make_chain(turns: int, size: int = 2, *, entities: int = 1000) -> Group:
-    """Long rollouts that share half of their way, with all that any scheme reads."""
+    """Long rollouts that share half of their states, with everything that any scheme reads."""
     rng = np.random.default_rng(0)
     members = []
     for i in range(size):
@@ -154,7 +154,7 @@ def make_chain(turns: int, size: int = 2, *, entities: int = 1000) -> Group:
 
 
 def growth(lengths: Sequence[int]) -> None:
-    """Print seconds of every scheme on ever longer chains."""
+    """Print the seconds of every scheme for growing lengths."""
     print("\nseconds for 2 rollouts in one chain of states, turns in all")
     print(f"{'scheme':24}" + "".join(f"{n:>12,}" for n in lengths))
     groups = [make_chain(n // 2) for n in lengths]

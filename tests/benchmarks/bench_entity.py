@@ -1,4 +1,4 @@
-"""Entity matching and the entity schemes, against asking for one entity after the other, in one run.
+"""Entity matching and the entity schemes, compared with matching one entity after the other, in one run.
 
     python tests/benchmarks/bench_entity.py [--quick]
 
@@ -37,7 +37,7 @@ def words(rng: np.random.Generator, n: int) -> list[str]:
 
 
 def prose(rng: np.random.Generator, vocabulary: list[str], names: list[str], characters: int) -> str:
-    """Sentences, with a name in about every second one."""
+    """Sentences, about half of them with a name."""
     picked = rng.integers(0, len(vocabulary), characters // 6).tolist()
     out, size, i = [], 0, 0
     while size < characters:
@@ -49,7 +49,7 @@ def prose(rng: np.random.Generator, vocabulary: list[str], names: list[str], cha
 
 
 def fastest(run: Callable[[], Any], times: int = 5) -> float:
-    """CPU seconds of the fastest of several runs: other work on the machine does not count."""
+    """CPU seconds of the fastest of several runs."""
     best = float("inf")
     for _ in range(times):
         began = time.process_time()
@@ -59,18 +59,18 @@ def fastest(run: Callable[[], Any], times: int = 5) -> float:
 
 
 def one_by_one(forms: list[str], text: str) -> list[int]:
-    """The peer: the text normalised once, then a scan for every form."""
+    """The reference: the text normalised once, then a scan for every form."""
     spaced = f" {' '.join(phrase_tokens(text))} "
     return [i for i, form in enumerate(forms) if f" {' '.join(phrase_tokens(form))} " in spaced]
 
 
 def substrings(names: Sequence[str], text: str) -> list[bool]:
-    """The peer of the exact rule."""
+    """The reference for the exact rule."""
     return [name in text for name in names]
 
 
 def matching(rng: np.random.Generator) -> None:
-    """1,000 entities in 1 MB."""
+    """Time the search for 1,000 entities in 1 MB of text."""
     vocabulary = words(rng, 20_000)
     names = [" ".join(rng.choice(vocabulary, int(rng.integers(1, 4)))) for _ in range(1_000)]
     for label, text in (
@@ -93,7 +93,7 @@ def matching(rng: np.random.Generator) -> None:
 
 
 def groups(rng: np.random.Generator, questions: int) -> Iterator[Group]:
-    """Groups of five long rollouts; made one by one, for 164 MB of text need not be held at once."""
+    """Groups of five long rollouts, one at a time, so that the 164 MB of text are never in memory at once."""
     vocabulary = words(rng, 20_000)
     for q in range(questions):
         names = [" ".join(rng.choice(vocabulary, 2)).title() for _ in range(12)]
@@ -119,7 +119,7 @@ def groups(rng: np.random.Generator, questions: int) -> Iterator[Group]:
 
 
 def peer_scores(group: Group) -> None:
-    """What gdcr and egrpo look up, one entity after the other."""
+    """The matches that gdcr and egrpo need, one entity after the other."""
     graph = EntityGraph.from_task(group.task)
     forms = [form for name, others in zip(graph.names, graph.aliases, strict=True) for form in (name, *others)]
     for member in group.trajectories:
@@ -131,7 +131,7 @@ def peer_scores(group: Group) -> None:
 
 
 def schemes(rng: np.random.Generator, questions: int) -> None:
-    """Both entity schemes on groups of long rollouts."""
+    """Time both entity schemes on groups of long rollouts."""
     gdcr, egrpo = credit.make("gdcr"), credit.make("egrpo")
     seconds = {"gdcr": 0.0, "egrpo": 0.0, "peer": 0.0}
     characters = 0

@@ -1,4 +1,4 @@
-"""Cost of GroupTD on one group against RewardFlow and GiGPO, in one run: 16 rollouts, 288 turns, H 50."""
+"""Time of GroupTD on one group compared with RewardFlow and GiGPO, in one run: 16 rollouts, 288 turns, H 50."""
 
 from time import perf_counter
 
@@ -24,7 +24,7 @@ def random_walks(rng: np.random.Generator, size: int = 16, states: int = 41, tur
 
 
 def main() -> None:
-    """Print milliseconds a group and ratios to RewardFlow."""
+    """Print milliseconds per group and ratios to RewardFlow."""
     group = random_walks(np.random.default_rng(0))
     _ = group.arrays
     schemes = {

@@ -1,6 +1,6 @@
-"""Merging 10,000 noisy shop pages, against comparing all pairs and the released greedy clusters, in one run.
+"""Merging of 10,000 noisy shop pages, compared with comparing all pairs and the released greedy clusters, in one run.
 
-The peers are quadratic: they run on the first PART pages, and so do we, for the ratio.
+Both of these are quadratic: they run on the first PART pages, and for the ratio so does this package.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def pages(count: int) -> list[str]:
 
 
 def timed(call: Callable[[], T]) -> tuple[T, float]:
-    """The result, and the seconds it took."""
+    """The result of a call, and its seconds."""
     began = perf_counter()
     result = call()
     return result, perf_counter() - began
 
 
 def all_pairs(vectors: SparseVectors) -> int:
-    """Every similarity once; how many there were."""
+    """Compute every pairwise similarity once; returns their number."""
     rows = [
         (vectors.feature[a:b], vectors.weight[a:b])
         for a, b in zip(vectors.offsets[:-1].tolist(), vectors.offsets[1:].tolist(), strict=True)

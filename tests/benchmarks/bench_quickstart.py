@@ -1,12 +1,13 @@
-"""The quickstart's claim, measured: held-out success after RL minus after SFT, beside SFT with the same extra compute.
+"""The claim of the quickstart: held-out success after RL minus after SFT, compared with SFT of the same extra compute.
 
-Per seed: one warm-up; from its weights (a) reinforcement learning as the config says, (b) the warm-up goes on for as many
-CPU seconds as (a) used, with a new cosine, on the same demonstrations and as many new ones on further training tasks.
-All three policies play every task of the final panel with the same draws. Differences are paired by seed and by task; the bounds are Student's t over seeds, and over tasks.
+Per seed: one SFT phase; from its weights (a) RL as configured, (b) SFT continues for as many CPU seconds as (a) used, with a
+new cosine schedule, on the same demonstrations and as many new ones on further training tasks. All three policies are
+evaluated on every task of the final panel with the same random numbers. Differences are paired by seed and by task; the 95 %
+intervals are Student's t over seeds, and over tasks.
 
   python tests/benchmarks/bench_quickstart.py --config train/configs/quickstart.yaml --out tests/evidence/quickstart.json
 
-After every seed the figures so far are written, so a cut run is still a result.
+The results so far are written after every seed, so that an interrupted run still leaves results.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8:
 
 
 def bound(differences: Sequence[float]) -> dict[str, float]:
-    """Mean and 95 % bounds over seeds."""
+    """Mean and 95 % interval over seeds."""
     n, mean = len(differences), float(np.mean(differences))
     half = T95.get(n - 1, 1.96) * float(np.std(differences, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
     return {"mean": mean, "low": mean - half, "high": mean + half, "seeds": n}

@@ -77,7 +77,7 @@ def part_of(args: argparse.Namespace, part: str, **task: Any) -> dict[str, Any]:
 
 
 def measured(engine: str, args: argparse.Namespace, count: int = 0) -> tuple[dict[str, Any], list[list[str]]]:
-    """Build and search in two processes."""
+    """Build and search in two processes; returns the measurements and the ids found."""
     with tempfile.TemporaryDirectory(prefix="retrieval.") as scratch:
         where = {"folder": f"{scratch}/index", "results": f"{scratch}/found.json"}
         figures: dict[str, Any] = {"engine": engine}
@@ -104,7 +104,7 @@ def installed(engine: str) -> bool:
 
 
 def compare(args: argparse.Namespace, questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """All engines on the passages themselves."""
+    """All engines on the given passages."""
     runs = [measured(engine, args) for engine in args.engines if installed(engine)]
     peers = {figures["engine"]: found for figures, found in runs}
     for figures, found in runs:

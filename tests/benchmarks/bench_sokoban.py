@@ -1,10 +1,10 @@
-"""Speed of Sokoban against GEM's, the fastest text Sokoban among the suites that install from PyPI.
+"""Speed of Sokoban compared with GEM's, the fastest text Sokoban among the packages on PyPI.
 
     python -m venv /tmp/peer && /tmp/peer/bin/pip install gem-llm
     PYTHONPATH=src python tests/benchmarks/bench_sokoban.py --peer /tmp/peer/bin/python --boxoban ../shared/data/boxoban
 
-Both sides play the same random moves on levels of the same size (6x6, two boxes), in processes of their own, taking
-turns; figures are the best of three rounds of CPU time. A solved level starts again.
+Both make the same random moves on levels of the same size (6x6, two boxes), alternating in processes of their own; the
+results are the best of three rounds of CPU time. A solved level is reset.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ print(json.dumps(result))
 
 
 def steps_per_second(step: Callable[[Any], Any], reset: Callable[[], Any], actions: list[Any], count: int) -> float:
-    """CPU steps a second of random play."""
+    """Steps per CPU second with random actions."""
     reset()
     began = time.process_time()
     for _ in range(count // len(actions)):
@@ -69,7 +69,7 @@ def steps_per_second(step: Callable[[Any], Any], reset: Callable[[], Any], actio
 
 
 def measure_steps() -> dict[str, float]:
-    """Steps a second of our environment in several modes."""
+    """Steps per second of this package's environment in several modes."""
     numbers = [int(i) for i in np.random.default_rng(0).integers(0, 4, 1000)]
     level = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     results = {}
@@ -87,7 +87,7 @@ def measure_steps() -> dict[str, float]:
 
 
 def measure_without_caches() -> float:
-    """Steps a second when texts and keys of boards are made anew every time, as if no board ever came back."""
+    """Steps per second without the caches of texts and keys, as if no board ever recurred."""
     level = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     env = SokobanEnv(level=level, max_steps=10**9)
     cached, draw = rules.state_key, env.text_view._draw
@@ -101,7 +101,7 @@ def measure_without_caches() -> float:
 
 
 def measure_generator() -> dict[str, float]:
-    """Levels a second, lengths of 5 to 40 moves."""
+    """Generated levels per second, with solutions of 5 to 40 moves."""
     results = {}
     for side, boxes in KINDS:
         rng, options = np.random.default_rng(0), GeneratorOptions(side, side, boxes, 5, 40)
@@ -114,7 +114,7 @@ def measure_generator() -> dict[str, float]:
 
 
 def print_oracle(folder: Path) -> None:
-    """Milliseconds for the whole exact table of a level."""
+    """Milliseconds for the complete exact table of a level."""
     for path in sorted(folder.rglob("*.txt")):
         seconds = []
         for level in read_levels(path)[:100]:
@@ -129,7 +129,7 @@ def print_oracle(folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure, and print one line a figure."""
+    """Measure, and print one line per result."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("--peer", help="Python interpreter with gem-llm installed")
     parser.add_argument("--boxoban", type=Path, help="folder of Boxoban level files")

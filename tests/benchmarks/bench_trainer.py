@@ -1,9 +1,9 @@
-"""What the trainer's choices are worth, as ratios within one run.
+"""Effect of the trainer's design choices, as ratios within one run.
 
-* whole trajectories once, against one row per turn (the same gradient, append-only history);
-* packed against padded micro-batches;
-* the cache that lives over turns, against computing every turn's prompt anew;
-* the share of an iteration that credit takes, and the largest sampler/trainer mismatch (fp32).
+* one row per trajectory compared with one row per turn (the same gradient, append-only history);
+* packed compared with padded micro-batches;
+* a key-value cache kept over turns compared with computing every turn's prompt again;
+* the fraction of an iteration's time spent on credit, and the largest sampler mismatch (fp32).
 
   python tests/benchmarks/bench_trainer.py [--episodes 64] [--turns 12] [--repeats 3]
 """
@@ -37,7 +37,7 @@ READ, WRITTEN = 36, 4  # tokens of a turn: a small board, and a short answer
 
 
 def seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Median CPU seconds after one warming call."""
+    """Median CPU seconds after one warm-up call."""
     times = []
     for _ in range(repeats + 1):
         began = time.process_time()
@@ -78,7 +78,7 @@ def update_seconds(model: Any, rows: list[Row], repeats: int, **options: Any) ->
 
 
 def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: bool) -> float:
-    """CPU seconds of lockstep conversations with or without the cache over turns."""
+    """CPU seconds of batched conversations with or without the cache kept over turns."""
     backend = TransformersBackend(model)
 
     def play() -> None:
@@ -97,7 +97,7 @@ def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: b
 
 
 def quickstart_shares(config: str) -> dict[str, float]:
-    """A few iterations of the quickstart: the share of credit and graph, and the mismatch."""
+    """A few iterations of the quickstart: the fraction of time for credit and graph, and the sampler mismatch."""
     from creditflow.train.trainer import Trainer
 
     with tempfile.TemporaryDirectory() as folder:

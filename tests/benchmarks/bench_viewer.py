@@ -1,4 +1,4 @@
-"""How long a viewer page of 10,000 turns takes: to make, and to open in headless Chromium (beside an empty page).
+"""Time to make a viewer page of 10,000 turns, and to open it in headless Chromium (compared with an empty page).
 
 python tests/benchmarks/bench_viewer.py
 """
@@ -44,7 +44,7 @@ def rollouts(turns: int, groups: int = 25, size: int = 8) -> list[Group]:
 
 
 def opened(page: Path, profile: Path) -> float:
-    """Seconds until Chromium has run the page's scripts and printed its DOM."""
+    """Seconds until Chromium has executed the page's scripts and printed its DOM."""
     began = time.perf_counter()
     done = subprocess.run(
         [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
@@ -57,7 +57,7 @@ def opened(page: Path, profile: Path) -> float:
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print the results."""
     groups = rollouts(10_000)
     began = time.perf_counter()
     schemes = {name: credit.make(name) for name in ("grpo", "gigpo", "graphgpo", "rewardflow")}

@@ -1,7 +1,7 @@
-"""Speed of the shop: recorded episodes replayed against the original's figures, the oracle, and many environments.
+"""Speed of WebShop: replayed recorded episodes compared with the original, the oracle, and many environments.
 
-The original cannot run here (Java, torch, spaCy). Its figures, measured on the recording machine, are given below as
-constants and the ratios are to those: 29 steps per CPU second in text mode, 34 ms a search, 28 ms a click.
+The original needs Java, torch and spaCy, and is not run. Its speed, measured on the machine of the recordings, is given below
+as constants, to which the ratios refer: 29 steps per CPU second in text mode, 34 ms per search, 28 ms per click.
 
     python tests/benchmarks/bench_webshop.py [FOLDER WITH THE SHARED DATA]
 """

@@ -1,9 +1,9 @@
-"""Speed of WikiSearch: BM25 against a plain Python one, environment steps, oracle, world, and the server on loopback.
+"""Speed of WikiSearch: BM25 compared with one in plain Python, environment steps, oracle, world, and the HTTP server.
 
     python tests/benchmarks/bench_wikisearch.py [--passages FILE --questions FILE …] [--seconds 10] [--clients 8]
 
 Without files the fictional encyclopedia is searched with its own questions. The server part needs the extra [serve];
-the server runs in a process of its own, its memory is read from /proc.
+the server runs in its own process, and its memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from creditflow.envs.wikisearch.world.selection import select_questions
 
 
 class PlainBM25:
-    """The peer: postings in dictionaries, scores in a dictionary."""
+    """The reference: postings and scores in dictionaries."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         counted = [Counter(analyse(document.lower())) for document in documents]
@@ -57,7 +57,7 @@ class PlainBM25:
 
 
 def rate(run: Callable[[str], object], queries: Sequence[str], seconds: float) -> float:
-    """Queries a second."""
+    """Queries per second."""
     for query in queries[:20]:
         run(query)
     start, done = time.perf_counter(), 0
@@ -68,7 +68,7 @@ def rate(run: Callable[[str], object], queries: Sequence[str], seconds: float) -
 
 
 def bench_bm25(documents: Sequence[str], queries: Sequence[str], seconds: float) -> None:
-    """Index time and queries a second, ours and the peer's."""
+    """Time the index and queries of this package and of the reference."""
     start = time.perf_counter()
     index = build_index((document.lower() for document in documents), [f"{i:08}" for i in range(len(documents))])
     built = time.perf_counter() - start
@@ -84,7 +84,7 @@ def bench_bm25(documents: Sequence[str], queries: Sequence[str], seconds: float)
 
 
 def bench_environment(seconds: float) -> None:
-    """Making the default environment, steps a second of random play, oracle calls."""
+    """Time the construction of the default environment, steps with random actions, and oracle calls."""
     start = time.perf_counter()
     env = creditflow.make("wikisearch").unwrapped
     made = time.perf_counter() - start
@@ -158,7 +158,7 @@ def _wait(port: int) -> None:
 
 
 def _load(pid: int, port: int, queries: Sequence[str], seconds: float, clients: int, per_request: int) -> None:
-    """Closed loop: each client sends its next request when the last one is answered."""
+    """Closed loop: each client sends its next request after the response to the last one."""
     latencies: list[list[float]] = [[] for _ in range(clients)]
     failures = [0] * clients
     before, start = resident(pid), time.perf_counter()
@@ -192,7 +192,7 @@ def _load(pid: int, port: int, queries: Sequence[str], seconds: float, clients: 
 
 
 def main() -> None:
-    """Run everything."""
+    """Run all parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="*", default=[], help="JSON lines with a 'question' each")

@@ -31,6 +31,7 @@ from creditflow.train.bench.exact.grid_layouts import (
     layout_task,
     read_layout,
 )
+from creditflow.train.bench.exact.mdp import FiniteMDP
 
 __all__ = ["AliasGrid", "GridEnv", "GridOracle", "OpenGrid", "PitsGrid", "SlipGrid", "grid_tasks", "register_grids"]
 
@@ -59,27 +60,27 @@ class GridOracle:
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
         """Maximum probability of reaching the goal, within ``steps_left`` turns if given."""
-        layout, cell = _read(state)[:2]
-        mdp = grid_mdp(layout, HORIZON)
-        index = mdp.index[layout.keys(cell)[0]]
-        if steps_left is None:
-            return float(_max_success(layout, None)[index])
-        return float(_max_success(layout, max(steps_left, 0))[index])
+        layout, _, index = _table(state)
+        return float(_max_success(layout, None if steps_left is None else max(steps_left, 0))[index])
 
     def distance(self, state: str) -> float:
         """Fewest turns to the goal; ``inf`` in a pit."""
-        layout, cell = _read(state)[:2]
-        mdp = grid_mdp(layout, HORIZON)
-        return float(mdp.distance[mdp.index[layout.keys(cell)[0]]])
+        _, mdp, index = _table(state)
+        return float(mdp.distance[index])
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
         """First actions of shortest paths to the goal."""
-        layout, cell = _read(state)[:2]
-        mdp = grid_mdp(layout, HORIZON)
-        index = mdp.index[layout.keys(cell)[0]]
+        _, mdp, index = _table(state)
         if index >= mdp.size:
             return ()
         return tuple(sorted(text for text, good in zip(ACTIONS, mdp.optimal[index], strict=True) if good))
+
+
+def _table(snapshot: str) -> tuple[GridLayout, FiniteMDP, int]:
+    """A snapshot's layout, its tables, and the index of its state."""
+    layout, cell = _read(snapshot)[:2]
+    mdp = grid_mdp(layout, HORIZON)
+    return layout, mdp, mdp.index[layout.keys(cell)[0]]
 
 
 @lru_cache(maxsize=4096)
