@@ -23,8 +23,8 @@ from typing import Any, Literal
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
+from creditflow.wrappers.base_env import base_env
 from creditflow.wrappers.graphs.history_potential import HISTORY, HistoryPotential
 from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 
@@ -77,9 +77,6 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             key=key, **parameters,
         )  # fmt: skip
         gym.Wrapper.__init__(self, env)
-        base = env.unwrapped
-        if not isinstance(base, AgentEnv):
-            raise ConfigError(f"DenseReward wraps creditflow environments, got {type(base).__name__}")
         if not 0.0 < gamma <= 1.0:
             raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
         for name, value, known in (
@@ -92,7 +89,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise unknown_name_error(name, str(value), known)
         if store is not None and parameters:
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
-        self._base: AgentEnv[Any, Any, Any] = base
+        self._base = base_env(env, "DenseReward")
         self._history = HistoryPotential(scheme, **parameters) if scheme in HISTORY else None
         if self._history is not None:
             if store is not None or (unknown, key) != ("carry", "state"):

@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr, unknown_name_error
+from creditflow.wrappers.base_env import base_env
 
 __all__ = ["InvalidActions", "Policy"]
 
@@ -49,10 +49,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise ConfigError(
                 f"penalty must be ≥ 0 and retries ≥ 1, got {short_repr(penalty)} and {short_repr(retries)}"
             )
-        base = env.unwrapped
-        if not isinstance(base, AgentEnv):
-            raise ConfigError(f"InvalidActions wraps creditflow environments, got {type(base).__name__}")
-        self._base: AgentEnv[Any, Any, Any] = base
+        self._base = base_env(env, "InvalidActions")
         self._beginning = 0  # number of resets and restored snapshots, to notice that the environment was restored
         self.policy, self.penalty, self.retries = policy, penalty, retries
         self._left, self._ended = retries, False

@@ -12,6 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.info import INFO_TYPES
+from creditflow.wrappers.base_env import base_env
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 
@@ -46,10 +47,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def __init__(self, env: gym.Env[Any, Any], *, oracle: bool = False, texts: bool = True, policy: str = "") -> None:
         RecordConstructorArgs.__init__(self, oracle=oracle, texts=texts, policy=policy)
         gym.Wrapper.__init__(self, env)
-        base = env.unwrapped
-        if not isinstance(base, AgentEnv):
-            raise ConfigError(f"Recorder wraps creditflow environments, got {type(base).__name__}")
-        self._base: AgentEnv[Any, Any, Any] = base
+        self._base = base_env(env, "Recorder")
         self._oracle, self._texts, self._policy = oracle, texts, policy
         self._names: dict[str, Any] = {}
         self._episodes = 0

@@ -35,7 +35,7 @@ def test_information_gain_and_redundancy_are_the_released_ones(given: Any, expec
     golden = GoldenPassages([passage["paragraph_text"] for passage in given["golden"]])
     gains = information_gains(given["informations"], golden)
     repeated = redundancies(given["informations"], repeats="anywhere")
-    if not given["golden"]:  # the released code returns no steps at all; here they are worth nothing
+    if not given["golden"]:  # the released code returns no steps at all; here they have zero reward
         assert expected == {"gain": [], "redundancy": []}
         assert not gains.any()
         return

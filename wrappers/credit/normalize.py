@@ -116,5 +116,5 @@ def _range(y: Floats, group: Labels, n_groups: int) -> Floats:
     low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
     np.minimum.at(low, group, y)
     np.maximum.at(high, group, y)
-    spread: Floats = high - low
-    return spread
+    width: Floats = high - low
+    return width

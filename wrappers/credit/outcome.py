@@ -39,7 +39,7 @@ class OutcomeScheme(Scheme):
     Attributes:
         outcome: score of a trajectory: its "return" (sum of rewards), "success" (0/1) or graded "score".
         stats_over: what is a sample of the group's statistics: "trajectories" (papers); "turns" (released code: long
-            episodes weigh more); "first_turns" (released option: the first turn stands for the trajectory, with its
+            episodes weigh more); "first_turns" (released option: the first turn represents the trajectory, with its
             own penalty).
         outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
         outcome_std_kind: standard deviation of a "sample" (n − 1) or of a "population" (n).

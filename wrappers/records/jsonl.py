@@ -80,31 +80,31 @@ def read_groups(
     """
     payloads = Payloads()
     trajectories = []
-    places: dict[tuple[str, int, str], str] = {}
-    for trajectory, task, place in _records(source, _skipped(fields)):
+    positions: dict[tuple[str, int, str], str] = {}
+    for trajectory, task, position in _records(source, _skipped(fields)):
         trajectories.append(trajectory)
         if task is not None:
-            payloads.add(trajectory, task, place)
+            payloads.add(trajectory, task, position)
         name = (trajectory.group_id, trajectory.trial, trajectory.trajectory_id)
-        if name in places:
+        if name in positions:
             raise TrajectoryError(
-                f"{place}: group {name[0]!r} already has a trajectory {name[2]!r} ({places[name]}); "
+                f"{position}: group {name[0]!r} already has a trajectory {name[2]!r} ({positions[name]}); "
                 "was the log appended to itself?"
             )
-        places[name] = place
-    return _grouped(trajectories, by, payloads, places)
+        positions[name] = position
+    return _grouped(trajectories, by, payloads, positions)
 
 
 def _grouped(
     trajectories: list[Trajectory],
     by: Literal["group", "task"],
     payloads: Payloads,
-    places: Mapping[tuple[str, int, str], str],
+    positions: Mapping[tuple[str, int, str], str],
 ) -> list[Group]:
     """Call ``group_trajectories``; errors name the position in the log."""
     first: dict[str, str] = {}
-    for (group_id, _, _), place in places.items():
-        first.setdefault(group_id, place)
+    for (group_id, _, _), position in positions.items():
+        first.setdefault(group_id, position)
     groups = []
     for members in collect_trajectories(trajectories, by):
         try:

@@ -25,21 +25,21 @@ class Payloads:
         self._by_group: dict[tuple[str, int], tuple[Payload, str]] = {}
         self._by_task: dict[str, list[tuple[Payload, str]]] = {}
 
-    def add(self, trajectory: Trajectory, payload: Payload, place: str) -> None:
+    def add(self, trajectory: Trajectory, payload: Payload, position: str) -> None:
         """Add the payload of a line.
 
         Raises:
             TrajectoryError: the group already has another payload.
         """
-        known = self._by_group.setdefault((trajectory.group_id, trajectory.trial), (payload, place))
+        known = self._by_group.setdefault((trajectory.group_id, trajectory.trial), (payload, position))
         if known[0] != payload:
             raise TrajectoryError(
-                f"{place}: group {trajectory.group_id!r} already has another task payload ({known[1]}); one line of a "
+                f"{position}: group {trajectory.group_id!r} already has another task payload ({known[1]}); one line of a "
                 "group contains its task"
             )
         of_task = self._by_task.setdefault(trajectory.task_id, [])
         if len(of_task) < 2 and all(payload != other for other, _ in of_task):  # two are enough to detect a conflict
-            of_task.append((payload, place))
+            of_task.append((payload, position))
 
     def of(self, members: Iterable[Trajectory]) -> Payload:
         """Return the payload of the trajectories of a group; {} if neither their lines nor those of their task have one.
@@ -56,7 +56,7 @@ class Payloads:
                     f"group {member.group_id!r} has no task payload, and its task {member.task_id!r} has different "
                     f"ones ({candidates[0][1]}; {candidates[1][1]}); write the payload into the group's first line"
                 )
-            found.update((id(payload), (payload, place)) for payload, place in candidates)
+            found.update((id(payload), (payload, position)) for payload, position in candidates)
         return _joined(list(found.values()))
 
 
@@ -64,23 +64,23 @@ def _joined(parts: list[tuple[Payload, str]]) -> Payload:
     """Merge payloads that agree into one with the documents of all."""
     if len(parts) < 2:
         return parts[0][0] if parts else {}
-    (first, place), *rest = parts
-    documents = dict(_documents(first, place))
-    for other, other_place in rest:
+    (first, position), *rest = parts
+    documents = dict(_documents(first, position))
+    for other, other_position in rest:
         if {**first, DOCUMENTS: None} != {**other, DOCUMENTS: None}:
-            raise TrajectoryError(f"one task has different payloads ({place}; {other_place})")
-        for name, document in _documents(other, other_place).items():
+            raise TrajectoryError(f"one task has different payloads ({position}; {other_position})")
+        for name, document in _documents(other, other_position).items():
             if documents.setdefault(name, document) != document:
                 raise TrajectoryError(
-                    f"the document {short_repr(name, 80)} has different texts ({place}; {other_place})"
+                    f"the document {short_repr(name, 80)} has different texts ({position}; {other_position})"
                 )
     return {**first, DOCUMENTS: documents} if documents else first
 
 
-def _documents(payload: Payload, place: str) -> Mapping[str, Any]:
+def _documents(payload: Payload, position: str) -> Mapping[str, Any]:
     documents = payload.get(DOCUMENTS, {})
     if not isinstance(documents, Mapping):
         raise TrajectoryError(
-            f"{place}: {DOCUMENTS} must be an object that maps ids to documents, got {type(documents).__name__}"
+            f"{position}: {DOCUMENTS} must be an object that maps ids to documents, got {type(documents).__name__}"
         )
     return documents

@@ -46,7 +46,7 @@ class Turn:
         thought, response: reasoning of the model, and its full response.
         text_key: state as a text-only method sees it.
         action_key: key of actions that are equal although their texts differ ("": the text).
-        invalid_reason: why the action was refused.
+        invalid_reason: why the action was invalid.
         entities, queries, doc_ids, images: entities, queries and passages of a search turn; images as names, never
             pixels.
         values: annotations ("value.pica", "distance.oracle", …); the name of a value after the action ends in ".next".
@@ -97,7 +97,7 @@ class Trajectory:
         parent, fork_turn: for a branch, the trajectory from which it was forked and the turn before which; a branch
             stores only its own turns, so that the shared prefix counts once.
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
-        values: annotations of the whole trajectory.
+        values: annotations of the trajectory.
         provenance: source of each annotation of turns, tokens and trajectory (see ``train/annotate``).
     """
 

@@ -103,7 +103,7 @@ def test_every_end_can_be_declared_open():
     assert similar_states(g, HASH, 0.7, ended=np.zeros(1, np.bool_)).leader.tolist() == [0, 0]
 
 
-# -- which text stands for a state --------------------------------------------------------------------------------------
+# -- which text represents a state --------------------------------------------------------------------------------------
 def test_digests_are_rejected_as_texts():
     g = group(texted(walk("s t"), ["0f" * 16, "page:" + "a1" * 16]))
     with pytest.raises(TrajectoryError, match="merge_text='observation'"):

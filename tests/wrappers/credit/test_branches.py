@@ -164,7 +164,7 @@ def test_a_branchs_turns_are_compared_with_the_others_turns_of_their_own_number(
     parent = searching("parent", [("nile",), ("rhine",)])
     branch = searching("branch", [("other",)], parent="parent", fork_turn=1)
     compared = GAINS.assign(Group((parent, branch), TASK)).diagnostics["step_advantage"]
-    assert compared[0] == 0.0  # nobody else has a first turn
+    assert compared[0] == 0.0  # no other trajectory has a first turn
     np.testing.assert_allclose(compared[1], -compared[2])
 
 

@@ -154,7 +154,7 @@ def test_schemes_with_std_do_not_depend_on_the_unit_of_rewards(name, g, exponent
 @quick
 @given(g=groups(rewards=DENSE))
 def test_rewardflow_shaping_telescopes_to_its_ends(g):
-    # the sum over an episode is R(end) − R(start), whatever the way: equal ends from equal starts, equal sums
+    # the sum over an episode is R(end) − R(start) on every path: equal ends from equal starts, equal sums
     c = make("rewardflow").assign(g)
     sums: dict[tuple[str, int], float] = {}
     for m, rewards in zip(g.trajectories, c.step_rewards, strict=True):

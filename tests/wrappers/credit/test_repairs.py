@@ -78,7 +78,7 @@ def test_graphgpo_progress_and_log_keep_far_choices(exponent, distance):
 
 @pytest.mark.parametrize("distance", [2, 7, 50, 200, 300])
 def test_graphgpo_paper_semantics_keeps_far_choices_as_long_as_floats_reach(distance):
-    # without eps the deviation is relative; squares of 0.1^200 must not vanish on the way
+    # without eps the deviation is relative; squares of 0.1^200 must not underflow
     assert step_advantage(credit.make("graphgpo"), two_way_choice(distance)) == pytest.approx(2**-0.5)
 
 
@@ -94,7 +94,7 @@ def choice_with_an_invalid_turn(distance):
 
 
 def gap(scheme, g):
-    """How much better the good valid turn of the first state is rated than the bad one."""
+    """Difference of the step advantages of the good and the bad valid turn of the first state."""
     step = scheme.assign(g).diagnostics["step_advantage"]
     last = len(g.trajectories[0].turns)
     return step[0] - step[last]
@@ -174,9 +174,9 @@ def test_graph_success_can_be_the_success_flag():
     assert c.flat_step_rewards[0] < c.flat_step_rewards[2]
 
 
-# -- dead ends ----------------------------------------------------------------------------------------------------------
+# -- dead states ----------------------------------------------------------------------------------------------------------
 def test_far_plus_one_scores_dead_states_by_the_farthest_state_of_the_group():
-    # one more rollout from far away and the same dead end is rated 0.1^3 instead of 0.1^2
+    # with one more trajectory from far away the same dead state scores 0.1^3 instead of 0.1^2
     near_only = group(walk("s g"), walk("s x", "failed"))
     with_far = group(*near_only.trajectories, walk("f1 s g"))
     dead = [credit.make("graphgpo").assign(g).step_rewards[1][0] for g in (near_only, with_far)]

@@ -122,9 +122,9 @@ def test_every_rule_catches_centring_at_each_turn_number(rule: Callable[[Scheme]
 def test_centring_at_each_turn_number_hides_the_cost_of_further_turns() -> None:
     # each further turn costs 1; the sum of baselines gives it back exactly
     assert first_turns(PerTurnNumber(), world(0.0, -1.0)) == [0.0] * len(LENGTHS)
-    # and pays for turns that earn nothing, once others lose there
+    # and gives a bonus to turns without reward if others have negative rewards there
     assert first_turns(PerTurnNumber(), mixed_world()) == [-2.0, 2.0, 0.0]
-    # and charges for them, once others win there
+    # and a penalty if others have positive rewards there
     assert first_turns(PerTurnNumber(), winning_world()) == [0.0, 0.5, -0.5]
 
 
@@ -147,7 +147,7 @@ def test_stepsearch_compares_at_each_turn_number_but_sums_no_baselines() -> None
     }  # fmt: skip
     scheme = credit.make("stepsearch", key_weight=0.0, step_weight=1.0)
     fresh = Group(tuple(searches(f"r{n}", list("abcdefg")[:n]) for n in LENGTHS), task)
-    assert first_turns(scheme, fresh) == [0.0] * len(LENGTHS)  # turns that find nothing new to earn are worth nothing
+    assert first_turns(scheme, fresh) == [0.0] * len(LENGTHS)  # turns that find nothing new get zero credit
     again = Group(tuple(searches(f"r{n}", ["a"] * n) for n in LENGTHS), task)
     found = first_turns(scheme, again)  # every repetition costs 1
     assert all(longer < shorter for shorter, longer in itertools.pairwise(found))

@@ -75,7 +75,7 @@ FORK = (walk("s a g"), walk("s b x", "failed"), walk("s a y", "failed"))
 
 
 def test_gigpo_compares_discounted_returns_of_turns_at_the_same_state():
-    # γ = 1/2: returns (1/2, 1), (0, 0), (0, 0); at s {1/2, 0, 0}; at a {1, 0}; b was met once
+    # γ = 1/2: returns (1/2, 1), (0, 0), (0, 0); at s {1/2, 0, 0}; at a {1, 0}; b was visited once
     c = credit.make("gigpo", discount=0.5).assign(group(*FORK))
     near(c.step_rewards, [[1 / 2, 1], [0, 0], [0, 0]])
     near(c.outcome_advantages, ONE_OF_THREE)
@@ -124,7 +124,7 @@ def test_graphgpo_counts_the_cost_of_the_transition_and_of_the_path_after_it():
     c = credit.make("graphgpo", distance_discount=0.5, success_reward=1.0).assign(g)
     near(c.step_rewards, [[2.0**-5], [2.0**-3, 2.0**-2]])
     near(c.step_advantages, [[-HALF], [HALF, 0.0]])
-    # the released exponent forgets the cost of the step itself: r = γ^0 against γ^2, the dear way wins
+    # the released exponent forgets the cost of the step itself: r = γ^0 against γ^2, the expensive path wins
     released = credit.make("graphgpo", distance_discount=0.5, success_reward=1.0, exponent="next").assign(g)
     near(released.step_advantages, [[HALF], [-HALF, 0.0]])
 
@@ -176,13 +176,13 @@ def test_rewardflow_a_truncated_trajectory_ends_in_the_open_state_it_reached():
 
 
 def test_rewardflow_a_failure_is_not_the_open_state_of_the_same_key():
-    # ending in failure at a says nothing about acting in a: b stays a dead end
+    # a failure at a has no bearing on actions in a: b stays a dead state
     c = rewardflow(walk("s a g"), walk("s b a", "failed"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
 
 
 def test_rewardflow_success_and_failure_with_the_same_key_stay_separate():
-    # both end in "": the success is worth 1, the failure 0
+    # both end in "": the success has potential 1, the failure 0
     c = rewardflow(walk(["s", "a", ""]), walk(["s", "b", ""], "failed"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
 
@@ -212,7 +212,7 @@ def test_rewardflow_turns_that_change_nothing_are_pruned():
 
 
 def test_rewardflow_takes_the_nearest_of_several_successes():
-    # from b: 1 hop to h, although a's way to g is seen too
+    # from b: 1 hop to h, although a's path to g is observed too
     c = rewardflow(walk("s b a g"), walk("t b h"))
     near(c.step_rewards, [[1 / 4, 0, 1 / 2], [1 / 4, 1 / 2]])
 

@@ -33,7 +33,7 @@ class Watched(DenseReward):
 
     def step(self, action: Any) -> Any:
         outcome = super().step(action)
-        self.paid = [*getattr(self, "paid", []), outcome[4]["shaping"]]
+        self.shapings = [*getattr(self, "shapings", []), outcome[4]["shaping"]]
         return outcome
 
 
@@ -60,11 +60,11 @@ def test_online_rewards_are_the_step_rewards_of_the_recorded_trajectory(dialect:
     some, cited = 0.0, 0.0
     for task_id in tasks.task_ids()[:4]:
         for member in env.members:
-            member.env.env.paid = []  # type: ignore[attr-defined]  # Recorder, InvalidActions, Watched
+            member.env.env.shapings = []  # type: ignore[attr-defined]  # Recorder, InvalidActions, Watched
         group = play_group(env, Thinking(0.5), tasks.get(task_id))
         scored = credit.make("gdcr", **options).assign(group)
         for member, rewards in zip(env.members, scored.step_rewards, strict=True):
-            assert member.env.env.paid == pytest.approx(rewards.tolist(), abs=1e-12)  # type: ignore[attr-defined]  # as above
+            assert member.env.env.shapings == pytest.approx(rewards.tolist(), abs=1e-12)  # type: ignore[attr-defined]  # as above
         some += sum(rewards.sum() for rewards in scored.step_rewards)
         cited += scored.diagnostics["cite_reward"].sum()
     assert some > 0.0

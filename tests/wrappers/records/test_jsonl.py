@@ -62,7 +62,7 @@ def any_trajectory(draw: st.DrawFn) -> Trajectory:
     )  # fmt: skip
 
 
-# -- what is written is read back ---------------------------------------------------------------------------------------
+# -- round trips ---------------------------------------------------------------------------------------------------------
 @settings(max_examples=40)
 @given(trajectories=st.lists(any_trajectory(), max_size=3))
 def test_any_trajectory_survives_a_round_trip(trajectories):
@@ -144,7 +144,7 @@ def test_a_last_line_without_newline_is_read(tmp_path):
     assert list(read_jsonl(path)) == [walk("s g")]
 
 
-# -- files appear whole or not at all -----------------------------------------------------------------------------------
+# -- files are written completely or not at all --------------------------------------------------------------------------
 def failing():
     yield walk("s g")
     raise RuntimeError("the rollout broke")
@@ -171,7 +171,7 @@ def test_a_writer_that_fails_keeps_the_old_file(tmp_path, suffix):
 def test_a_new_file_takes_the_name_of_the_old_one_in_one_step(tmp_path):
     path = tmp_path / "log.jsonl"
     write_jsonl(path, [walk("s a g")])
-    with path.open() as reader:  # whoever reads the old file meanwhile reads it to its end
+    with path.open() as reader:  # a reader that has the old file open reads it to its end
         write_jsonl(path, [walk("s b", "failed")])
         assert list(read_jsonl(reader)) == [walk("s a g")]
     assert list(read_jsonl(path)) == [walk("s b", "failed")]

@@ -122,7 +122,7 @@ ROOT = walk("s a b c", "failed", name="root", rewards=[1.0, 2.0, 4.0])
 
 
 def test_the_return_of_a_branch_includes_the_turns_before_its_fork():
-    # before turn 2 the root earned 1 + 2
+    # before turn 2 the root has rewards 1 + 2
     branch = walk("b x g", name="branch", rewards=[8.0, 16.0], parent="root", fork_turn=2)
     g = Group((ROOT, branch))
     assert g.arrays.returns.tolist() == [7.0, 27.0]

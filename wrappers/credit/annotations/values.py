@@ -84,10 +84,10 @@ def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.flo
     return out
 
 
-def _missing(group: Group, index: int, place: str, name: str, scheme: str) -> CreditError:
+def _missing(group: Group, index: int, position: str, name: str, scheme: str) -> CreditError:
     writer = WRITERS.get(name.removesuffix(".next"), "NAME")
     return CreditError(
         f"{scheme} needs the annotation {name!r}, which group {group.group_id!r}, trajectory "
-        f"{group.trajectories[index].trajectory_id!r}, {place} does not have; write it with: "
+        f"{group.trajectories[index].trajectory_id!r}, {position} does not have; write it with: "
         f"creditflow annotate --with {writer} IN.jsonl --out OUT.jsonl"
     )

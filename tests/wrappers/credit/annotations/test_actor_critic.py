@@ -136,8 +136,8 @@ def test_credit_of_a_short_trajectory_does_not_depend_on_the_others(name, length
 @both
 @pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
 def test_with_true_values_the_decision_to_stop_gets_exactly_its_advantage(name: str, gae_lambda: float) -> None:
-    # before turn t the policy stops with chance p_t for a reward of b_t, else goes on; turn 3 always stops.
-    # over all stopping times, the mean advantage of "stop" and of "go on" before turn t must be Q − V exactly
+    # before turn t the policy stops with probability p_t for a reward of b_t, else continues; turn 3 always stops.
+    # over all stopping times, the mean advantage of "stop" and of "continue" before turn t must be Q − V exactly
     p, b = [0.3, 0.6, 0.5, 1.0], [0.2, 1.0, -0.5, 0.4]
     value = [0.0] * 5
     for t in (3, 2, 1, 0):

@@ -172,7 +172,7 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
 
 
 def test_the_conflict_rule_uses_the_outcome_where_one_key_merges_two_states():
-    # key x stands for two states: "go" leads to success from one and nowhere from the other
+    # key x merges two states: "go" leads to success from one and nowhere from the other
     group = Group(
         (
             walk("w0", "axg", "success", actions=["left", "go"]),

@@ -93,7 +93,7 @@ def test_work_is_linear_in_the_length_of_the_chain(variant, slips):
         group = chain(n, slips=slips)
         horizon_values(scheme.backup(group), group.arrays.state, np.full(len(group.turns), n), visited=visited)
         work[n] = sum(visited)
-    # a table of all values grows 100 times; without a prior, how long slips last spreads as the square root of the way
+    # a table of all values grows 100 times; without a prior, the duration of slips varies as the square root of the length
     spreads = slips and VARIANTS[variant].get("prior") == "none"
     assert work[2000] < (45 if spreads else 20) * work[200]
 
