@@ -145,7 +145,7 @@ def test_what_exists_is_written_over_only_when_asked_to(
     held.write_text("precious\n")
     arguments = [*(argument.replace("IN", "in.jsonl") for argument in given), flag, "there"]
     assert main(arguments) == 2
-    assert "there exists and is not empty: --force writes over it" in capsys.readouterr().err
+    assert "there exists and is not empty: --force replaces it" in capsys.readouterr().err
     if output.owned and output.kind == "folder":  # a folder with somebody's files is not emptied
         assert main([*arguments, "--force"]) == 2
         assert "'mine.txt', which this command did not write" in capsys.readouterr().err
@@ -174,7 +174,7 @@ def test_force_writes_over_and_then_gives_what_a_first_run_gives(log: Path) -> N
 def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(log.with_name("x.jsonl"))
     assert main(["merge", "--by", "hash@0.9", str(log), "--write", out, "--out", out]) == 2
-    assert "are one: name two" in capsys.readouterr().err
+    assert "are the same: name two" in capsys.readouterr().err
     # the audit of labels lies beside them, where a log may lie already
     audit = log.rename(log.with_name("labels.audit.txt"))
     assert main(["data", "label", str(audit), "--out", str(log.with_name("labels.jsonl")), "--force"]) == 2

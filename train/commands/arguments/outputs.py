@@ -1,8 +1,8 @@
-"""Where commands write: never over an input; over what exists only with ``--force`` or ``--resume``; one at a time.
+"""Rules for outputs: never over an input; over existing data only with ``--force`` or ``--resume``; one writer at a time.
 
-A command declares what it reads with ``add_input`` and what it writes with ``add_output``; the entry point then runs it
-inside ``claimed_by``. A command that learns its output only from a file claims it itself (``claimed``). Whatever names
-an existing file or folder inside another argument (``--agent hf:PATH``, ``--env-set levels=PATH``) is an input too.
+A command declares its inputs with ``add_input`` and its outputs with ``add_output``; the entry point then runs it inside
+``claimed_by``. A command that reads the name of its output from a file claims it itself (``claimed``). An existing file
+or folder named inside another argument (``--agent hf:PATH``, ``--env-set levels=PATH``) is an input too.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _NO_PATHS: Final = ("input_names", "output_names", "panel")
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What a command writes.
+    """Properties of a command's output.
 
     Attributes:
-        kind: "file", "folder", or "either", as another argument says.
-        grows: it grows as NAME.partial, which ``--resume`` goes on with.
-        also: a second file that is written beside it, by its path.
-        owned: whether an entry of the folder is one that the command writes. ``--force`` refuses a folder that holds
-            anything else, whoever put it there; None for a folder that files are only added to.
-        cleared: ``--force`` empties the folder first; otherwise the command puts a new one in its place.
+        kind: "file", "folder", or "either", depending on another argument.
+        grows: it is written as NAME.partial first, which ``--resume`` continues.
+        also: path of a second file that is written beside it, given its path.
+        owned: whether an entry of the folder is one that the command writes. ``--force`` is refused for a folder with
+            any other entry; None for a folder that files are only added to.
+        cleared: ``--force`` empties the folder first; otherwise the command replaces the folder.
         kept: it is read and appended to, so it may exist.
-        only_with: the name of the flag without which nothing is written there.
+        only_with: name of the flag without which nothing is written there.
     """
 
     kind: Literal["file", "folder", "either"] = "file"
@@ -55,12 +55,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Target:
-    """An output that was asked for.
+    """An output of the running command.
 
     Attributes:
-        path: where.
-        output: what it is.
-        name: how the person named it: "--out".
+        path: path of the output.
+        output: its properties.
+        name: the argument that names it, such as "--out".
     """
 
     path: Path
@@ -69,28 +69,28 @@ class Target:
 
 
 def add_input(parser: argparse.ArgumentParser, name: str, **settings: Any) -> None:
-    """An argument that names a file or folder to read; several after commas, if it is so written."""
+    """Define an argument that names a file or folder to read, or several separated by commas."""
     action = parser.add_argument(name, **settings)
     parser.set_defaults(input_names=(*(parser.get_default("input_names") or ()), action.dest))
 
 
 def add_output(parser: argparse.ArgumentParser, flag: str, output: Output = Output(), **settings: Any) -> None:
-    """An option that names what is written; the first brings ``--force`` along."""
+    """Define an option that names an output; the first one also defines ``--force``."""
     action = parser.add_argument(flag, **settings)
     before = parser.get_default("output_names") or ()
     if not before:
-        parser.add_argument("--force", action="store_true", help="write over what exists (never over an input)")
+        parser.add_argument("--force", action="store_true", help="replace an existing output (never an input)")
     parser.set_defaults(output_names=(*before, (action.dest, flag, output)))
 
 
 def named(*patterns: str) -> Callable[[Path], bool]:
-    """Whether an entry has one of these names."""
+    """A function that tests whether an entry has one of these names."""
     return lambda entry: any(fnmatch(entry.name, pattern) for pattern in patterns)
 
 
 @contextlib.contextmanager
 def claimed_by(args: argparse.Namespace) -> Iterator[None]:
-    """Claim what a command's arguments name as outputs while it runs; see ``claimed``."""
+    """Claim the outputs in a command's arguments while it runs; see ``claimed``."""
     declared = getattr(args, "output_names", ())
     targets = [
         Target(Path(path), output, flag)
@@ -118,16 +118,16 @@ def claimed(
     resume: bool = False,
     resumes: bool = True,
 ) -> Iterator[None]:
-    """Check outputs against the rule, lock them, clean up what killed commands left, and make room for ``--force``.
+    """Check outputs against the rules, lock them, clean up after killed commands, and with ``force`` remove old data.
 
     Args:
-        targets: what will be written.
-        inputs: what is read.
-        force, resume: as the person said.
-        resumes: whether the command can go on with what exists.
+        targets: the outputs.
+        inputs: the inputs.
+        force, resume: whether ``--force`` and ``--resume`` are given.
+        resumes: whether the command can continue an existing output.
 
     Raises:
-        ConfigError: an output is an input, holds one, exists, or is written by another command.
+        ConfigError: an output is an input, contains one, exists, or is being written by another command.
     """
     found = [path for path in inputs if path.exists()]
     written = [
@@ -139,7 +139,9 @@ def claimed(
             _refuse_inputs(Target(path, target.output, target.name), found)
         for other in written[:number]:
             if _same(target.path, other.path):
-                raise ConfigError(f"{target.name} {target.path} and {other.name} {other.path} are one: name two")
+                raise ConfigError(
+                    f"{target.name} {target.path} and {other.name} {other.path} are the same: name two outputs"
+                )
     for target in written:
         _refuse_existing(target, force=force, resume=resume, resumes=resumes)
     with contextlib.ExitStack() as stack:
@@ -154,10 +156,10 @@ def _refuse_inputs(target: Target, inputs: Sequence[Path]) -> None:
     out = target.path
     for path in inputs:
         if _same(out, path):
-            raise ConfigError(f"{target.name} {out} is the input {path}: it would be lost; name another output")
+            raise ConfigError(f"{target.name} {out} is the input {path}, which would be lost; name another output")
         real_out, real_in = Path(os.path.realpath(out)), Path(os.path.realpath(path))
         if target.output.kind != "file" and real_in.is_relative_to(real_out):
-            raise ConfigError(f"{target.name} {out} is a folder that holds the input {path}; name another output")
+            raise ConfigError(f"{target.name} {out} is a folder that contains the input {path}; name another output")
         if path.is_dir() and out.exists() and real_out.is_relative_to(real_in):
             raise ConfigError(f"{target.name} {out} lies in the input {path} and exists; name another output")
 
@@ -182,19 +184,19 @@ def _refuse_existing(target: Target, *, force: bool, resume: bool, resumes: bool
     if output.kept or (path.is_dir() and all(map(is_leftover, path.iterdir()))):
         return
     if not force and not resume:
-        ways = "--force writes over it" + (", --resume goes on with it" if resumes else "")
+        ways = "--force replaces it" + (", --resume continues it" if resumes else "")
         raise ConfigError(f"{target.name} {path} exists and is not empty: {ways}; or name another output")
     if force and output.owned and path.is_dir():
-        strange = sorted(entry.name for entry in path.iterdir() if not (output.owned(entry) or is_leftover(entry)))
-        if strange:
+        foreign = sorted(entry.name for entry in path.iterdir() if not (output.owned(entry) or is_leftover(entry)))
+        if foreign:
             raise ConfigError(
-                f"{target.name} {path} holds {', '.join(map(repr, strange[:5]))}, which this command did not write: "
-                "--force would lose it; move it away, or name another output"
+                f"{target.name} {path} contains {', '.join(map(repr, foreign[:5]))}, which this command did not write: "
+                "--force would delete it; move it away, or name another output"
             )
 
 
 def _make_room(target: Target, *, force: bool) -> None:
-    """Remove what killed commands left, and with ``force`` what is begun anew."""
+    """Remove the leftovers of killed commands, and with ``force`` the old output."""
     path, output = target.path, target.output
     remove_leftovers(path)
     if output.grows:

@@ -171,7 +171,7 @@ def test_the_command_refuses_other_settings_and_touches_nothing(
     assert run_content(out) == before
     assert main(["train", str(file), *small]) == 2
     assert main(["train", str(out / "config.yaml"), "--force"]) == 2  # its config lies in what it would empty
-    assert f"holds the input {out / 'config.yaml'}" in capsys.readouterr().err
+    assert f"contains the input {out / 'config.yaml'}" in capsys.readouterr().err
     assert run_content(out) == before
     (out / "notes.txt").write_text("mine")
     assert main(["train", str(file), *small, "--force"]) == 2
