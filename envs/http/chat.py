@@ -22,7 +22,7 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, kw_only=True)
 class ChatQuestion(Generic[ValueT]):
-    """What a model is asked about every case, and how its reply is read.
+    """The question to a model about every case, and the parsing of its reply.
 
     Attributes:
         instruction: the system message; the case follows as JSON in the user's message.

@@ -50,7 +50,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         seed: with ``data``, random seed of prices and price caps.
         num_products: with ``data``, number of records to read.
         solvable_only: with ``data``, leave out goals whose own product cannot be bought for a score of 1.
-        preset: see ``presets``; the next seven arguments override it.
+        preset: see ``presets``; the next six arguments override it.
         obs_mode: "text", "text_rich", "json" or "html".
         reward: "score" or "ten".
         max_steps: limit of an episode.

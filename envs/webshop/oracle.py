@@ -70,8 +70,8 @@ class GoalOracle:
             yield state.asin, 0 if state.page == "item" else 1
         if back is None or (state.page != "results" and kind == "search_results"):
             return
-        for place, asin in enumerate(self.shop.catalogue.search(state.query).asins):
-            turns = abs(place // PAGE_SIZE + 1 - state.number)
+        for rank, asin in enumerate(self.shop.catalogue.search(state.query).asins):
+            turns = abs(rank // PAGE_SIZE + 1 - state.number)
             if asin != state.asin:
                 yield asin, back + turns + 1
 
@@ -114,15 +114,15 @@ class ShopOracle:
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
         """Best reachable score in [0, 1], within ``steps_left`` steps when given."""
-        shop, place = self._read(state)
-        return self.of_goal(shop).value(place, steps_left)
+        shop, current = self._read(state)
+        return self.of_goal(shop).value(current, steps_left)
 
     def distance(self, state: str) -> float:
         """Fewest steps to a purchase with a score of 1; infinity if there is none."""
-        shop, place = self._read(state)
-        return self.of_goal(shop).distance(place)
+        shop, current = self._read(state)
+        return self.of_goal(shop).distance(current)
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
         """Sorted texts of actions that begin a shortest plan; () if there is none, or after the purchase."""
-        shop, place = self._read(state)
-        return self.of_goal(shop).optimal_actions(place)
+        shop, current = self._read(state)
+        return self.of_goal(shop).optimal_actions(current)

@@ -188,7 +188,7 @@ class GoalPlan:
             rows, store = self.rows(), self.catalogue.store
             complete = np.flatnonzero(self._met(rows) == len(self.goal.attributes))
             found = {}
-            for row in (rows[place] for place in complete):
+            for row in (rows[position] for position in complete):
                 if store.price(row) <= self.goal.price_cap:
                     product = self.catalogue.product(store.asin(row))
                     clicks = self.clicks_to_perfect(product, {})
@@ -209,10 +209,10 @@ class GoalPlan:
         cheap = np.array([store.price(row) <= self.goal.price_cap for row in rows])
         bound = (self._met(rows) + len(self.goal.options) + cheap) / self._total
         best: dict[int, float] = {}
-        for place in np.argsort(-bound, kind="stable"):
-            if bound[place] <= best.get(MIN_STEPS, 0.0):
+        for position in np.argsort(-bound, kind="stable"):
+            if bound[position] <= best.get(MIN_STEPS, 0.0):
                 break
-            product = self.catalogue.product(store.asin(rows[place]))
+            product = self.catalogue.product(store.asin(rows[position]))
             scores = [(clicks, self.score(product, met)) for met, clicks in self.costs(product, {}).items()]
             if all(score <= _within(best, MIN_STEPS + clicks) for clicks, score in scores):
                 continue  # not better even from a first results page

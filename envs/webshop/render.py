@@ -26,7 +26,7 @@ class Node(NamedTuple):
 
 
 def _tidy(nodes: Iterable[Node]) -> list[Node]:
-    kept = []
+    tidied = []
     for node in nodes:
         text = node.text
         if not text:
@@ -35,8 +35,8 @@ def _tidy(nodes: Iterable[Node]) -> list[Node]:
             if "\n" in text:
                 continue
             node = Node(node.kind, " ")
-        kept.append(node)
-    return kept
+        tidied.append(node)
+    return tidied
 
 
 def page_nodes(shop: Shop, state: ShopState) -> list[Node]:

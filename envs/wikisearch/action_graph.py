@@ -113,7 +113,7 @@ class Plan:
         after[m, v] = min( min over w in leads(v): first[m, w];  min over ∅ ≠ p ⊂ m: after[p, v] + after[m \ p, v] )
 
     Args:
-        graph: of the corpus.
+        graph: the graph of the corpus.
         question: the task.
 
     Raises:

@@ -242,7 +242,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         return extra_info(episode, self._step, entities, stop_reason(episode, self.budget) if self._over else "")
 
     def documents(self) -> dict[str, dict[str, str]]:
-        """Passages seen, and the golden ones where the corpus is in this process (a server is not asked for them)."""
+        """Passages seen, and the golden ones where the corpus is in this process (a server is not queried)."""
         found = dict(self.episode.evidence)
         if (local := self.library.local) is not None:
             found |= {p.id: p for name in self.episode.question.supporting for p in local.named(name)}

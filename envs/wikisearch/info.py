@@ -33,7 +33,7 @@ class StepRecord:
     Attributes:
         thought: the action's text outside its call.
         message: the tool result or the rejection, in the dialect's format.
-        queries: of a search.
+        queries: the queries of a search.
         passages: what the step returned, each once.
         opened: the pages of a visit, None for an unknown one.
     """

@@ -87,7 +87,7 @@ class Episode:
         names: names read in the question or in passages.
         pages: titles of seen pages with more passages, in order.
         bits: pieces of golden evidence seen, as bits.
-        calls, tokens: of the budget, used so far.
+        calls, tokens: tool calls and tool-result tokens used.
         last_result: what the last tool call returned.
         answer: the answer given, or None.
         grade: its grade.

@@ -98,9 +98,9 @@ def _read(text: str) -> State:
         checked.texts(ids, f"{KIND}: shown.found", MAX_LIST_ITEMS)
         for ids in checked.items(shown["found"], f"{KIND}: shown.found", MAX_LIST_ITEMS)
     )
-    asked = checked.texts(shown["items"], f"{KIND}: shown.items", MAX_LIST_ITEMS)
-    if shown["tool"] not in ("", "search", "visit") or len(found) != len(asked):
-        raise DataError(f"{KIND}: shown must name search or visit, and one list of passages an item")
+    items = checked.texts(shown["items"], f"{KIND}: shown.items", MAX_LIST_ITEMS)
+    if shown["tool"] not in ("", "search", "visit") or len(found) != len(items):
+        raise DataError(f"{KIND}: shown must name search or visit, and one list of passages per item")
     evidence = checked.texts(data["evidence"], f"{KIND}: evidence", MAX_LIST_ITEMS)
     if len(set(evidence)) != len(evidence) or not {name for ids in found for name in ids} <= set(evidence):
         raise DataError(f"{KIND}: evidence must name every shown passage once")
@@ -110,7 +110,7 @@ def _read(text: str) -> State:
         calls=checked.integer(data["calls"], f"{KIND}: calls"),
         tokens=checked.integer(data["tokens"], f"{KIND}: tokens"),
         evidence=evidence,
-        shown=LastResult(shown["tool"], asked, found),
+        shown=LastResult(shown["tool"], items, found),
         answer=None if answer is None else checked.text(answer, f"{KIND}: answer"),
         documents=tuple(
             read_document(row) for row in checked.items(data["documents"], f"{KIND}: documents", MAX_LIST_ITEMS)

@@ -43,7 +43,7 @@ class Library:
     Attributes:
         tasks: the questions.
         retriever: the engine.
-        digest: of the corpus; "" if it is unknown.
+        digest: digest of the corpus; "" if it is unknown.
         shared_reader: finds names for all questions; None where each question has its own reader.
     """
 

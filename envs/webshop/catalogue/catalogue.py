@@ -79,7 +79,7 @@ class MemoryProducts:
     """A ``ProductStore`` over lists.
 
     Args:
-        products: in catalogue order, ids distinct.
+        products: the products, in catalogue order, with distinct ids.
         prices: the price of each for the reward.
     """
 

@@ -75,9 +75,9 @@ def _capital(text: str) -> str:
 
 
 def _product(
-    number: int, department: Department, place: int, pool: Sequence[str], values: OptionPool, rng: RandomSource
+    number: int, department: Department, type_index: int, pool: Sequence[str], values: OptionPool, rng: RandomSource
 ) -> Product:
-    plural, singular = (part.strip() for part in department.types[place].split("|"))
+    plural, singular = (part.strip() for part in department.types[type_index].split("|"))
     attributes = rng.sample(pool, (2, 2, 3, 3, 3, 4, 5, 6)[rng.below(8)])
     brand = rng.choice(NAME_STARTS) + rng.choice(NAME_ENDS)
     strays = rng.sample([a for a in pool if a not in attributes], STRAYS)
@@ -102,7 +102,7 @@ def _product(
     if rng.bernoulli(9):
         prices = (prices[0], round(prices[0] + 1 + rng.below(12), 2))
     tag = " to ".join(f"${price}" for price in prices)
-    path = f"{department.title} › {department.shelves[place % len(department.shelves)]} › {_capital(plural)}"
+    path = f"{department.title} › {department.shelves[type_index % len(department.shelves)]} › {_capital(plural)}"
     return Product(
         asin=_asin(number),
         title=title,
@@ -110,7 +110,7 @@ def _product(
         bullets=tuple(bullets),
         prices=prices,
         price_tag=tag,
-        options=_options(values, place, rng),
+        options=_options(values, type_index, rng),
         attributes=tuple(attributes),
         category=department.name,
         query=plural,
@@ -118,10 +118,12 @@ def _product(
     )
 
 
-def _options(pools: OptionPool, place: int, rng: RandomSource) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _options(pools: OptionPool, type_index: int, rng: RandomSource) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The option groups of a product: none for about half of them, else one or two, rarely three."""
     groups = list(pools.items())
-    count = (0, 0, 0, 0, 0, 1, 1, 2, 2, 2)[rng.below(10)] if place else (0, 1, 1, 2, 2, 2, 2, 2, 2, 3)[rng.below(10)]
+    count = (
+        (0, 0, 0, 0, 0, 1, 1, 2, 2, 2)[rng.below(10)] if type_index else (0, 1, 1, 2, 2, 2, 2, 2, 2, 3)[rng.below(10)]
+    )
     chosen = groups[:2] if count == 2 else rng.sample(groups, count)
     return tuple((name, tuple(rng.sample(values, 3 + rng.below(6)))) for name, values in chosen)
 
@@ -130,11 +132,11 @@ def make_products(seed: int = SEED) -> list[Product]:
     """The thousand products, in catalogue order."""
     made: list[Product] = []
     for d, department in enumerate(DEPARTMENTS):
-        for place, size in enumerate(TYPE_SIZES):
-            rng = RandomSource(seed, GENERATION, d, place)
+        for type_index, size in enumerate(TYPE_SIZES):
+            rng = RandomSource(seed, GENERATION, d, type_index)
             pool = rng.sample(department.attributes, TYPE_ATTRIBUTES)
             values = {name: rng.sample(options, TYPE_VALUES) for name, options in department.options.items()}
-            made += [_product(len(made) + k, department, place, pool, values, rng) for k in range(size)]
+            made += [_product(len(made) + k, department, type_index, pool, values, rng) for k in range(size)]
     return RandomSource(seed, GENERATION, 99).sample(made, len(made))
 
 

@@ -28,19 +28,19 @@ class AttributeMatcher:
     def __init__(self, catalogue: Catalogue, rows: tuple[int, ...]) -> None:
         carriers: dict[str, list[int]] = {}
         self._texts: list[tuple[str, str, str]] = []
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             product = catalogue.store.product(row)
             bullets = " ".join(product.bullets).lower()
             self._texts.append((product.title.lower(), bullets, product.description.lower()))
             for attribute in product.attributes:
-                carriers.setdefault(attribute, []).append(place)
-        self._carriers = {attribute: np.array(places) for attribute, places in carriers.items()}
+                carriers.setdefault(attribute, []).append(position)
+        self._carriers = {attribute: np.array(positions) for attribute, positions in carriers.items()}
         self.met = lru_cache(maxsize=2048)(self._met)
 
     def _met(self, wanted: str) -> NDArray[np.bool_]:
         """bool (rows,): whether each product counts as having ``wanted``. Treat as read-only."""
         found = np.fromiter((any(wanted in text for text in texts) for texts in self._texts), bool, len(self._texts))
-        for attribute, places in self._carriers.items():
-            if not found[places].all() and token_set_ratio(attribute, wanted) > SIMILARITY_THRESHOLD:
-                found[places] = True
+        for attribute, positions in self._carriers.items():
+            if not found[positions].all() and token_set_ratio(attribute, wanted) > SIMILARITY_THRESHOLD:
+                found[positions] = True
         return found

@@ -45,7 +45,7 @@ class _Reader:
         self._ended = not chunk
         return bool(chunk)
 
-    def cut_short(self) -> DataError:
+    def truncated(self) -> DataError:
         return DataError(f"{self._path}: ends in the middle; the file is truncated, download it again")
 
     def peek(self) -> str:
@@ -62,7 +62,7 @@ class _Reader:
         """Consume the next character, one of ``chars``."""
         char = self.peek()
         if not char:
-            raise self.cut_short()
+            raise self.truncated()
         if char not in chars:
             wanted = " or ".join(repr(c) for c in chars)
             raise DataError(
@@ -88,7 +88,7 @@ class _Reader:
                     size = f" within {MAX_RECORD:,} characters" if cut else ""
                     raise DataError(f"{self._path}: {where} is not JSON{size}: {error.msg}") from error
                 if not self._fill():
-                    raise self.cut_short() from error
+                    raise self.truncated() from error
                 continue
             except ValueError as error:  # an integer of more digits than Python reads
                 raise DataError(f"{self._path}: {where} is not JSON that is read: {error}") from error

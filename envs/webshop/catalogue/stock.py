@@ -45,7 +45,7 @@ class Stock:
 
     Attributes:
         catalogue: the products.
-        goals: in their published order; goal ``i`` is ``goals[i]``.
+        goals: the goals, in their published order; goal ``i`` is ``goals[i]``.
         report: records skipped on loading.
     """
 

@@ -124,10 +124,10 @@ class StoredProducts:
     def row(self, asin: str) -> int | None:
         """The row of a product id, or None."""
         wanted = asin.encode("utf-8", "surrogatepass")
-        place = bisect_left(self._order, wanted, key=lambda row: bytes(self._asins[row]))
-        if place == len(self._order):
+        position = bisect_left(self._order, wanted, key=lambda row: bytes(self._asins[row]))
+        if position == len(self._order):
             return None
-        row = int(self._order[place])
+        row = int(self._order[position])
         return row if bytes(self._asins[row]) == wanted else None
 
     def asin(self, row: int) -> str:

@@ -44,7 +44,7 @@ class Goal:
 
     Attributes:
         asin: the product it was made from.
-        category, query, name, product_category: of that product.
+        category, query, name, product_category: those of that product.
         instruction: the text that the agent receives.
         attributes: wanted attributes.
         price_cap: highest acceptable price in dollars.
@@ -170,8 +170,8 @@ def synthetic_goals(
     """One goal for every combination of options of every product that has an instruction.
 
     Args:
-        products: in catalogue order.
-        prices: of the products, in the same order.
+        products: the products, in catalogue order.
+        prices: prices of the products, in the same order.
         entries: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are ignored).
         rng: samples one price cap per product.
     """
@@ -201,8 +201,8 @@ def human_goals(
     """One goal for every usable human instruction.
 
     Args:
-        products: in catalogue order.
-        prices: of the products.
+        products: the products, in catalogue order.
+        prices: prices of the products.
         texts: what ``usable_human_entries`` returned.
         rng: samples one price cap per instruction.
     """
@@ -226,7 +226,7 @@ class AutoSessions:
     The original is off by one: goal 0 is never sampled and goal ``i`` has the weight of goal ``i - 1``.
 
     Args:
-        goals: in their final order.
+        goals: the goals, in their final order.
         rng: the stream that ``shuffled`` returned; it is consumed.
     """
 

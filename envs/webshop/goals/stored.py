@@ -70,39 +70,39 @@ class StoredGoals(Sequence[Goal]):
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
         number = int(self._order[i])
-        place = int(np.searchsorted(self._starts, number, side="right")) - 1
-        product, extra = self._products.packed(int(self._rows[place]))
-        cap = float(self._caps[place])
+        position = int(np.searchsorted(self._starts, number, side="right")) - 1
+        product, extra = self._products.packed(int(self._rows[position]))
+        cap = float(self._caps[position])
         with loading(f"{self._path}: goal {i} is damaged (import the data again)"):
             if self._texts is not None:
-                return human_goal(product, parse_json(self._texts[place], where="its text"), cap)
+                return human_goal(product, parse_json(self._texts[position], where="its text"), cap)
             choices = [values for _, values in sorted(product.options)]
-            values = _combination(choices, number - int(self._starts[place]))
-            return synthetic_goal(product, extra, values, cap, float(self._weights[place]))
+            values = _combination(choices, number - int(self._starts[position]))
+            return synthetic_goal(product, extra, values, cap, float(self._weights[position]))
 
     def of_product(self, asin: str) -> Sequence[int]:
         """Numbers of the goals made from a product, ascending."""
         row = self._products.row(asin)
         if row is None:
             return ()
-        places = np.flatnonzero(np.asarray(self._rows) == row)
-        own = [self._places[self._starts[place] : self._starts[place + 1]] for place in places.tolist()]
+        positions = np.flatnonzero(np.asarray(self._rows) == row)
+        own = [self._positions[self._starts[position] : self._starts[position + 1]] for position in positions.tolist()]
         return sorted(int(number) for part in own for number in part)
 
     @cached_property
-    def _places(self) -> NDArray[np.int32]:
+    def _positions(self) -> NDArray[np.int32]:
         """int32 (N,): the position of each goal after the shuffle."""
-        places = np.empty(len(self._order), np.int32)
-        places[self._order] = np.arange(len(self._order), dtype=np.int32)
-        return places
+        positions = np.empty(len(self._order), np.int32)
+        positions[self._order] = np.arange(len(self._order), dtype=np.int32)
+        return positions
 
 
 def _combination(groups: list[tuple[str, ...]], number: int) -> tuple[str, ...]:
     """The ``number``-th element of the Cartesian product, the last group running fastest."""
     values: list[str] = []
     for choices in reversed(groups):
-        number, place = divmod(number, len(choices))
-        values.append(choices[place])
+        number, position = divmod(number, len(choices))
+        values.append(choices[position])
     return tuple(reversed(values))
 
 

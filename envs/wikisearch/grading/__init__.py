@@ -1,1 +1,1 @@
-"""What an answer and its transcript are worth."""
+"""Grading of answers and transcripts: metrics, an LLM judge, format checks, rewards."""

@@ -21,7 +21,7 @@ class Passage:
 
     Attributes:
         id: unique in the corpus.
-        title: of the page.
+        title: title of the page.
         text: without the title.
         page: id of the page; passages of one page share it.
     """

@@ -60,7 +60,7 @@ class MemoryCorpus:
 
     Args:
         passages: with unique ids.
-        digest: of the passages, if known.
+        digest: digest of the passages, if known.
 
     Raises:
         DataError: an id occurs twice.

@@ -1,1 +1,1 @@
-"""A fictional encyclopedia: a constrained knowledge graph, articles by grammar, multi-hop questions with their evidence."""
+"""A fictional encyclopedia: a constrained knowledge graph, generated articles, multi-hop questions with their evidence."""

@@ -55,9 +55,14 @@ def _schema(engine: ModuleType) -> Any:
 
 
 def _analyser(engine: ModuleType) -> Any:
-    kept = engine.Filter
-    builder = engine.TextAnalyzerBuilder(engine.Tokenizer.simple()).filter(kept.remove_long(MAX_WORD_BYTES))
-    return builder.filter(kept.lowercase()).filter(kept.stopword("english")).filter(kept.stemmer("english")).build()
+    filters = engine.Filter
+    builder = engine.TextAnalyzerBuilder(engine.Tokenizer.simple()).filter(filters.remove_long(MAX_WORD_BYTES))
+    return (
+        builder.filter(filters.lowercase())
+        .filter(filters.stopword("english"))
+        .filter(filters.stemmer("english"))
+        .build()
+    )
 
 
 class TantivyBuilder:
@@ -182,7 +187,7 @@ def open_tantivy(files: ChecksummedFolder, passages: int, threads: int = 1) -> T
     Args:
         files: the folder; see the module about trust.
         passages: the number of passages that it must contain.
-        threads: that search the queries of one call.
+        threads: threads that search the queries of one call.
 
     Raises:
         DataError: it is damaged, cannot be read, or has another number of passages.
