@@ -123,7 +123,8 @@ def _check_fresh_instance(base: AgentEnv[Any, Any, Any], seed: int) -> None:
     if base.spec is None:
         return
     fresh = gym.make(base.spec).unwrapped
-    assert isinstance(fresh, AgentEnv)  # noqa: S101 - made from an AgentEnv's own spec
+    if not isinstance(fresh, AgentEnv):
+        raise EnvContractError(f"the spec of {type(base).__name__} must make an AgentEnv, not {type(fresh).__name__}")
     base.reset(seed=seed)
     for steps in range(3):
         snapshot = base.get_state()

@@ -198,13 +198,13 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             raise EpisodeError("no episode is running: call reset() before step()")
         self.elapsed_steps += 1
         parsed, reason = self._parse(action)
-        admissible = False
         if parsed is not None:
             reason = self._rejection_reason(parsed)
-            admissible = not reason
-        if admissible:
-            reward, terminated, effective = self._apply(parsed)  # type: ignore[arg-type]  # admissible: not None
+        if parsed is not None and not reason:
+            admissible = True
+            reward, terminated, effective = self._apply(parsed)
         else:
+            admissible = False
             reward, terminated, effective = self._invalid_action_reward(), False, False
         truncated = not terminated and self.elapsed_steps >= self.max_steps
         self._over = terminated or truncated

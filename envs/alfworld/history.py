@@ -34,10 +34,9 @@ class EpisodeHistory:
         self.reply, self.verb = reply, parsed.verb
         if parsed.verb == "go":
             self.went_to = parsed.receptacle
-        elif parsed.verb == "take":
-            self.moves[parsed.obj] = (self.moves.get(parsed.obj, (parsed.receptacle,))[0], -1)
-        elif parsed.verb == "put":
-            self.moves[parsed.obj] = (self.moves.get(parsed.obj, (parsed.receptacle,))[0], parsed.receptacle)
+        elif parsed.verb in ("take", "put"):
+            first, _ = self.moves.get(parsed.obj, (parsed.receptacle, -1))
+            self.moves[parsed.obj] = (first, parsed.receptacle if parsed.verb == "put" else -1)
 
     def record_rejected(self, reply: str) -> None:
         """Record the reply to a rejected command."""

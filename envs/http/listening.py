@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
@@ -40,7 +41,7 @@ def listen(make: Callable[[], Starlette], host: str, port: int, what: str, *, se
     """
     if not 0 < port < 65536:
         raise ConfigError(f"--port must be from 1 to 65535, got {port}")
-    _uvicorn(what)
+    _require_uvicorn(what)
     with bound(host, port) as sock:
         app = make()
         if host not in LOOPBACK:
@@ -89,7 +90,7 @@ def serve(app: Starlette, sock: socket.socket, what: str, *, seconds: float) -> 
         MissingExtraError: uvicorn is not installed.
         KeyboardInterrupt: interrupted by the user.
     """
-    _uvicorn(what)
+    _require_uvicorn(what)
     limits = ConnectionLimits(answer_seconds=seconds + SENDING_SECONDS)
     make_server(app, limits).run(sockets=[sock])
 
@@ -126,8 +127,6 @@ def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
     return uvicorn.Server(config)
 
 
-def _uvicorn(what: str) -> None:
-    try:
-        import uvicorn  # noqa: F401 - a missing package is reported before anything slow
-    except ImportError as error:
-        raise MissingExtraError(f"uvicorn, which the {what} server runs on,", "serve") from error
+def _require_uvicorn(what: str) -> None:
+    if find_spec("uvicorn") is None:  # reported before anything slow
+        raise MissingExtraError(f"uvicorn, which the {what} server runs on,", "serve")

@@ -35,7 +35,7 @@ _BLOCK: Final = 2**16
 class _XzFile:
     """An xz stream with a memory limit, which ``lzma.open`` does not offer."""
 
-    def __init__(self, raw: Any, mode: str) -> None:  # noqa: ARG002 - the signature of gzip.open
+    def __init__(self, raw: Any) -> None:
         self._raw, self._decompressor = raw, self._fresh()
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Values of plain data, checked: each function takes anything and returns its kind, or says what was expected and where.
+"""Type checks of values in plain data: each function returns the value, or raises a ``DataError`` that names the field.
 
-For snapshots and task contents, which travel and are trusted in nothing. ``where`` begins every message: the kind of data and
-the field, as in "Sokoban snapshot: steps".
+They serve readers of untrusted snapshots and task contents. ``where`` begins every message: the kind of data and the
+field, as in "Sokoban snapshot: steps".
 """
 
 from __future__ import annotations
@@ -13,59 +13,59 @@ from typing import Any, Final
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import decode_json
 
-__all__ = ["MAX_COUNT", "integer", "is_texts", "items", "snapshot_fields", "text", "texts"]
+__all__ = ["MAX_COUNT", "integer", "is_string_list", "items", "snapshot_fields", "text", "texts"]
 
-MAX_COUNT: Final = 2**53 - 1  # largest number of steps, calls and the like; what every reader of JSON keeps exactly
+MAX_COUNT: Final = 2**53 - 1  # largest number of steps, calls and the like; JSON readers represent it exactly
 
 
 def integer(value: Any, where: str, low: int = 0, high: int = MAX_COUNT) -> int:
-    """An integer, and neither true nor false, from ``low`` to ``high``."""
+    """Check for an integer (not a boolean) from ``low`` to ``high``."""
     if type(value) is not int or not low <= value <= high:
         raise DataError(f"{where} must be an integer from {low} to {high}, got {short_repr(value)}")
     return value
 
 
 def text(value: Any, where: str) -> str:
-    """A text."""
+    """Check for a string."""
     if not isinstance(value, str):
-        raise DataError(f"{where} must be a text, got {short_repr(value)}")
+        raise DataError(f"{where} must be a string, got {short_repr(value)}")
     return value
 
 
-def items(value: Any, where: str, most: int) -> Sequence[Any]:
-    """A list of at most so many items."""
-    if not isinstance(value, list | tuple) or len(value) > most:
-        raise DataError(f"{where} must be a list of at most {most} items, got {short_repr(value)}")
+def items(value: Any, where: str, limit: int) -> Sequence[Any]:
+    """Check for a list of at most ``limit`` items."""
+    if not isinstance(value, list | tuple) or len(value) > limit:
+        raise DataError(f"{where} must be a list of at most {limit} items, got {short_repr(value)}")
     return value
 
 
-def texts(value: Any, where: str, most: int) -> tuple[str, ...]:
-    """A list of at most so many texts, as a tuple."""
-    return tuple(text(item, where) for item in items(value, where, most))
+def texts(value: Any, where: str, limit: int) -> tuple[str, ...]:
+    """Check for a list of at most ``limit`` strings; return a tuple."""
+    return tuple(text(item, where) for item in items(value, where, limit))
 
 
-def is_texts(value: Any) -> bool:
-    """Whether this is a list of texts."""
+def is_string_list(value: Any) -> bool:
+    """Return whether the value is a list of strings."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def snapshot_fields(snapshot: Any, *, kind: str, form: str, fields: AbstractSet[str], most: int) -> dict[str, Any]:
-    """The fields of a snapshot's JSON text, not looked at yet.
+def snapshot_fields(snapshot: Any, *, kind: str, form: str, fields: AbstractSet[str], limit: int) -> dict[str, Any]:
+    """Parse the JSON text of a snapshot and check the names of its fields.
 
     Args:
-        snapshot: what ``set_state`` was given.
-        kind: as messages name it, as in "Sokoban snapshot".
-        form: what its field ``format`` holds.
-        fields: all names, ``format`` included.
-        most: characters of the text.
+        snapshot: argument of ``set_state``.
+        kind: name in messages, such as "Sokoban snapshot".
+        form: expected value of its field ``format``.
+        fields: names of all fields, ``format`` included.
+        limit: most characters of the text.
 
     Raises:
         DataError: not the text of such an object.
     """
-    if not isinstance(snapshot, str) or len(snapshot) > most:
+    if not isinstance(snapshot, str) or len(snapshot) > limit:
         size = f"{len(snapshot):,} characters" if isinstance(snapshot, str) else short_repr(snapshot)
         raise DataError(
-            f"a {kind} is the JSON text that get_state() returned, of at most {most:,} characters, got {size}"
+            f"a {kind} is the JSON text that get_state() returned, of at most {limit:,} characters, got {size}"
         )
     try:
         data = decode_json(snapshot)

@@ -56,13 +56,13 @@ class Decompressed(io.RawIOBase):
 
     Args:
         raw: compressed bytes.
-        opener: function with the signature of ``gzip.open``.
+        opener: function from a compressed to a readable binary file, such as ``gzip.open``.
         kind: name of the compression, for messages.
     """
 
     def __init__(self, raw: BinaryIO, opener: Any, kind: str) -> None:
         self._compressed, self._kind, self.count = _Counted(raw), kind, 0
-        self._file = opener(self._compressed, "rb")
+        self._file = opener(self._compressed)
 
     def readable(self) -> bool:
         """Return True."""

@@ -81,7 +81,7 @@ def read_snapshot(text: str) -> Snapshot:
     Raises:
         DataError: not a snapshot, or an impossible position.
     """
-    data = checked.snapshot_fields(text, kind=_KIND, form=_FORMAT, fields=_KEYS, most=_MAX_CHARS)
+    data = checked.snapshot_fields(text, kind=_KIND, form=_FORMAT, fields=_KEYS, limit=_MAX_CHARS)
     level = cached_level(checked.text(data["level"], f"{_KIND}: level"))
     cells = level.height * level.width
     player = checked.integer(data["player"], f"{_KIND}: player", high=cells - 1)

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.reading.checked import MAX_COUNT, is_texts, snapshot_fields
+from creditflow.envs.reading.checked import MAX_COUNT, is_string_list, snapshot_fields
 from creditflow.envs.webshop.rules import SUB_PAGES, ShopState
 
 __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
@@ -68,20 +68,20 @@ def read_snapshot(text: str) -> Snapshot:
     Raises:
         DataError: the text is not a snapshot of this environment.
     """
-    data = snapshot_fields(text, kind="WebShop snapshot", form=_FORMAT, fields=_KEYS, most=MAX_CHARS)
+    data = snapshot_fields(text, kind="WebShop snapshot", form=_FORMAT, fields=_KEYS, limit=MAX_CHARS)
     options = data["options"]
     good = (
         isinstance(data["task"], dict)
-        and is_texts([data["session"], data["query"], data["asin"], data["sub"], data["noise"]])
+        and is_string_list([data["session"], data["query"], data["asin"], data["sub"], data["noise"]])
         and type(data["steps"]) is int
         and 0 <= data["steps"] <= MAX_COUNT
         and type(data["number"]) is int
         and abs(data["number"]) <= MAX_COUNT
         and data["page"] in _PAGES
         and isinstance(options, list)
-        and all(is_texts(option) and len(option) == 2 for option in options)
-        and is_texts(data["clicked"])
-        and is_texts(data["values"])
+        and all(is_string_list(option) and len(option) == 2 for option in options)
+        and is_string_list(data["clicked"])
+        and is_string_list(data["values"])
         and (data["sub"] in SUB_PAGES.values()) == (data["page"] == "sub")
         and (data["asin"] != "") == (data["page"] in ("item", "sub", "done"))
         and (not options or data["asin"] != "")

@@ -90,7 +90,7 @@ def read_state(text: str) -> State:
 
 @lru_cache(maxsize=256)
 def _read(text: str) -> State:
-    data = checked.snapshot_fields(text, kind=KIND, form=FORMAT, fields=_KEYS, most=MAX_CHARS)
+    data = checked.snapshot_fields(text, kind=KIND, form=FORMAT, fields=_KEYS, limit=MAX_CHARS)
     shown, answer = data["shown"], data["answer"]
     if not isinstance(shown, dict) or set(shown) != {"tool", "items", "found"}:
         raise DataError(f"{KIND}: shown must have tool, items and found")

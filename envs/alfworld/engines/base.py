@@ -57,8 +57,9 @@ class NativeBackend:
     past: tuple[str, ...] = ()
     _admissible: AdmissibleCommands | None = None  # of the present state: a step needs it several times
 
-    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the native rules need only the compiled game
+    def start(self, game: Game, fields: Mapping[str, Any] | None = None) -> None:
         """Start a game."""
+        del fields  # the native rules need only the compiled game
         self.world, self._admissible = World(game), None
 
     def intro(self) -> str:
@@ -79,8 +80,9 @@ class NativeBackend:
         self._admissible = None
         return act(self.world, parsed)
 
-    def restore(self, world: World, past: tuple[str, ...]) -> None:  # noqa: ARG002 - the world is the whole state
+    def restore(self, world: World, past: tuple[str, ...]) -> None:
         """Restore a state."""
+        del past  # the world is the whole state
         self.world, self._admissible = world, None
 
 

@@ -20,7 +20,7 @@ from creditflow.envs.alfworld.pddl.goals import TASK_TYPES, Goal, parse_goal
 from creditflow.envs.alfworld.pddl.reading import Problem
 from creditflow.envs.alfworld.wording.dialect import Dialect, dialect_from_content, dialect_to_content
 from creditflow.envs.errors import DataError, short_repr
-from creditflow.envs.reading.checked import is_texts
+from creditflow.envs.reading.checked import is_string_list
 
 __all__ = [
     "AFFORDANCES",
@@ -174,9 +174,9 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
     if not isinstance(content["sentence"], str) or len(content["sentence"]) > 2_000:
         raise DataError(f"{source}: 'sentence' must be a string of at most 2000 characters")
     goal = content["goal"]
-    if not is_texts(goal) or len(goal) != 3 or goal[0] not in TASK_TYPES:
+    if not is_string_list(goal) or len(goal) != 3 or goal[0] not in TASK_TYPES:
         raise DataError(f"{source}: 'goal' must be [task type, object type, place type], got {short_repr(goal)}")
-    if not is_texts(content["agent"]) or len(content["agent"]) != 3:
+    if not is_string_list(content["agent"]) or len(content["agent"]) != 3:
         raise DataError(f"{source}: 'agent' must be [id, location, held object or '']")
     dialect_from_content(content["dialect"], source)
     _check_receptacles(content["receptacles"], source)
@@ -195,7 +195,7 @@ def validate_content(content: Any, source: str) -> dict[str, Any]:
 
 
 def _sorted(value: Any) -> bool:
-    return is_texts(value) and value == sorted(set(value))
+    return is_string_list(value) and value == sorted(set(value))
 
 
 def _check_ids(rows: Any, name: str, source: str) -> None:
@@ -213,7 +213,7 @@ def _check_receptacles(rows: Any, source: str) -> None:
     if not rows:
         raise DataError(f"{source}: a game needs at least one receptacle")
     for row in rows:
-        if len(row) != 4 or not is_texts(row) or row[3] not in ("", "openable", "opened"):
+        if len(row) != 4 or not is_string_list(row) or row[3] not in ("", "openable", "opened"):
             raise DataError(
                 f"{source}: a receptacle is [id, type, location, ''|'openable'|'opened'], got {short_repr(row)}"
             )

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
-from creditflow.envs.reading.checked import is_texts
+from creditflow.envs.reading.checked import is_string_list
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
@@ -49,13 +49,13 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
             f"webshop: a task is {{'goal': number}} or has the keys {sorted(_KEYS)}, got {short_repr(content, 200)}"
         )
     options = content["options"]
-    named = isinstance(options, list) and all(is_texts(option) and len(option) == 2 for option in options)
+    named = isinstance(options, list) and all(is_string_list(option) and len(option) == 2 for option in options)
     if not (
         isinstance(content["asin"], str)
         and isinstance(content["instruction"], str)
-        and is_texts(content["attributes"])
+        and is_string_list(content["attributes"])
         and _is_price(content["price_cap"])
-        and (named or is_texts(options))
+        and (named or is_string_list(options))
     ):
         raise DataError(f"webshop: a task's content has a value of the wrong type: {short_repr(content, 300)}")
     if content["catalogue"] != stock.catalogue.digest:

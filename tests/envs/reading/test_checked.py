@@ -1,4 +1,4 @@
-"""Checked values: the kind that was promised, or an error that begins with the place."""
+"""Type checks of values: the value, or an error that begins with the field."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FIELDS = {"format", "steps"}
 
 
 def snapshot(text: Any) -> dict[str, Any]:
-    return checked.snapshot_fields(text, kind="Toy snapshot", form="toy/1", fields=FIELDS, most=60)
+    return checked.snapshot_fields(text, kind="Toy snapshot", form="toy/1", fields=FIELDS, limit=60)
 
 
 @given(value=ANYTHING, low=st.integers(-5, 5), high=st.integers(-5, 2**60))
-def test_an_integer_lies_in_its_range_and_is_no_truth_value(value: Any, low: int, high: int) -> None:
+def test_an_integer_is_in_its_range_and_not_a_boolean(value: Any, low: int, high: int) -> None:
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         assert checked.integer(value, "toy: n", low, high) == value
     else:
@@ -34,16 +34,16 @@ def test_an_integer_lies_in_its_range_and_is_no_truth_value(value: Any, low: int
 
 
 @given(value=ANYTHING, most=st.integers(0, 3))
-def test_a_list_of_texts_holds_texts_alone_and_no_more_than_allowed(value: Any, most: int) -> None:
-    if checked.is_texts(value) and len(value) <= most:
+def test_a_list_of_strings_has_only_strings_and_at_most_the_allowed_number(value: Any, most: int) -> None:
+    if checked.is_string_list(value) and len(value) <= most:
         assert checked.texts(value, "toy: names", most) == tuple(value)
     else:
-        with pytest.raises(DataError, match=r"^toy: names must be a (list of at most|text)"):
+        with pytest.raises(DataError, match=r"^toy: names must be a (list of at most|string)"):
             checked.texts(value, "toy: names", most)
 
 
 @given(value=ANYTHING)
-def test_whatever_is_no_snapshot_is_refused_by_its_kind(value: Any) -> None:
+def test_values_that_are_not_snapshots_are_errors_that_name_the_kind(value: Any) -> None:
     for text in (value, json.dumps(value)):
         with pytest.raises(DataError, match=r"^a Toy snapshot "):
             snapshot(text)
@@ -60,10 +60,10 @@ def test_whatever_is_no_snapshot_is_refused_by_its_kind(value: Any) -> None:
         (" " * 61, "at most 60 characters, got 61 characters"),
     ],
 )
-def test_what_is_wrong_with_a_snapshot_is_said(text: str, message: str) -> None:
+def test_errors_of_snapshots_name_the_violation(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         snapshot(text)
 
 
-def test_a_snapshot_gives_its_fields() -> None:
+def test_the_fields_of_a_snapshot_are_returned() -> None:
     assert snapshot('{"format":"toy/1","steps":3}')["steps"] == 3
