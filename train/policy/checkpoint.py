@@ -1,7 +1,7 @@
 """Checkpoints: tensors as safetensors, everything else as JSON, a folder that appears under its name when complete.
 
-Nothing random has to be saved: every draw of a run is seeded by (seed, phase, iteration), and learning rates are
-functions of the step. Weights, AdamW's moments and the counters are the whole state.
+No random state has to be saved: all random numbers of a run are seeded by (seed, purpose, iteration), and learning
+rates are functions of the step. Weights, AdamW's moments and the counters are the whole state.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _NAME: Final = re.compile(r"(sft|rl)-(\d{7})")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
         phase: "sft" or "rl".
-        done: optimiser steps of the warm-up, or iterations, that are finished.
+        done: number of finished optimiser steps (SFT) or iterations (RL).
     """
 
     phase: Literal["sft", "rl"]
@@ -67,10 +67,10 @@ def save_checkpoint(
     keep: int = 0,
     extra: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write ``folder/<phase>-<number>`` in full or not at all; then drop all but the newest ``keep``.
+    """Write ``folder/<phase>-<number>`` completely or not at all, then delete all but the latest ``keep``.
 
     Raises:
-        DataError: it could not be written (a full disk); what was there before is untouched.
+        DataError: it could not be written (a full disk); earlier checkpoints are untouched.
     """
     final = folder / progress.folder
     try:
@@ -81,7 +81,7 @@ def save_checkpoint(
             (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
     except (OSError, SafetensorError) as error:
         last = latest_checkpoint(folder)
-        kept = f"the last whole checkpoint is {last}" if last else "there is no earlier one"
+        kept = f"the latest complete checkpoint is {last}" if last else "there is no earlier one"
         raise DataError(f"could not write checkpoint {final}: {error}; {kept}") from error
     if keep:
         for old in _found(folder)[:-keep]:
@@ -90,13 +90,13 @@ def save_checkpoint(
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """The newest whole checkpoint in a folder; None if there is none."""
+    """The latest complete checkpoint in a folder; None if there is none."""
     found = _found(folder)
     return folder / found[-1].folder if found else None
 
 
 def records_at(path: Path) -> int | None:
-    """How many records the journal held when a checkpoint was written; None if it does not say.
+    """Number of metrics records when a checkpoint was written; None if it is not stored.
 
     Raises:
         DataError: it cannot be read.
@@ -109,10 +109,10 @@ def records_at(path: Path) -> int | None:
 
 
 def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Progress:
-    """Put a checkpoint's weights and moments into a model and its optimiser.
+    """Load the weights and optimiser state of a checkpoint.
 
     Raises:
-        DataError: no checkpoint, a damaged one, another version, or of another model.
+        DataError: not a checkpoint, or a damaged one, one of another version or of another model.
     """
     with loading(f"{path}: not a readable checkpoint"):
         state = read_json(path / "state.json")
@@ -124,12 +124,12 @@ def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Pro
     phase, done = state.get("phase"), state.get("done")
     if phase not in PHASES or type(done) is not int or done < 0:
         raise DataError(
-            f"{path}: state.json must say how far the run is, got phase {short_repr(phase, 40)}, done {short_repr(done, 40)}"
+            f"{path}: state.json must contain phase and done, got phase {short_repr(phase, 40)}, done {short_repr(done, 40)}"
         )
-    _put_weights(path, model, weights)
+    _load_weights(path, model, weights)
     if optimizer is not None:
         with loading(f"{path}: its optimiser state cannot be read"):
-            _put_moments(path, optimizer, moments)
+            _load_moments(path, optimizer, moments)
     return Progress(phase, done)
 
 
@@ -144,11 +144,11 @@ def _weights(model: Any) -> dict[str, Any]:
     return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
 
 
-def _put_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
-    mine = dict(model.named_parameters())
-    if set(mine) != set(weights) or any(mine[name].shape != weights[name].shape for name in mine):
+def _load_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
+    parameters = dict(model.named_parameters())
+    if set(parameters) != set(weights) or any(p.shape != weights[name].shape for name, p in parameters.items()):
         raise DataError(f"{path}: its weights are not those of this model; was the model's configuration changed?")
-    for name, parameter in mine.items():
+    for name, parameter in parameters.items():
         parameter.data.copy_(weights[name])
 
 
@@ -160,7 +160,7 @@ def _moments(optimizer: Any) -> dict[str, Any]:
     }
 
 
-def _put_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> None:
+def _load_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> None:
     state: dict[int, dict[str, Any]] = {}
     for key, tensor in moments.items():
         index, _, name = key.partition(".")

@@ -1,4 +1,4 @@
-"""Where models run."""
+"""The device that models run on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ __all__ = ["pick_device"]
 
 
 def pick_device(name: str) -> Any:
-    """The torch device of a setting; "auto" takes the GPU if there is one."""
+    """The torch device of a setting; "auto" is the GPU if there is one.
+
+    Raises:
+        ConfigError: a GPU is named and torch finds none.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device {name!r}: torch {torch.__version__} sees no GPU here")
+        raise ConfigError(f"device {name!r}: torch {torch.__version__} finds no GPU; set device to cpu or auto")
     return torch.device(name)

@@ -1,7 +1,7 @@
-"""Log-probabilities and entropies of the model's tokens, without ever holding logits of a whole batch.
+"""Log-probabilities and entropies of target tokens, without materialising the logits of a full batch.
 
-Only hidden states at positions that predict a target token go to the output layer, a chunk at a time; in the backward
-pass each chunk is computed again. Memory for logits is chunk × V instead of B × T × V.
+Only hidden states at positions that predict a target token go to the output layer, a chunk at a time; the backward
+pass recomputes each chunk. Memory for logits is chunk × V instead of B × T × V.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["TokenLogprobs", "check_model", "hidden_before", "token_logprobs"]
 
 
 class TokenLogprobs(NamedTuple):
-    """float32 (N,) each, in the order of the batch's target tokens."""
+    """Log-probability and entropy (nats), float32 (N,) each, in the order of the batch's target tokens."""
 
     logprob: Any
     entropy: Any
@@ -29,7 +29,7 @@ def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
 
     Args:
         decoder: a model of ``transformers`` without output layer.
-        batch: what to run.
+        batch: the micro-batch.
     """
     hidden = decoder(
         input_ids=batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
@@ -40,37 +40,37 @@ def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
 def token_logprobs(
     model: Any, batch: MicroBatch, *, temperature: float = 1.0, logits_chunk: int = 1024, before: Any | None = None
 ) -> TokenLogprobs:
-    """Log-probability of every target token, and the entropy of the distribution it was drawn from (nats).
+    """Log-probability of every target token, and the entropy of its distribution (nats).
 
     Args:
         model: a causal language model of ``transformers``.
-        batch: what to score.
-        temperature: logits are divided by it, as the sampler does.
-        logits_chunk: target tokens at a time.
-        before: ``hidden_before`` of the model's decoder, if it is known already.
+        batch: the micro-batch.
+        temperature: sampling temperature, which divides the logits.
+        logits_chunk: number of target tokens whose logits are computed at once.
+        before: ``hidden_before`` of the model's decoder, if it was computed already.
     """
     before = hidden_before(model.get_decoder(), batch) if before is None else before
     target = batch.ids[batch.target_row, batch.target_position]
     head = model.get_output_embeddings()
     parts = []
     for start in range(0, len(target), logits_chunk):
-        states, wanted = before[start : start + logits_chunk], target[start : start + logits_chunk]
+        states, ids = before[start : start + logits_chunk], target[start : start + logits_chunk]
         if torch.is_grad_enabled() and len(target) > logits_chunk:
-            parts.append(checkpoint(_score, head, states, wanted, temperature, use_reentrant=False))
+            parts.append(checkpoint(_logprob_entropy, head, states, ids, temperature, use_reentrant=False))
         else:
-            parts.append(_score(head, states, wanted, temperature))
+            parts.append(_logprob_entropy(head, states, ids, temperature))
     return TokenLogprobs(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
 
 
-def _score(head: Any, states: Any, target: Any, temperature: float) -> tuple[Any, Any]:
+def _logprob_entropy(head: Any, states: Any, target: Any, temperature: float) -> tuple[Any, Any]:
     logits = head(states).float() / temperature
-    log_chances = torch.log_softmax(logits, -1)
-    chosen = log_chances.gather(-1, target[:, None])[:, 0]
-    return chosen, -(log_chances.exp() * log_chances).sum(-1)
+    log_probs = torch.log_softmax(logits, -1)
+    logprob = log_probs.gather(-1, target[:, None])[:, 0]
+    return logprob, -(log_probs.exp() * log_probs).sum(-1)
 
 
 def check_model(model: Any) -> None:
-    """Compare with the model's own logits once: some families scale or cap them after the output layer.
+    """Compare with the model's own logits: some model families scale or cap them after the output layer.
 
     Raises:
         ConfigError: this model's logits are not its output layer applied to its last hidden state.

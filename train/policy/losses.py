@@ -16,23 +16,23 @@ from creditflow.train.settings.update import KLKind, LossConfig
 
 __all__ = ["KLKind", "LossConfig", "TokenLosses", "clipped_surrogate", "kl_estimate", "token_losses", "value_losses"]
 
-LARGEST_LOG_RATIO = 20.0  # exp of it is finite in float32; a policy that far away is lost anyway
-LARGEST_KL_LOG_RATIO = 10.0
+MAX_LOG_RATIO = 20.0  # keeps exp finite in float32; at such ratios training has diverged
+MAX_KL_LOG_RATIO = 10.0
 
 
 class TokenLosses(dict[str, Any]):
-    """Flat arrays by name: ``loss`` to be minimised, and ``ratio``, ``clipped``, ``kl`` for the log."""
+    """Flat arrays by name: ``loss`` to minimise, and ``ratio``, ``clipped``, ``kl`` for the metrics."""
 
 
 def clipped_surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, Any]:
-    """−min(ρA, clip(ρ)A), bounded from above by dual_clip·|A| where A < 0; and where the clip was active."""
-    ratio = log_ratio.clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO).exp()
-    plain = -advantage * ratio
-    bounded = -advantage * ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
-    loss = torch.maximum(plain, bounded)
+    """−min(ρA, clip(ρ)A), bounded from above by dual_clip·|A| where A < 0; and a mask of where clipping was active."""
+    ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    unclipped = -advantage * ratio
+    clipped = -advantage * ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
+    loss = torch.maximum(unclipped, clipped)
     if config.dual_clip:
         loss = torch.where(advantage < 0.0, torch.minimum(loss, -advantage * config.dual_clip), loss)
-    return loss, bounded > plain
+    return loss, clipped > unclipped
 
 
 def kl_estimate(logprob: Any, reference: Any, kind: KLKind) -> Any:
@@ -40,7 +40,7 @@ def kl_estimate(logprob: Any, reference: Any, kind: KLKind) -> Any:
 
     With q = log π_ref − log π, clamped to ±10: k1 = −q; k2 = q² / 2; k3 = exp(q) − q − 1; abs = |q|.
     """
-    gap = (reference - logprob).clamp(-LARGEST_KL_LOG_RATIO, LARGEST_KL_LOG_RATIO)
+    gap = (reference - logprob).clamp(-MAX_KL_LOG_RATIO, MAX_KL_LOG_RATIO)
     if kind == "k1":
         return -gap
     if kind == "k2":
@@ -49,19 +49,19 @@ def kl_estimate(logprob: Any, reference: Any, kind: KLKind) -> Any:
 
 
 def value_losses(value: Any, old: Any, target: Any, clip: float) -> tuple[Any, Any]:
-    """½ max((V − R)², (V_clip − R)²), V_clip within ``clip`` of the value before the update; where that was active.
+    """½ max((V − R)², (V_clip − R)²), V_clip within ``clip`` of the old value; and a mask of where clipping was active.
 
     Args:
         value: V, with gradient.
-        old: the value that the advantages were computed with.
-        target: R.
+        old: old value, with which the advantages were computed.
+        target: R, the value target.
         clip: ≥ 0; 0 does not clip.
     """
-    plain = (value - target) ** 2
+    unclipped = (value - target) ** 2
     if not clip:
-        return 0.5 * plain, torch.zeros_like(plain, dtype=torch.bool)
-    bounded = (old + (value - old).clamp(-clip, clip) - target) ** 2
-    return 0.5 * torch.maximum(plain, bounded), bounded > plain
+        return 0.5 * unclipped, torch.zeros_like(unclipped, dtype=torch.bool)
+    clipped = (old + (value - old).clamp(-clip, clip) - target) ** 2
+    return 0.5 * torch.maximum(unclipped, clipped), clipped > unclipped
 
 
 def token_losses(
@@ -77,17 +77,17 @@ def token_losses(
     """The loss of every target token.
 
     Args:
-        logprob, entropy: under the policy being trained, with gradient.
-        old_logprob: under the policy that the ratio is taken against, without gradient.
-        advantage: of each token.
+        logprob, entropy: log-probabilities and entropies of the policy being trained, with gradient.
+        old_logprob: log-probabilities under the old policy, without gradient.
+        advantage: advantages.
         config: weights and bounds.
-        sampler_logprob: as sampled; needed for ``importance_cap``.
-        reference_logprob: needed for ``kl_weight`` in the loss.
+        sampler_logprob: log-probabilities at sampling; needed for ``importance_cap``.
+        reference_logprob: log-probabilities under the reference policy; needed for ``kl_weight`` in the loss.
     """
     log_ratio = logprob - old_logprob
     loss, clipped = clipped_surrogate(log_ratio, advantage, config)
     if config.importance_cap and sampler_logprob is not None:
-        gap = (old_logprob - sampler_logprob).clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+        gap = (old_logprob - sampler_logprob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
         loss = loss * gap.exp().clamp(max=config.importance_cap)
     out = TokenLosses(ratio=log_ratio.detach().exp(), clipped=clipped)
     if config.kl_weight and config.kl_in == "loss" and reference_logprob is not None:

@@ -8,7 +8,7 @@ __all__ = ["recompute_activations"]
 
 
 def recompute_activations(model: Any) -> None:
-    """Have every layer of a transformers model keep its input only.
+    """Enable gradient checkpointing: every layer of a transformers model stores its input only.
 
     transformers renamed the method within release 5, with another keyword, and removes the old name in release 6.
     """

@@ -1,7 +1,7 @@
 """From credit to training rows: a trajectory once with a mask over its model tokens, or one row per turn.
 
-``broadcast_to_tokens`` is the one place where numbers per turn become numbers per token. Rows are plain arrays; how they are
-batched (sorted, packed, split) does not change the loss, because every token carries its own weight.
+``broadcast_to_tokens`` alone turns numbers per turn into numbers per token. Rows are plain arrays; how they are batched
+(sorted, packed, split) does not change the loss, because every token has its own weight.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["Row", "broadcast_to_tokens", "make_rows", "token_weights"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One sequence to run through the model.
+    """One token sequence to train on.
 
     Attributes:
-        ids: int32 (L,).
+        ids: int32 (L,), token ids.
         target: int64 (n,), positions of the model's tokens that are in the loss, ascending, each ≥ 1.
-        advantage: float64 (n,), of each target token.
-        sampler_logprob: float32 (n,), as sampled.
-        turn: int32 (n,), the turn each target token belongs to.
-        trajectory: number of the trajectory; several rows may share one.
-        turn_index: the one turn that the row is about; -1 for a whole trajectory. With ``trajectory`` it names the row.
-        value_target, value_old: float64 (n,), what a critic should say and said of the history before each target
-            token; nan where it is not asked (inside turns, if it values turns). None without critic.
+        advantage: float64 (n,), advantage of each target token.
+        sampler_logprob: float32 (n,), log-probability of each target token at sampling.
+        turn: int32 (n,), index of the turn of each target token.
+        trajectory: index of the trajectory in the batch; several rows may share one.
+        turn_index: the turn, for rows of one turn; -1 for rows of a full trajectory. Identifies the row with ``trajectory``.
+        value_target, value_old: float64 (n,), value target and old value of the history before each target token; nan
+            where there is none (inside turns, for a critic of turns). None without critic.
     """
 
     ids: NDArray[np.int32]
@@ -80,12 +80,12 @@ def make_rows(
     *,
     row_layout: Literal["trajectory", "turn"] = "trajectory",
 ) -> list[Row]:
-    """Training rows of scored groups. Trajectories are numbered through all groups, in order.
+    """Training rows of groups with credit. Trajectories are numbered across all groups, in order.
 
     Args:
-        groups: whose trajectories carry tokens.
-        credits_: one per group.
-        row_layout: "trajectory" (one row each; windowed histories still need one per turn) or "turn".
+        groups: rollouts with tokens.
+        credits_: credit of each group.
+        row_layout: "trajectory" (one row per trajectory; windowed histories need one per turn anyway) or "turn".
 
     Raises:
         TrajectoryError: a trajectory with turns has no tokens.
@@ -111,7 +111,7 @@ class _Columns:
 
 
 def _token_columns(trajectory: Trajectory, credit: Credit, i: int) -> _Columns | None:
-    """One trajectory's credit, token by token; None for an episode that never began."""
+    """Credit of one trajectory per token; None for an episode without turns."""
     tokens = trajectory.tokens
     if tokens is None:
         if trajectory.turns:
@@ -123,32 +123,33 @@ def _token_columns(trajectory: Trajectory, credit: Credit, i: int) -> _Columns |
     offsets = tokens.turn_offsets
     turn = np.full(len(tokens.ids), -1, np.int32)
     turn[offsets[0] : offsets[-1]] = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-    wrote = tokens.mask & (turn >= 0)
-    kept = wrote.copy()
-    kept[wrote] = credit.loss_mask[i][turn[wrote]]
+    completion = tokens.mask & (turn >= 0)
+    kept = completion.copy()
+    kept[completion] = credit.loss_mask[i][turn[completion]]
     if credit.token_advantages is None:
         advantage = broadcast_to_tokens(credit.advantages[i], offsets, kept)
     else:
-        advantage = np.where(kept, _scattered(credit.token_advantages[i], wrote, 0.0), 0.0)
-    wanted = credit.value_targets
-    if wanted is None:
+        advantage = np.where(kept, _scatter(credit.token_advantages[i], completion, 0.0), 0.0)
+    value = credit.value_targets
+    if value is None:
         return _Columns(turn, kept, advantage, None, None)
-    places = wrote
-    numbers = wanted.targets[i], wanted.values[i]
-    if wanted.level == "turn":  # asked where the turn's first model token comes next
-        first = np.flatnonzero(wrote)
+    has_target = completion
+    target, old = value.targets[i], value.values[i]
+    if value.level == "turn":  # the value target of a turn is that of its first model token
+        first = np.flatnonzero(completion)
         first = first[np.diff(turn[first], prepend=-1) > 0]
-        places = np.zeros(len(wrote), np.bool_)
-        places[first] = True
-        numbers = wanted.targets[i][turn[first]], wanted.values[i][turn[first]]
-    return _Columns(turn, kept, advantage, *(_scattered(n, places, np.nan) for n in numbers))
+        has_target = np.zeros(len(completion), np.bool_)
+        has_target[first] = True
+        target, old = target[turn[first]], old[turn[first]]
+    return _Columns(turn, kept, advantage, _scatter(target, has_target, np.nan), _scatter(old, has_target, np.nan))
 
 
-def _scattered(numbers: NDArray[np.float64], places: NDArray[np.bool_], rest: float) -> NDArray[np.float64]:
-    if len(numbers) != np.count_nonzero(places):
-        raise TrajectoryError(f"{len(numbers)} numbers for {np.count_nonzero(places)} tokens: they do not fit together")
-    out = np.full(len(places), rest)
-    out[places] = numbers
+def _scatter(values: NDArray[np.float64], mask: NDArray[np.bool_], fill: float) -> NDArray[np.float64]:
+    """An array with ``values`` where the mask is true and ``fill`` elsewhere."""
+    if len(values) != np.count_nonzero(mask):
+        raise TrajectoryError(f"{len(values)} numbers for {np.count_nonzero(mask)} tokens: they do not fit together")
+    out = np.full(len(mask), fill)
+    out[mask] = values
     return out
 
 
@@ -159,35 +160,35 @@ def _rows_of(
     if tokens is None or columns is None:
         return
     offsets = tokens.turn_offsets
-    places = np.flatnonzero(columns.kept)
+    positions = np.flatnonzero(columns.kept)
 
-    def row(ids: NDArray[np.int32], mine: NDArray[np.int64], moved: NDArray[np.int64], only: int) -> Row:
-        target, old = columns.value_target, columns.value_old
+    def row(ids: NDArray[np.int32], at: NDArray[np.int64], target: NDArray[np.int64], turn_index: int) -> Row:
+        value_target, value_old = columns.value_target, columns.value_old
         return Row(
-            ids, moved, columns.advantage[mine], tokens.logprobs[mine], columns.turn[mine], number, only,
-            None if target is None else target[mine], None if old is None else old[mine],
+            ids, target, columns.advantage[at], tokens.logprobs[at], columns.turn[at], number, turn_index,
+            None if value_target is None else value_target[at], None if value_old is None else value_old[at],
         )  # fmt: skip
 
     if row_layout == "trajectory" and not tokens.prompts:
-        if len(places):
-            yield row(tokens.ids, places, places, -1)
+        if len(positions):
+            yield row(tokens.ids, positions, positions, -1)
         return
     for t, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
-        mine = places[(places >= start) & (places < stop)]
-        if not len(mine):
+        at = positions[(positions >= start) & (positions < stop)]
+        if not len(at):
             continue
         if tokens.prompts:
             ids = np.concatenate([tokens.prompts[t], tokens.ids[start:stop]])
-            yield row(ids, mine, mine - start + len(tokens.prompts[t]), t)
+            yield row(ids, at, at - start + len(tokens.prompts[t]), t)
         else:
-            yield row(tokens.ids[:stop], mine, mine, t)
+            yield row(tokens.ids[:stop], at, at, t)
 
 
 def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray[np.float64]]:
     """Weights w ≥ 0 with sum 1 over all target tokens of ``rows``, so that the loss is Σ w · token loss.
 
-    "token_mean": every token alike. "trajectory_mean": tokens of a trajectory alike, trajectories alike.
-    "turn_mean": tokens of a turn, turns of a trajectory, trajectories.
+    "token_mean": equal weights of all tokens. "trajectory_mean": equal weights of trajectories, and of the tokens of one.
+    "turn_mean": equal weights of trajectories, of the turns of one, and of the tokens of a turn.
     """
     if not rows:
         return []
@@ -196,12 +197,12 @@ def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray
     if aggregation == "token_mean":
         flat = np.full(len(trajectory), 1.0 / max(len(trajectory), 1))
     else:
-        _, owner, sizes = np.unique(trajectory, return_inverse=True, return_counts=True)
+        _, index, sizes = np.unique(trajectory, return_inverse=True, return_counts=True)
         if aggregation == "trajectory_mean":
-            flat = 1.0 / (len(sizes) * sizes[owner])
+            flat = 1.0 / (len(sizes) * sizes[index])
         else:
             pairs = np.stack([trajectory, turn], 1)
-            first, place, tokens = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-            _, turns = np.unique(first[:, 0], return_counts=True)
-            flat = 1.0 / (len(sizes) * turns[owner] * tokens[place.reshape(-1)])
+            unique, pair, tokens = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+            _, turns = np.unique(unique[:, 0], return_counts=True)
+            flat = 1.0 / (len(sizes) * turns[index] * tokens[pair.reshape(-1)])
     return np.split(flat, np.cumsum([len(row.target) for row in rows])[:-1])

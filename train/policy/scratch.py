@@ -1,7 +1,7 @@
-"""A small language model and its tokenizer made from nothing: no hub, no download.
+"""A small language model and its tokenizer, trained from scratch: no hub, no download.
 
 The model is a Qwen2 or Qwen3 of ``transformers``, so everything that opens those opens it; the tokenizer is a
-byte-level BPE trained on the very texts that will be spoken, with a chat template of one token per role.
+byte-level BPE trained on the texts of the task, with a chat template of one token per role.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def build_model(config: ScratchConfig, tokenizer: Any, *, seed: int, device: Any
         model = make_model(settings)
     count = parameter_count(model)
     if not LIMITS[0] <= count <= LIMITS[1]:
-        raise ConfigError(f"model.scratch has {count:,} parameters; models from nothing have 0.05 to 100 million")
+        raise ConfigError(f"model.scratch has {count:,} parameters; models from scratch have 0.05 to 100 million")
     return model.to(device)
 
 
@@ -100,7 +100,7 @@ def parameter_count(model: Any) -> int:
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Any:
-    """torch's global generator set for a moment: ``transformers`` initialises weights from it and takes no other."""
+    """Seed torch's global generator temporarily: ``transformers`` initialises weights from no other."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

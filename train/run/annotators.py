@@ -1,4 +1,4 @@
-"""What writes annotations during a training run: its own critic, and whatever ``credit.annotators`` names."""
+"""The annotators of a training run: its own critic, and those of ``credit.annotators``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_annotations", "run_annotators"]
 
 
 def check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
-    """Raise ConfigError if the scheme needs annotations that nothing in the settings writes."""
+    """Raise ConfigError if the scheme needs annotations that no annotator in the settings writes."""
     if NAME in scheme.needs and settings.critic.kind == "none":
         raise ConfigError(
             f"scheme {scheme.name!r} needs {NAME}: configure a critic with critic.kind=shared or critic.kind=separate"
@@ -22,7 +22,7 @@ def check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
     rest = [name for name in scheme.needs if name != NAME]
     if rest and not settings.credit.annotators:
         raise ConfigError(
-            f"scheme {scheme.name!r} needs {', '.join(rest)}: name in credit.annotators what writes it "
+            f"scheme {scheme.name!r} needs {', '.join(rest)}: name their annotators in credit.annotators "
             "(creditflow annotate --list)"
         )
 
@@ -31,11 +31,11 @@ def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotat
     """The annotators of every iteration's rollouts, in order.
 
     Raises:
-        ConfigError: an annotator that there is not.
+        ConfigError: an unknown annotator.
     """
-    made: list[Annotator] = []
+    annotators: list[Annotator] = []
     if critic is not None:
-        made.append(
+        annotators.append(
             CriticAnnotator(
                 critic,
                 Provenance("critic", 1, {"run": settings.out, "kind": settings.critic.kind}),
@@ -47,4 +47,4 @@ def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotat
     context = Context(
         make_env=lambda: creditflow.make(settings.env.name, **settings.env.options), device=settings.device
     )
-    return made + [make_annotator(spec, context) for spec in settings.credit.annotators]
+    return annotators + [make_annotator(spec, context) for spec in settings.credit.annotators]

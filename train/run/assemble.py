@@ -1,4 +1,4 @@
-"""Settings made real: tasks, environments, model, tokenizer and agent of a run."""
+"""Build the parts of a run from its settings: tasks, environments, model, tokenizer, sampler, engines and agent."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ __all__ = [
 ]
 
 TOKENIZER_EPISODES = 512
-MAX_REDRAWS = 50  # draws per wanted task before a source counts as too small for what is excluded
+MAX_REDRAWS = 50  # samples per requested task before a source counts as too small for the exclusions
 
 
 def group_env_factory(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[], GroupEnv]:
-    """A function that makes the environments of one group."""
+    """A factory of the environments of one group."""
 
     def make() -> GroupEnv:
         return GroupEnv(
@@ -57,7 +57,7 @@ def group_env_factory(env: EnvConfig, size: int, *, texts: bool = False) -> Call
 
 
 def needs_texts(settings: TrainConfig, scheme: Scheme) -> bool:
-    """Whether rollouts must keep what was read and written: for windowed prompts, the scheme, or annotators."""
+    """Whether rollouts must record observations and completions: for windowed prompts, the scheme, or annotators."""
     return settings.prompting.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
 
 
@@ -69,10 +69,10 @@ def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:
 
 
 def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
-    """The pool that training draws from, free of everything symmetric to an excluded task.
+    """The training tasks, without any task equal to an excluded one up to symmetry.
 
     Raises:
-        ConfigError: an endless source without ``draw``; nothing left after exclusion.
+        ConfigError: an endless source without ``tasks.count``, or no task left after exclusion.
     """
     base = _base(env, panel=tasks.panel) if tasks.panel else _base(env)
     source = base.tasks
@@ -84,7 +84,7 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
             order = np.random.default_rng([seed, 1]).permutation(len(pool))[: tasks.count]
             pool = [pool[i] for i in order]
     elif not tasks.count:
-        raise ConfigError("this task source is endless: say how many tasks to draw with tasks.count")
+        raise ConfigError("this task source is endless: set tasks.count to the number of tasks to train on")
     else:
         rng, pool, tried, seen = np.random.default_rng([seed, 1]), [], 0, set()
         while len(pool) < tasks.count and tried < MAX_REDRAWS * tasks.count:
@@ -111,14 +111,14 @@ def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
 
 
 def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
-    """A tokenizer trained on what a random player would read and write on the first tasks."""
+    """A tokenizer trained on the prompts and completions of a random agent on the first tasks."""
     from creditflow.agents.prompts import make_prompt, slots_of
 
     prompt, dialect = make_prompt(settings.prompting.prompt), make_dialect(settings.prompting.dialect)
     texts: list[str] = []
 
     class _Reader(RandomAgent):
-        """Plays at random and keeps every text that was shown or could have been answered."""
+        """A random agent that collects every prompt, and the completion of every admissible action."""
 
         def act(self, views: Any) -> Any:
             for view in views:
@@ -138,9 +138,9 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
     """Model (fp32 master weights, on its device) and tokenizer.
 
     Args:
-        settings: of the run.
-        tokenizer: of a resumed run, else None.
-        tasks: what a tokenizer from nothing is trained on.
+        settings: settings of the run.
+        tokenizer: tokenizer of a resumed run, else None.
+        tasks: tasks whose texts a new tokenizer is trained on.
     """
     device = pick_device(settings.device)
     if settings.model.path:
@@ -160,7 +160,7 @@ def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
     """The sampler of a run.
 
     Raises:
-        MissingExtraError, ConfigError: vLLM is wanted, and it or a release that is known is not installed.
+        MissingExtraError, ConfigError: vLLM is requested but not installed, or its release is not supported.
     """
     rollout, generation = settings.rollout, settings.generation
     if generation.backend == "vllm":

@@ -1,8 +1,8 @@
-"""What a training run would be: everything checked that can be checked without its weights, and nothing written.
+"""Dry run: validate the settings and describe the run, without loading weights or writing files.
 
-A model by name is described from its configuration and tokenizer if they are at hand; nothing is ever fetched. What a
-random player does in two short episodes goes through prompt, dialect and credit scheme, so that a setting that only a
-rollout would trip over is met here.
+A model by name is described from its configuration and tokenizer if they are in the local cache; nothing is downloaded.
+Two short episodes of a random agent go through prompt, dialect and credit scheme, to find settings that would fail only
+in a rollout.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from creditflow.wrappers.credit.base import Scheme
 
 __all__ = ["describe"]
 
-TURNS = 3  # of the rehearsal
+TURNS = 3  # of the smoke test
 
 
 def describe(settings: TrainConfig) -> None:
-    """Check, then print the resolved config to standard output and what it amounts to to standard error.
+    """Check the settings, then print the resolved config to standard output and a summary to standard error.
 
     Raises:
-        CreditflowError: the run could not begin, or would stop at its first rollout.
+        CreditflowError: the run would fail at its start or in its first rollout.
     """
     scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
     check_annotations(scheme, settings)
@@ -61,14 +61,14 @@ def describe(settings: TrainConfig) -> None:
         print(f"# {count} tasks in {spec}", file=sys.stderr)
     rollout = settings.rollout
     print(
-        f"# {model}; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} warm-up steps; "
+        f"# {model}; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} SFT steps; "
         f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
         file=sys.stderr,
     )
 
 
 def _check_annotator(spec: str) -> None:
-    """An annotator there is, with an argument if it takes one; its model is opened when the run begins."""
+    """Check an annotator's name and that it has its argument; its model is opened when the run starts."""
     name, _, argument = spec.partition(":")
     if name not in ANNOTATORS:
         raise unknown_name_error("annotator", name, ANNOTATORS)
@@ -78,7 +78,7 @@ def _check_annotator(spec: str) -> None:
 
 
 class _SmokeTestAgent(RandomAgent):
-    """A random player whose every prompt is filled and whose every answer is written and read in the run's form."""
+    """A random agent that also fills every prompt, and writes and parses every action in the run's dialect."""
 
     def __init__(self, settings: TrainConfig) -> None:
         self._prompt, self._dialect = make_prompt(settings.prompting.prompt), make_dialect(settings.prompting.dialect)
@@ -102,11 +102,11 @@ class _SmokeTestAgent(RandomAgent):
 
 
 def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
-    """Two short random episodes of the first task, scored if the scheme needs nothing that only a run has."""
+    """Play two short random episodes of the first task; assign credit unless the scheme needs annotations or tokens."""
     engine = RolloutEngine(group_env_factory(settings.env, 2, texts=needs_texts(settings, scheme)), Budget(turns=TURNS))
     [group] = engine.play(_SmokeTestAgent(settings), [task], seed=settings.seed)
     missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
-    annotated = bool(scheme.needs or scheme.requires_tokens)  # what only a run writes
+    annotated = bool(scheme.needs or scheme.requires_tokens)  # which only a run has
     reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)
     if reason:
         raise ConfigError(f"scheme {scheme.name!r} cannot score {settings.env.name!r} tasks: {reason}")
@@ -115,7 +115,7 @@ def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
 
 
 def _model(settings: TrainConfig, tasks: list[Task]) -> str:
-    """The policy in words.
+    """Describe the policy.
 
     Raises:
         ConfigError: the prompting settings do not fit the model or tokenizer.
@@ -131,7 +131,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
             raise ConfigError(
                 f"prompting.chat must be 'template' or 'plain', got {short_repr(settings.prompting.chat)}"
             )
-        return f"{settings.model.path}, which is not on this machine (the run fetches it; nothing of it was checked)"
+        return f"{settings.model.path}, which is not on this machine (the run downloads it; it was not checked)"
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -141,7 +141,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
             model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
         tokenizer = open_tokenizer(folder)
     if not list(folder.glob("*.safetensors")):
-        raise DataError(f"{folder}: holds no weights (*.safetensors)")
+        raise DataError(f"{folder}: has no weights (*.safetensors)")
     settings.prompting.conversations(tokenizer)
     limit = getattr(model.config, "max_position_embeddings", 0)
     if settings.prompting.max_context > limit > 0:
@@ -157,7 +157,7 @@ def _counted(model: Any, tokenizer: Any) -> str:
 
 
 def _local_snapshot(path: str) -> Path | None:
-    """The folder of a model: itself, or its snapshot in the Hugging Face cache; None if it would have to be fetched.
+    """The folder of a model: the path itself, or its snapshot in the Hugging Face cache; None if it must be downloaded.
 
     Raises:
         ConfigError: neither a folder nor a name.
@@ -171,7 +171,7 @@ def _local_snapshot(path: str) -> Path | None:
         found = try_to_load_from_cache(path, "config.json")
     except HFValidationError as error:
         raise ConfigError(
-            f"model.path {path!r} is no folder here, and no name of a Hugging Face model either: {error}"
+            f"model.path {path!r} is neither a folder nor the name of a Hugging Face model: {error}"
         ) from error
     if not isinstance(found, str):
         return None

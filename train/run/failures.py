@@ -1,4 +1,4 @@
-"""Errors of training: a loss that is not a number stops the run, with its state saved."""
+"""Training errors: a non-finite loss or gradient stops the run and saves its state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["DivergedError"]
 
 
 class DivergedError(CreditflowError, ArithmeticError):
-    """A loss or gradient that is not finite.
+    """A loss or gradient is not finite.
 
     Attributes:
-        trajectories: numbers of the trajectories in the batch where it happened.
+        trajectories: indices of the trajectories in the micro-batch where it happened.
     """
 
     def __init__(self, message: str, trajectories: Sequence[int]) -> None:
-        """A message and the trajectories concerned."""
+        """Make the error from a message and the trajectories concerned."""
         super().__init__(message)
         self.trajectories = sorted(set(trajectories))

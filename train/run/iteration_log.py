@@ -61,22 +61,22 @@ def graph_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def format_iteration(number: int, total: int, numbers: Mapping[str, float], seconds: Mapping[str, float]) -> str:
-    """One plain line."""
+    """The metrics of an iteration as one line of text."""
 
-    def shown(name: str) -> float:
+    def value(name: str) -> float:
         return numbers.get(name, float("nan"))
 
-    critic = f" critic explains {numbers['explained_variance']:.2f}" if "explained_variance" in numbers else ""
+    critic = f" explained variance {numbers['explained_variance']:.2f}" if "explained_variance" in numbers else ""
     return (
-        f"iteration {number}/{total}: success {shown('success'):.3f} invalid {shown('invalid_fraction'):.3f} "
-        f"entropy {shown('entropy'):.3f} step credit {shown('step_credit_fraction'):.2f}{critic} "
-        f"mismatch {shown('sampler_mismatch_max'):.1e} | {shown('seconds'):.2f} s "
+        f"iteration {number}/{total}: success {value('success'):.3f} invalid {value('invalid_fraction'):.3f} "
+        f"entropy {value('entropy'):.3f} step credit {value('step_credit_fraction'):.2f}{critic} "
+        f"mismatch {value('sampler_mismatch_max'):.1e} | {value('seconds'):.2f} s "
         f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
     )
 
 
 def stopwatch(seconds: dict[str, float], device: Any) -> Callable[[str], AbstractContextManager[None]]:
-    """``with timed(name):`` writes the seconds of its block under a name, the device's own work included."""
+    """``with timed(name):`` stores the seconds of its block under a name, work on the device included."""
 
     @contextmanager
     def timed(name: str) -> Iterator[None]:

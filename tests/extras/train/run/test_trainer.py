@@ -201,7 +201,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(
         real(tensors, path)
 
     monkeypatch.setattr(checkpoint_module, "save_file", full)
-    with pytest.raises(DataError, match=r"rl-0000002: .*No space left.*the last whole checkpoint is .*rl-0000001"):
+    with pytest.raises(DataError, match=r"rl-0000002: .*No space left.*the latest complete checkpoint is .*rl-0000001"):
         run.run()
     assert sorted(p.name for p in run.checkpoints.iterdir()) == ["rl-0000000", "rl-0000001"]
     monkeypatch.undo()

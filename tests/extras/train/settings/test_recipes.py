@@ -72,7 +72,7 @@ def test_there_is_a_recipe_for_every_method_where_it_was_published() -> None:
     [
         (("prompting.prompt=thnik-v1",), "did you mean 'think-v1'"),
         (("prompting.dialect=thnk",), "did you mean 'think'"),
-        (("model.path=no such/name/at all",), "no folder here, and no name"),
+        (("model.path=no such/name/at all",), "neither a folder nor the name"),
         (("model.path=Some/Name", "prompting.chat=tmplate"), "prompting.chat must be"),
         (("credit.annotators=[likelyhood:DIR]",), "did you mean 'likelihood'"),
         (("credit.annotators=[likelihood]",), "is written likelihood:"),
