@@ -1,7 +1,7 @@
-"""Annotators: models, judges, oracles and trials write named numbers into trajectories; credit schemes only read them.
+"""Annotators: models, LLM judges, oracles and Monte Carlo continuations write named values into trajectories.
 
-The boundary keeps schemes pure: whatever needs weights, a network or an environment happens here, once, with its
-provenance in the log, and every scheme can then be tried on the same numbers.
+Credit schemes only read them, which keeps schemes pure: whatever needs weights, a network or an environment happens here,
+once, with its provenance in the log, and every scheme can then be tried on the same values.
 """
 
 from creditflow.train.annotate.apply import annotate

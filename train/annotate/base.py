@@ -1,8 +1,8 @@
-"""What an annotator is: it reads groups and returns named numbers for every trajectory, and says who it is.
+"""The annotator protocol: it reads groups and returns named values for every trajectory, and states its provenance.
 
-An annotator of one's own is a class with three attributes and one method. A number about the state before a turn has
-a plain name ("value.critic"); the same about the state after it has ".next" at the end; ``boundaries`` makes both from
-the T + 1 numbers of a trajectory with T turns.
+Your own annotator is a class with four attributes and one method. A value of the state before a turn has a plain name
+("value.critic"), that of the state after it the suffix ".next"; ``boundaries`` makes both from the T + 1 state values of
+a trajectory with T turns.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["AnnotationError", "Annotations", "Annotator", "Provenance", "boundar
 
 
 class AnnotationError(DataError):
-    """What an annotator returned, or was given, does not fit: a wrong count, a missing turn, a number that is none."""
+    """The input or output of an annotator is invalid: a wrong number of values, a missing turn, a non-finite value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who wrote a number, so that a log says by itself where its annotations come from.
+    """The origin of an annotation, stored in the log.
 
     Attributes:
         annotator: name in the registry.
-        version: of its rules; it rises when the same input gives other numbers.
-        parameters: plain values that the numbers depend on.
-        model: digest of the weights, or the name under which a server offers its model; "" if there is none.
+        version: version of its rules; it increases when the same input gives other values.
+        parameters: JSON values that the annotations depend on.
+        model: digest of the weights, or the name of a served model; "" without model.
     """
 
     annotator: str
@@ -43,7 +43,7 @@ class Provenance:
     model: str = ""
 
     def text(self) -> str:
-        """One line of JSON, equal for equal provenance; what the log holds."""
+        """One line of JSON, equal for equal provenance, as stored in the log."""
         data = {
             "annotator": self.annotator,
             "version": self.version,
@@ -57,7 +57,7 @@ class Provenance:
         """The provenance that ``text()`` wrote.
 
         Raises:
-            AnnotationError: something else.
+            AnnotationError: the text is not a provenance.
         """
         try:
             data = parse_json(text, where="provenance")
@@ -68,12 +68,12 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotations:
-    """The numbers for one trajectory with T turns and L tokens.
+    """The annotations of one trajectory with T turns and L tokens.
 
     Attributes:
-        turns: by name float64 (T,).
-        trajectory: by name one number.
-        tokens: by name float32 (L+1,), see ``Tokens.values``.
+        turns: name → float64 (T,).
+        trajectory: name → number.
+        tokens: name → float32 (L+1,), see ``Tokens.values``.
     """
 
     turns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -82,11 +82,11 @@ class Annotations:
 
 
 class Annotator(Protocol):
-    """Writes named numbers. All but the method may be plain class attributes."""
+    """Writes named values. All but the method may be class attributes."""
 
     @property
     def provenance(self) -> Provenance:
-        """Who writes."""
+        """The provenance of its values."""
         ...
 
     @property
@@ -110,7 +110,7 @@ class Annotator(Protocol):
 
 
 def boundaries(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Turn values from the T + 1 numbers of the states of a trajectory: ``name`` before and ``name.next`` after.
+    """Turn values from the T + 1 state values of a trajectory: ``name`` before and ``name.next`` after each turn.
 
     >>> {name: numbers.tolist() for name, numbers in boundaries("value.x", np.array([0.1, 0.5, 1.0])).items()}
     {'value.x': [0.1, 0.5], 'value.x.next': [0.5, 1.0]}

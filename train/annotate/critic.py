@@ -1,4 +1,4 @@
-"""``critic:DIR``: a critic's values, of every turn and of every token."""
+"""``critic:DIR``: values of a critic, per turn and per token."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class CriticAnnotator:
 
     Args:
         critic: a ``Critic``.
-        provenance: who that is.
-        batch_tokens, packing, precision: of forward passes.
+        provenance: provenance of its values.
+        batch_tokens, packing, precision: settings of forward passes.
     """
 
     turn_names = (NAME, f"{NAME}.next")
@@ -56,49 +56,46 @@ class CriticAnnotator:
         """
         trajectories = [trajectory for group in groups for trajectory in group.trajectories]
         values = [np.zeros(0 if t.tokens is None else len(t.tokens.ids) + 1, np.float32) for t in trajectories]
-        for number, places, got in self._values(trajectories):
-            values[number][places] = got
-        return [_notes(t, mine) for t, mine in zip(trajectories, values, strict=True)]
+        for number, positions, got in self._values(trajectories):
+            values[number][positions] = got
+        return [_annotations(t, one) for t, one in zip(trajectories, values, strict=True)]
 
     def _values(self, trajectories: Sequence[Trajectory]) -> Iterator[tuple[int, NDArray[np.int64], Any]]:
-        """Number of a trajectory, places in its token values, and the values."""
+        """Index of a trajectory, positions in its token values, and the values."""
         import torch
 
-        from creditflow.train.policy.batching import batches_of
+        from creditflow.train.policy.batching import batches_of, split_by_row
         from creditflow.train.policy.precision import autocast
         from creditflow.train.policy.samples import Row
 
-        rows, places = [], []
+        rows, positions = [], []
         for number, trajectory in enumerate(trajectories):
             if trajectory.tokens is None and trajectory.turns:
                 raise AnnotationError(
                     f"trajectory {trajectory.trajectory_id!r} has no tokens: a critic values a language model's own "
                     "rollouts, recorded with their tokens"
                 )
-            for ids, target, place in _histories(trajectory.tokens):
+            for ids, target, position in _histories(trajectory.tokens):
                 n = len(target)
                 rows.append(Row(ids, target, np.zeros(n), np.zeros(n, np.float32), np.zeros(n, np.int32), number))
-                places.append(place)
+                positions.append(position)
         device = next(self._critic.head.parameters()).device
         decoder = self._critic.decoder
-        trained = decoder.training
+        was_training = decoder.training
         decoder.train()  # the code path of the update
         with torch.no_grad(), autocast(self._precision, device):
             for batch in batches_of(rows, self._budget, device, self._packing):
-                flat = self._critic(batch).float().cpu().numpy()
-                sizes = [len(rows[i].target) for i in batch.rows]
-                for i, part in zip(batch.rows, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
-                    yield rows[i].trajectory, places[i], part
-        decoder.train(trained)
+                for i, values in split_by_row(self._critic(batch), batch, rows):
+                    yield rows[i].trajectory, positions[i], values
+        decoder.train(was_training)
 
 
 def _histories(
     tokens: Tokens | None,
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]]:
-    """Sequences to run: ids, the positions before which the history is valued, and their places in ``Tokens.values``.
+    """Sequences to run: ids, the target positions whose history is valued, and their indices in ``Tokens.values``.
 
-    One id is added behind the end, so that the history of all tokens stands before a position too; no causal model
-    looks at it.
+    One id is appended, so that the history of all tokens has a target position too; a causal model does not attend to it.
     """
     if tokens is None or not len(tokens.ids):
         return
@@ -110,12 +107,12 @@ def _histories(
         return
     for t, prompt in enumerate(tokens.prompts):
         start, stop = int(tokens.turn_offsets[t]), int(tokens.turn_offsets[t + 1])
-        places = np.arange(start, stop + (stop == n))
-        if len(places):
-            yield np.concatenate([prompt, tokens.ids[start:stop], end]), places - start + len(prompt), places
+        indices = np.arange(start, stop + (stop == n))
+        if len(indices):
+            yield np.concatenate([prompt, tokens.ids[start:stop], end]), indices - start + len(prompt), indices
 
 
-def _notes(trajectory: Trajectory, values: NDArray[np.float32]) -> Annotations:
+def _annotations(trajectory: Trajectory, values: NDArray[np.float32]) -> Annotations:
     tokens = trajectory.tokens
     if tokens is None:
         return Annotations(boundaries(NAME, np.zeros(1)))

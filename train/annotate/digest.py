@@ -1,4 +1,4 @@
-"""Which model wrote a number: a digest of everything in its folder that its numbers depend on."""
+"""Digests of models and data files, for provenance and the identity of a run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from creditflow.envs.reading.failures import loading
 __all__ = ["content_digest", "file_digest", "folder_digest"]
 
 CHUNK = 2**22
-WHOLE: Final = 2**30  # bytes: a larger file of data is told by its size and its ends
+FULL_DIGEST_BYTES: Final = 2**30  # of a larger data file only the size and both ends count
 SUFFIXES = (".safetensors", ".json", ".model", ".txt", ".jinja")
 
 
 def folder_digest(folder: str | Path) -> str:
-    """The text "blake2b:" and 32 hexadecimal digits over names and contents of weights, configs and tokenizer.
+    """Digest of a model folder: "blake2b:" and 32 hexadecimal digits over its weights, configs and tokenizer.
 
     Raises:
-        DataError: there is no such folder, or it holds no weights.
+        DataError: no such folder, or it has no weights.
     """
     path = Path(folder)
     if not any(path.glob("*.safetensors")):
@@ -29,7 +29,7 @@ def folder_digest(folder: str | Path) -> str:
 
 
 def content_digest(folder: str | Path) -> str:
-    """The same of any folder: of a tokenizer alone too."""
+    """Digest of any folder, such as that of a tokenizer alone."""
     digest = blake2b(digest_size=16)
     for file in sorted(f for f in Path(folder).glob("*") if f.suffix in SUFFIXES):
         digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
@@ -40,11 +40,11 @@ def content_digest(folder: str | Path) -> str:
 
 
 def file_digest(path: str | Path) -> str:
-    """The same of one file of data."""
+    """Digest of one data file."""
     digest, size = blake2b(digest_size=16), Path(path).stat().st_size
     digest.update(f"{size}\0".encode())
     with Path(path).open("rb") as stream:
-        if size > WHOLE:
+        if size > FULL_DIGEST_BYTES:
             digest.update(stream.read(CHUNK))
             stream.seek(-CHUNK, 2)
         while part := stream.read(CHUNK):

@@ -1,4 +1,4 @@
-"""``forks:K``: the value of a turn by trying: K continuations from the snapshots before and after it."""
+"""``forks:K``: Monte Carlo estimates of a turn's value: K continuations from the snapshots before and after it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ForksAnnotator:
 
     Args:
         make_env: makes the environment of the log.
-        agent: who continues.
+        agent: plays the continuations.
         continuations: K ≥ 2.
-        seed: of the continuations; each trajectory draws from its own generator.
-        name: how the agent was named.
-        options: arguments of that environment, for the provenance.
+        seed: seed of the continuations; each trajectory has its own generator.
+        name: name of the agent.
+        options: arguments of the environment, for the provenance.
     """
 
     turn_names = ("fork.value", "fork.value.next", "fork.q")

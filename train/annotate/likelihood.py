@@ -1,6 +1,6 @@
-"""``likelihood:DIR``: how likely a model finds the right answer after the history so far, turn by turn (TIPS, IGPO).
+"""``likelihood:DIR``: log-likelihood of the reference answer after the history so far, turn by turn (TIPS, IGPO).
 
-The answer's tokens are put behind the history's, never encoded together with them, so their places are known exactly.
+The answer's tokens are appended to the history's, never encoded together with them, so their positions are exact.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
@@ -26,13 +26,13 @@ __all__ = ["LikelihoodAnnotator", "make"]
 
 DEFAULTS: dict[str, Any] = {
     "history": "text",
-    "cue": "\n<answer>",
-    "close": "</answer>",
+    "answer_prefix": "\n<answer>",
+    "answer_suffix": "</answer>",
     "field": "answers",
-    "which": "first",
+    "answer_choice": "first",
     "batch_tokens": 16384,
 }
-PARAMETERS = ("history", "cue", "close", "field", "which")
+PARAMETERS = ("history", "answer_prefix", "answer_suffix", "field", "answer_choice")
 
 
 class LikelihoodAnnotator:
@@ -40,14 +40,14 @@ class LikelihoodAnnotator:
 
     Args:
         model, tokenizer: a causal language model.
-        provenance: who that is, with these parameters.
-        history: "text" reads observations and responses as text (any model); "tokens" puts the answer behind the very
-            tokens of the rollout (the policy that made it, or one with the same tokenizer).
-        cue: what stands between the history and the answer.
-        close: what follows the answer, and is scored with it: without an end, every beginning of an answer is likely.
-        field: of the task's payload, a text or a list of texts: the right answers.
-        which: "first" answer of several, or the "best", the likeliest at each point.
-        batch_tokens: of forward passes.
+        provenance: provenance of its values, with these parameters.
+        history: "text" encodes observations and responses as text (any model); "tokens" appends the answer to the tokens
+            of the rollout (the policy that sampled it, or a model with the same tokenizer).
+        answer_prefix: text between the history and the answer.
+        answer_suffix: text after the answer, scored with it: without an end, every prefix of an answer is likely.
+        field: field of the task's payload with the reference answer, or a list of them.
+        answer_choice: the "first" of several answers, or the "best", the most likely one at each point.
+        batch_tokens: token budget of a forward pass.
     """
 
     turn_names = ("logp.answer", "logp.answer.next", "logp.answer.mean", "logp.answer.mean.next")
@@ -61,19 +61,21 @@ class LikelihoodAnnotator:
         provenance: Provenance,
         *,
         history: str,
-        cue: str,
-        close: str,
+        answer_prefix: str,
+        answer_suffix: str,
         field: str,
-        which: str,
+        answer_choice: str,
         batch_tokens: int,
     ) -> None:
-        if history not in ("text", "tokens") or which not in ("first", "best"):
+        if history not in ("text", "tokens") or answer_choice not in ("first", "best"):
             raise ConfigError(
-                f"history is 'text' or 'tokens', which 'first' or 'best'; got {short_repr(history)}, {short_repr(which)}"
+                "history must be 'text' or 'tokens' and answer_choice 'first' or 'best', got "
+                f"{history!r}, {answer_choice!r}"
             )
         self.provenance = provenance
         self._model, self._tokenizer, self._budget = model, tokenizer, batch_tokens
-        self._history, self._cue, self._close, self._field, self._which = history, cue, close, field, which
+        self._history, self._field, self._answer_choice = history, field, answer_choice
+        self._answer_prefix, self._answer_suffix = answer_prefix, answer_suffix
         self._limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
@@ -83,17 +85,17 @@ class LikelihoodAnnotator:
             AnnotationError: a task without answers, a log without texts (or tokens), a history that is too long.
         """
         questions = [(group, i, self._answers(group)) for group in groups for i in range(len(group))]
-        asked, owners = [], []
+        jobs, owners = [], []
         for number, (group, i, answers) in enumerate(questions):
             for point, ids in enumerate(self._points(group, i)):
                 for answer in answers:
-                    asked.append((ids, answer, f"trajectory {group.trajectories[i].trajectory_id!r}, turn {point}"))
+                    jobs.append((ids, answer, f"trajectory {group.trajectories[i].trajectory_id!r}, turn {point}"))
                     owners.append((number, point))
-        found = self._score(asked)
+        sums = self._answer_logprobs(jobs)
         totals = [np.full(len(group.trajectories[i].turns) + 1, -np.inf) for group, i, _ in questions]
         means = [total.copy() for total in totals]
-        for (number, point), (_, answer, _), total in zip(owners, asked, found, strict=True):
-            if total / len(answer) > means[number][point]:  # of several answers the likeliest a token
+        for (number, point), (_, answer, _), total in zip(owners, jobs, sums, strict=True):
+            if total / len(answer) > means[number][point]:  # the answer that is most likely per token
                 totals[number][point], means[number][point] = total, total / len(answer)
         return [
             Annotations(boundaries("logp.answer", total) | boundaries("logp.answer.mean", mean))
@@ -108,17 +110,20 @@ class LikelihoodAnnotator:
                 f"group {group.group_id!r}: its task has no answers under {self._field!r} (fields: "
                 f"{', '.join(sorted(group.task)) or 'none'}); name the field with --set field=NAME"
             )
-        return [self._encode(text + self._close) for text in (texts[:1] if self._which == "first" else texts)]
+        return [
+            self._encode(text + self._answer_suffix)
+            for text in (texts[:1] if self._answer_choice == "first" else texts)
+        ]
 
     def _encode(self, text: str) -> NDArray[np.int32]:
         return np.asarray(self._tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
 
     def _points(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
-        """The histories before each own turn and after the last, with the cue."""
-        trajectory, cue = group.trajectories[index], self._encode(self._cue)
+        """The histories before each own turn and after the last, with the answer prefix."""
+        trajectory, prefix = group.trajectories[index], self._encode(self._answer_prefix)
         histories = self._tokens(trajectory) if self._history == "tokens" else self._texts(group, index)
         for ids in histories:
-            yield np.concatenate([ids, cue])
+            yield np.concatenate([ids, prefix])
 
     def _texts(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
         turns = full_episode(group, index)
@@ -153,21 +158,23 @@ class LikelihoodAnnotator:
         last = tokens.ids[tokens.turn_offsets[-2] :] if tokens.prompts else tokens.ids
         yield np.concatenate([tokens.prompts[-1], last]) if tokens.prompts else last
 
-    def _score(self, asked: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], str]]) -> list[float]:
-        """Σ log p of every answer behind its history."""
+    def _answer_logprobs(self, jobs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], str]]) -> list[float]:
+        """Σ log p of every answer after its history."""
         import torch
 
-        from creditflow.train.policy.batching import batches_of
+        from creditflow.train.policy.batching import batches_of, split_by_row
         from creditflow.train.policy.logprobs import token_logprobs
         from creditflow.train.policy.samples import Row
 
         rows = []
-        for number, (history, answer, where) in enumerate(asked):
+        for number, (history, answer, where) in enumerate(jobs):
             n, m = len(history), len(answer)
             if not n:
-                raise AnnotationError(f"{where}: there is no history and no cue to put an answer behind")
+                raise AnnotationError(f"{where}: there is no history and no answer prefix before the answer")
             if self._limit and n + m > self._limit:
-                raise AnnotationError(f"{where}: history and answer are {n + m} tokens, the model takes {self._limit}")
+                raise AnnotationError(
+                    f"{where}: history and answer are {n + m} tokens, the model takes at most {self._limit}"
+                )
             blank = np.zeros(m, np.float32)
             rows.append(
                 Row(np.concatenate([history, answer]), np.arange(n, n + m), blank.astype(np.float64), blank,
@@ -177,10 +184,8 @@ class LikelihoodAnnotator:
         device = next(self._model.parameters()).device
         with torch.no_grad():
             for batch in batches_of(rows, self._budget, device):
-                flat = token_logprobs(self._model, batch).logprob.double().cpu().numpy()
-                cuts = np.cumsum([len(rows[i].target) for i in batch.rows])[:-1]
-                for i, part in zip(batch.rows, np.split(flat, cuts), strict=True):
-                    out[i] = float(part.sum())
+                for i, logprobs in split_by_row(token_logprobs(self._model, batch).logprob, batch, rows):
+                    out[i] = float(logprobs.astype(np.float64).sum())
         return out
 
 
@@ -193,7 +198,7 @@ def make(argument: str, context: Context) -> LikelihoodAnnotator:
 
     model, tokenizer = open_pretrained(argument, device=context.device)
     check_model(model)
-    who = Provenance(
+    provenance = Provenance(
         "likelihood", 1, json.loads(json.dumps({k: settings[k] for k in PARAMETERS})), folder_digest(argument)
     )
-    return LikelihoodAnnotator(model.eval(), tokenizer, who, **settings)
+    return LikelihoodAnnotator(model.eval(), tokenizer, provenance, **settings)

@@ -1,6 +1,6 @@
-"""Annotating a whole log: batch by batch into OUT.partial, which becomes OUT when all is there.
+"""Annotate a log in batches: written to OUT.partial, which is renamed to OUT when complete.
 
-After an interruption the same command goes on where it stopped and gives the same file.
+After an interruption the same command with ``--resume`` continues and gives the same file.
 """
 
 from __future__ import annotations
@@ -37,28 +37,30 @@ def annotate_log(
     resume: bool = False,
     overwrite: bool = False,
 ) -> int:
-    """Write the annotated groups to ``out``; returns how many groups were there already.
+    """Write the annotated groups to ``out``; returns the number of groups that were annotated already.
 
     Args:
-        groups: of the input, in order.
-        annotator: who writes.
+        groups: groups of the input, in order.
+        annotator: the annotator.
         out: a .jsonl or .jsonl.gz file.
         batch: groups per call of the annotator.
-        resume: go on with what an interrupted command left.
+        resume: continue an interrupted command.
         overwrite: see ``annotate``.
 
     Raises:
-        ConfigError: something is left of an interrupted command, and ``resume`` is False.
-        AnnotationError: see ``annotate``; or what is left was not written by this command.
+        ConfigError: an interrupted command left a file, and ``resume`` is False.
+        AnnotationError: see ``annotate``; or the file that is left was not written by this command.
     """
     partial = partial_of(out)
     done: list[Group] = []
     if partial.exists() and not resume:
-        raise ConfigError(f"{partial} is left from an interrupted run: go on with --resume, or begin anew with --force")
+        raise ConfigError(
+            f"{partial} is left from an interrupted run: continue it with --resume, or start over with --force"
+        )
     left = partial if partial.exists() else out
     if resume and left.exists():
         done = _finished(left, groups, annotator)
-        write_jsonl(partial, done)  # without a torn last group
+        write_jsonl(partial, done)  # without an incomplete last group
     found = len(done)
     out.parent.mkdir(parents=True, exist_ok=True)
     starts = range(found, len(groups), batch)
@@ -74,7 +76,7 @@ def annotate_log(
 
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
-    """The whole groups that an interrupted command wrote, if this command would have written them."""
+    """The complete groups that an interrupted command wrote, if this command would have written them."""
     lines = complete_lines(partial)
     done, used = [], 0
     for group in groups:
@@ -83,22 +85,22 @@ def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> l
         try:
             found = read_groups(io.StringIO("".join(lines[used : used + len(group)])))
         except TrajectoryError as error:
-            raise TrajectoryError(f"{partial}: after line {used}: {error}; delete the file to begin anew") from error
+            raise TrajectoryError(f"{partial}: after line {used}: {error}; delete the file to start over") from error
         used += len(group)
         if len(found) != 1 or not _same(found[0], group, annotator):
             _require_same_annotator(found, annotator, partial)
             raise AnnotationError(
-                f"{partial}: what stands there for group {group.group_id!r} was not written by this command: it is of "
-                "another input, or of other numbers; delete the file to begin anew"
+                f"{partial}: the entry for group {group.group_id!r} was not written by this command: its input or "
+                "its values differ; delete the file to start over"
             )
         done.append(found[0])
     if len(done) == len(groups) and used < len(lines):
-        raise AnnotationError(f"{partial}: holds more than the input; delete the file to begin anew")
+        raise AnnotationError(f"{partial}: contains more groups than the input; delete the file to start over")
     return done
 
 
 def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partial: Path) -> None:
-    """Compare who wrote the numbers with who would write them now.
+    """Compare the provenance in the file with that of the annotator.
 
     Raises:
         AnnotationError: lists every field of the provenance that differs.
@@ -110,15 +112,16 @@ def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partia
         try:
             require_same(parse_json(text, where=str(partial)), asked, str(partial))
         except ValueError as error:
-            raise AnnotationError(f"{error}\n(or delete the file to begin anew)") from error
+            raise AnnotationError(f"{error}\n(or delete the file to start over)") from error
 
 
 def _same(read: Group, group: Group, annotator: Annotator) -> bool:
-    """Whether ``read`` is ``group`` with this annotator's numbers."""
+    """Whether ``read`` is ``group`` with this annotator's values."""
     written = {*annotator.turn_names, *annotator.trajectory_names}
-    who = annotator.provenance.text()
+    provenance = annotator.provenance.text()
     return len(read) == len(group) and all(
-        all(one.provenance.get(name) == who for name in written) and _bare(one, annotator) == _bare(other, annotator)
+        all(one.provenance.get(name) == provenance for name in written)
+        and _bare(one, annotator) == _bare(other, annotator)
         for one, other in zip(read.trajectories, group.trajectories, strict=True)
     )
 

@@ -20,11 +20,11 @@ __all__ = ["OracleAnnotator", "make"]
 
 
 class OracleAnnotator:
-    """Writes ``value.oracle`` and ``distance.oracle``, as ``Recorder(oracle=True)`` does: ∞ is written as −1.
+    """Writes ``value.oracle`` and ``distance.oracle``, as ``Recorder(oracle=True)`` does; ∞ is written as −1.
 
     Args:
         make_env: makes the environment of the log.
-        options: arguments of that environment, for the provenance.
+        options: arguments of the environment, for the provenance.
     """
 
     turn_names = ("value.oracle", "value.oracle.next", "distance.oracle", "distance.oracle.next")

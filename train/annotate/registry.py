@@ -1,6 +1,6 @@
-"""Annotators by the text that the command line takes: ``oracle``, ``critic:DIR``, ``judge:URL#MODEL`` and so on.
+"""Annotators by their name on the command line: ``oracle``, ``critic:DIR``, ``judge:URL#MODEL`` and so on.
 
-Each name has a module with a function ``make(argument, context)``, imported when it is asked for: most need an extra.
+Each name has a module with a function ``make(argument, context)``, which is imported on use: most need an extra.
 """
 
 from __future__ import annotations
@@ -17,14 +17,22 @@ from creditflow.train.annotate.base import Annotator
 
 __all__ = ["ANNOTATORS", "Context", "make_annotator", "settings_of"]
 
-# name -> (module with make(argument, context), what the name's argument is, what it writes)
+# name -> (module with make(argument, context), argument, values that it writes)
 ANNOTATORS: dict[str, tuple[str, str, str]] = {
-    "oracle": ("creditflow.train.annotate.oracle", "", "value.oracle, distance.oracle: what the environment knows"),
-    "critic": ("creditflow.train.annotate.critic", "DIR", "value.critic: a trained critic's values, of tokens too"),
+    "oracle": (
+        "creditflow.train.annotate.oracle",
+        "",
+        "value.oracle, distance.oracle: the environment's exact value and distance",
+    ),
+    "critic": (
+        "creditflow.train.annotate.critic",
+        "DIR",
+        "value.critic: values of a trained critic, per turn and token",
+    ),
     "likelihood": (
         "creditflow.train.annotate.likelihood",
         "DIR",
-        "logp.answer, logp.answer.mean: log-likelihood of the right answer after the history so far",
+        "logp.answer, logp.answer.mean: log-likelihood of the reference answer after the history so far",
     ),
     "success": (
         "creditflow.train.annotate.success.annotator",
@@ -34,7 +42,7 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
     "pica-server": (
         "creditflow.train.annotate.success.serving.remote",
         "URL",
-        "value.pica: from the hazards that PiCA's released reward service says, or ours",
+        "value.pica: from the hazards of PiCA's released reward service, or of creditflow serve-reward",
     ),
     "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's mark for every turn"),
     "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
@@ -43,13 +51,13 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What an annotator may be made of, besides its argument.
+    """What annotators may need besides their argument.
 
     Attributes:
-        settings: its parameters by name, plain values.
-        make_env: makes the environment of the log, without wrappers; None if nobody named one.
-        device: of models.
-        options: arguments of that environment, for the provenance.
+        settings: parameters by name.
+        make_env: makes the environment of the log, without wrappers; None if none was named.
+        device: device of models.
+        options: arguments of the environment, for the provenance.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -61,12 +69,10 @@ class Context:
         """``make_env``.
 
         Raises:
-            ConfigError: nobody named an environment.
+            ConfigError: no environment was named.
         """
         if self.make_env is None:
-            raise ConfigError(
-                f"annotator {name!r} replays episodes: name their environment (--env, --env-set, --panel)"
-            )
+            raise ConfigError(f"annotator {name!r} replays episodes: name the environment (--env, --env-set, --panel)")
         return self.make_env
 
 
@@ -74,24 +80,24 @@ def make_annotator(spec: str, context: Context = Context()) -> Annotator:
     """An annotator from ``NAME`` or ``NAME:ARGUMENT``.
 
     Raises:
-        ConfigError: an unknown name, a missing or needless argument, or a wrong setting.
-        MissingExtraError: it needs a component that is not installed.
+        ConfigError: an unknown name, a missing or superfluous argument, or a wrong setting.
+        MissingExtraError: an extra is not installed.
         DataError: its model cannot be read.
     """
     name, _, argument = spec.partition(":")
     if name not in ANNOTATORS:
         raise unknown_name_error("annotator", name, ANNOTATORS)
-    module, wanted, _ = ANNOTATORS[name]
-    if wanted and not argument:
-        raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
-    if argument and not wanted:
+    module, expected, _ = ANNOTATORS[name]
+    if expected and not argument:
+        raise ConfigError(f"annotator {name!r} is written {name}:{expected}")
+    if argument and not expected:
         raise ConfigError(f"annotator {name!r} takes no argument, got {short_repr(argument)}")
     annotator: Annotator = import_module(module).make(argument, context)
     return annotator
 
 
 def settings_of(name: str, context: Context, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """An annotator's parameters: its defaults, with what the context sets.
+    """The parameters of an annotator: its defaults, overridden by the settings of the context.
 
     Raises:
         ConfigError: an unknown name, or a value of another type than the default's.

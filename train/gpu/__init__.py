@@ -1,1 +1,1 @@
-"""What a GPU has to prove, as one script for a bare machine."""
+"""The GPU acceptance script, for a machine without network."""

@@ -1,4 +1,4 @@
-"""The pure wheels that must travel to a machine that has torch and transformers but neither us nor a network."""
+"""Collect the pure-Python wheels for an offline machine that has torch and transformers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final
 
 from creditflow.envs.errors import DataError
 
-__all__ = ["LIMIT_BYTES", "TRAVELLING", "build_bundle"]
+__all__ = ["BUNDLED", "MAX_BYTES", "build_bundle"]
 
-# what the core and the trainer import and torch and transformers do not bring; all pure Python
-TRAVELLING: Final = ("gymnasium", "farama-notifications", "cloudpickle", "networkx", "typing-extensions", "tqdm")
-# what is expected there: torch and transformers bring them, and they are not pure
+# imported by the core and the trainer, and not dependencies of torch and transformers; all pure Python
+BUNDLED: Final = ("gymnasium", "farama-notifications", "cloudpickle", "networkx", "typing-extensions", "tqdm")
+# expected on the machine: dependencies of torch and transformers, not pure Python
 EXPECTED: Final = ("numpy", "pillow", "pyyaml", "safetensors", "tokenizers", "jinja2")
-LIMIT_BYTES: Final = 60 * 2**20
+MAX_BYTES: Final = 60 * 2**20
 
 
 def build_bundle(folder: Path) -> int:
@@ -30,13 +30,13 @@ def build_bundle(folder: Path) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         subprocess.run(  # noqa: S603 - pip, with names of our own
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", temporary,
-             *TRAVELLING],
+             *BUNDLED],
             check=True,
         )  # fmt: skip
         wheels = sorted(Path(temporary).glob("*.whl"))
         impure = [wheel.name for wheel in wheels if not wheel.name.endswith("-none-any.whl")]
         if impure:
-            raise DataError(f"not pure, so they may not run there: {', '.join(impure)}")
+            raise DataError(f"not pure Python, so they may not run on the machine: {', '.join(impure)}")
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
@@ -44,9 +44,9 @@ def build_bundle(folder: Path) -> int:
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    if size > LIMIT_BYTES:
-        raise DataError(f"{folder} has {size / 2**20:.1f} MiB, more than {LIMIT_BYTES // 2**20} MiB")
+    if size > MAX_BYTES:
+        raise DataError(f"{folder} has {size / 2**20:.1f} MiB, more than {MAX_BYTES // 2**20} MiB")
     print(f"{folder}: {', '.join(wheel.name for wheel in wheels)}; {size / 2**20:.1f} MiB unpacked")
-    print(f"expected on the machine: {', '.join(EXPECTED)} (they come with torch and transformers)")
-    print(f"there: PYTHONPATH=src:{folder} python -m creditflow.train.gpu.script --out figures.json")
+    print(f"expected on the machine: {', '.join(EXPECTED)} (dependencies of torch and transformers)")
+    print(f"on the machine: PYTHONPATH=src:{folder} python -m creditflow.train.gpu.script --out figures.json")
     return 0

@@ -1,7 +1,7 @@
-"""Learning curves on a device: every scheme and two controls from the same warm-up, seed by seed.
+"""Learning curves on a device: every scheme and two controls from the same SFT policy, seed by seed.
 
-Controls: ``gigpo_shuffled`` gives GiGPO's step advantages to the wrong turns (what remains is outcome and noise of the
-same size), ``more_sft`` goes on with the warm-up instead of learning from rewards.
+Controls: ``gigpo_shuffled`` permutes GiGPO's step advantages across turns (what remains is the outcome and noise of the
+same size), ``more_sft`` continues SFT instead of learning from rewards.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
 
-FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # these first, should the time run out
+FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # in case the time limit is reached
 CONTROLS = ("gigpo_shuffled", "more_sft")
-ONLY_TOY = ("pica",)  # with a success model that was never trained, to show that the path is whole
+ONLY_TOY = ("pica",)  # with an untrained success model, to test the code path
 WITHOUT = {
     "pica": "train a success model on search logs first (kind: success_model)",
     "tips": "Sokoban's tasks have no answers",
@@ -41,7 +41,7 @@ WITHOUT = {
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledGiGPO(credit.GiGPO):
-    """GiGPO whose step advantages are dealt to other turns of the group: a control, not a method."""
+    """GiGPO whose step advantages are permuted across the turns of the group: a negative control."""
 
     name = "gigpo_shuffled"
     source = "control"
@@ -58,17 +58,17 @@ class ShuffledGiGPO(credit.GiGPO):
 def curves(
     folder: Path, *, seeds: Sequence[int], schemes: Sequence[str], overrides: Sequence[str], toy: bool
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Named pieces: per seed one warm-up, then one run per scheme and control."""
+    """Named runs: per seed one SFT run, then one run per scheme and control."""
     credit.register(ShuffledGiGPO)
     registered = [name for name in credit.names() if name not in (*FIRST, *CONTROLS) and not lookup(name).task_fields]
     wanted = list(schemes) or [*FIRST, *CONTROLS, *registered]
     seeds = list(seeds)[:1] if toy else list(seeds)
-    pieces: dict[str, Callable[[], dict[str, Any]]] = {}
+    runs: dict[str, Callable[[], dict[str, Any]]] = {}
     for seed in seeds:
-        pieces[f"sft/{seed}"] = partial(_run_sft, folder, seed, overrides, toy)
+        runs[f"sft/{seed}"] = partial(_run_sft, folder, seed, overrides, toy)
         for scheme in wanted:
-            pieces[f"{scheme}/{seed}"] = partial(_learn, folder, scheme, seed, overrides, toy)
-    return pieces
+            runs[f"{scheme}/{seed}"] = partial(_run_scheme, folder, scheme, seed, overrides, toy)
+    return runs
 
 
 def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy: bool, *more: str) -> TrainConfig:
@@ -123,7 +123,7 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
 
 
 def _run(settings: TrainConfig) -> dict[str, Any]:
-    """Run, or go on with, one training run; returns its curve."""
+    """Run or continue one training run; returns its curve."""
     from creditflow.train.trainer import Trainer
 
     folder = Path(settings.out)
@@ -149,27 +149,29 @@ def _run_sft(folder: Path, seed: int, overrides: Sequence[str], toy: bool) -> di
     return _run(_settings(folder, "sft", seed, overrides, toy, "update.iterations=0"))
 
 
-def _learn(folder: Path, scheme: str, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
+def _run_scheme(folder: Path, scheme: str, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
     start = folder / f"sft-{seed}" / "model"
     if not (start / "config.json").is_file():
-        raise ConfigError(f"the warm-up of seed {seed} is missing: {start}")
+        raise ConfigError(f"the SFT model of seed {seed} is missing: {start}")
     begin = (f"model.path={start}",)
     if scheme == "more_sft":
         return _run(_settings(folder, scheme, seed, overrides, toy, *begin, "update.iterations=0"))
     made = credit.make(scheme)
-    written = _writers(scheme, start, folder) if made.needs else ()
+    written = _annotator_settings(scheme, start, folder) if made.needs else ()
     if written is None or (scheme in ONLY_TOY and not toy):
-        return {"skipped": f"needs {', '.join(made.needs)}, which nothing here writes: {WITHOUT.get(scheme, scheme)}"}
+        return {
+            "skipped": f"needs {', '.join(made.needs)}, which no annotator here writes: {WITHOUT.get(scheme, scheme)}"
+        }
     return _run(
         _settings(folder, scheme, seed, overrides, toy, *begin, "sft.episodes=0", f"credit.scheme={scheme}", *written)
     )
 
 
-def _writers(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
+def _annotator_settings(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
     """Settings under which the scheme's annotations are written on Sokoban; None if they cannot be."""
     if scheme in ("mt_ppo", "ppo_gae"):
         return ("critic.kind=shared",)
-    if scheme == "prm":  # the judge is the oracle: a turn is marked down when it loses the level
+    if scheme == "prm":  # the oracle stands in for the judge: a turn that makes the level unsolvable scores low
         return ("credit.annotators=[oracle]", "credit.parameters={value: value.oracle, form: increase}")
     if scheme == "pica":
         model = _untrained_success(policy, folder / "success")
@@ -178,7 +180,7 @@ def _writers(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
 
 
 def _untrained_success(policy: Path, path: Path) -> Path:
-    """A success model that begins as the warm-up's network and has learned nothing: it says 1/2 of every state."""
+    """A success model initialised from the SFT policy and untrained: it predicts 1/2 for every state."""
     from creditflow.agents.language_model.pretrained import open_pretrained
     from creditflow.train.annotate.success.encoding import Encoder, TextConfig
     from creditflow.train.annotate.success.model import SuccessModel, save_success

@@ -1,12 +1,12 @@
-"""Everything a GPU has to prove, as one script for a bare machine: torch ≥ 2.13, transformers ≥ 5.4, no network.
+"""GPU acceptance script: equality tests, throughput, learning curves. Needs torch ≥ 2.13, transformers ≥ 5.4; no network.
 
-  python -m creditflow.train.gpu --bundle build/wheels      # where there is a network: the pure wheels that must travel
+  python -m creditflow.train.gpu --bundle build/wheels      # on a machine with network: collect the wheels
   PYTHONPATH=src:build/wheels python -m creditflow.train.gpu --out figures.json
   python -m creditflow.train.gpu --dry-run                  # the same script on a CPU, at toy size
 
-Three parts: equality tests on the device; throughput, memory and the share of the device's own measured ceilings;
-learning curves of every scheme and of controls from one warm-up per seed. The figures file is rewritten after every
-piece, and a later call skips what it holds: a cut run is still a result.
+Three parts: equality tests on the device; throughput, memory and the fraction of the device's own measured ceilings;
+learning curves of every scheme and of controls from one SFT policy per seed. The results file is rewritten after every
+check, and a later call skips the checks that it contains, so an interrupted run can be continued.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ __all__ = ["ResultsFile", "main"]
 
 @dataclass
 class ResultsFile:
-    """The figures file.
+    """The results file.
 
     Attributes:
-        path: where it lies.
-        deadline: ``time.monotonic()`` after which no new piece is begun.
-        data: what it holds.
+        path: path of the file.
+        deadline: ``time.monotonic()`` after which no new check is started.
+        data: its contents.
     """
 
     path: Path
     deadline: float
     data: dict[str, Any]
 
-    def piece(self, name: str, work: Callable[[], Any]) -> None:
-        """Do one piece unless it is there; an expected failure is a result too."""
-        kept = self.data.setdefault("pieces", {})
+    def run_check(self, name: str, work: Callable[[], Any]) -> None:
+        """Run one check unless its result is in the file; an expected failure is a result too."""
+        kept = self.data.setdefault("checks", {})
         if name in kept and "error" not in kept[name]:
-            print(f"{name}: there already", flush=True)
+            print(f"{name}: done already", flush=True)
             return
         if time.monotonic() > self.deadline:
-            print(f"{name}: left out, the time is over", flush=True)
+            print(f"{name}: skipped: time limit reached", flush=True)
             return
         began = time.monotonic()
         try:
@@ -67,22 +67,24 @@ class ResultsFile:
 
     @property
     def failed(self) -> list[str]:
-        """Pieces that ended in an error."""
-        return [name for name, result in self.data.get("pieces", {}).items() if "error" in result]
+        """Names of the checks that ended in an error."""
+        return [name for name, result in self.data.get("checks", {}).items() if "error" in result]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is asked for; returns 1 if a piece failed."""
+    """Run the script; returns 1 if a check failed."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU: shows that the script is whole")
-    parser.add_argument("--bundle", metavar="DIR", help="only fetch and unpack the pure wheels that must travel")
+    parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU, to test the script itself")
+    parser.add_argument("--bundle", metavar="DIR", help="only collect and unpack the pure-Python wheels")
     parser.add_argument(
-        "--out", default="runs/gpu/gpu.json", metavar="FILE", help="figures (default runs/gpu/gpu.json)"
+        "--out", default="runs/gpu/gpu.json", metavar="FILE", help="results file (default runs/gpu/gpu.json)"
     )
     parser.add_argument("--runs", default="runs/gpu", metavar="DIR", help="run folders (default runs/gpu)")
-    parser.add_argument("--minutes", type=float, default=25.0, help="begin nothing new after this (default 25)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--schemes", nargs="+", default=[], help="default: all that are registered")
+    parser.add_argument(
+        "--minutes", type=float, default=25.0, help="start no new check after this many minutes (default 25)"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="random seeds (default 0 1 2)")
+    parser.add_argument("--schemes", nargs="+", default=[], help="schemes to train (default: all registered)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a training setting")
     args = parser.parse_args(arguments)
     if args.bundle:
@@ -95,25 +97,25 @@ def main(arguments: list[str] | None = None) -> int:
     from creditflow.train.gpu import speed as gpu_speed
 
     if not args.dry_run and not torch.cuda.is_available():
-        raise ConfigError(f"torch {torch.__version__} sees no GPU here; --dry-run goes through everything on a CPU")
+        raise ConfigError(f"torch {torch.__version__} finds no GPU; --dry-run runs everything on a CPU")
     device = torch.device("cpu" if args.dry_run else "cuda")
     if args.dry_run:
         torch.set_num_threads(1)
     path = Path(args.out)
     data = read_json(path) if path.is_file() else {}
     data["about"] = _about(device, args.dry_run)
-    figures = ResultsFile(path, time.monotonic() + 60 * args.minutes, data)
+    results = ResultsFile(path, time.monotonic() + 60 * args.minutes, data)
     for name, check in gpu_checks.checks(device).items():
-        figures.piece(f"equality/{name}", check)
+        results.run_check(f"equality/{name}", check)
     for name, measure in gpu_speed.measurements(device, toy=args.dry_run).items():
-        figures.piece(f"speed/{name}", measure)
+        results.run_check(f"speed/{name}", measure)
     curves = gpu_curves.curves(
         Path(args.runs), seeds=args.seeds, schemes=args.schemes, overrides=args.set, toy=args.dry_run
     )
     for name, curve in curves.items():
-        figures.piece(f"curves/{name}", curve)
-    print(f"{len(data['pieces'])} pieces in {path}; failed: {', '.join(figures.failed) or 'none'}")
-    return 1 if figures.failed else 0
+        results.run_check(f"curves/{name}", curve)
+    print(f"{len(data['checks'])} checks in {path}; failed: {', '.join(results.failed) or 'none'}")
+    return 1 if results.failed else 0
 
 
 def _about(device: Any, dry_run: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Throughput on a device, next to what the device itself can do: matrix products and memory traffic, measured."""
+"""Throughput on a device, next to its measured ceilings: matrix products and memory traffic."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def measurements(device: Any, *, toy: bool) -> dict[str, Callable[[], dict[str, 
 
 
 def _seconds(work: Callable[[], Any], device: Any, repeats: int) -> float:
-    """Median seconds of one call, after two warming ones."""
+    """Median seconds of one call, after two warm-up calls."""
     times = []
     for _ in range(repeats + 2):
         _wait(device)
@@ -85,8 +85,8 @@ def _ceilings(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, A
     return dict(ceilings)
 
 
-def _made_up_rows(toy: bool) -> list[Row]:
-    """Episodes as a rollout would give them: unequal lengths, a sixth of the tokens the model's own."""
+def _random_rows(toy: bool) -> list[Row]:
+    """Random rows like those of a rollout: unequal lengths, a sixth of the tokens in the loss."""
     rng = np.random.default_rng(0)
     rows = []
     for i in range(8 if toy else 512):
@@ -98,28 +98,28 @@ def _made_up_rows(toy: bool) -> list[Row]:
     return rows
 
 
-def _share(tokens: float, seconds: float, model: Any, ceilings: dict[str, float], passes: float) -> dict[str, Any]:
-    """Tokens a second, and the share of the measured bf16 ceiling: 2 FLOP per parameter, token and forward pass."""
+def _throughput(tokens: float, seconds: float, model: Any, ceilings: dict[str, float], passes: float) -> dict[str, Any]:
+    """Tokens a second, and the fraction of the measured bf16 ceiling: 2 FLOP per parameter, token and forward pass."""
     speed = tokens / seconds
     out: dict[str, Any] = {"tokens_per_second": speed, "parameters": parameter_count(model)}
     if "flops_bfloat16" in ceilings:
-        out["share_of_matmul_ceiling"] = speed * 2.0 * passes * parameter_count(model) / ceilings["flops_bfloat16"]
+        out["matmul_ceiling_fraction"] = speed * 2.0 * passes * parameter_count(model) / ceilings["flops_bfloat16"]
     return out
 
 
 def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
-    rows = _made_up_rows(toy)
+    rows = _random_rows(toy)
     optimizer = make_optimizer(model, OptimizerConfig(lr=1e-5))
     step = partial(
         sft_step, model, optimizer, rows, micro_tokens=2048 if toy else 131_072, packing="padded", logits_chunk=8192,
         config=OptimizerConfig(lr=1e-5), lr=1e-5, precision="bfloat16",
     )  # fmt: skip
     seconds = _seconds(step, device, 1 if toy else 5)
-    return _share(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
 
 
 def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, packing: Any) -> dict[str, Any]:
-    rows = _made_up_rows(toy)
+    rows = _random_rows(toy)
     # a packed micro-batch has a dense mask, quadratic in its length
     budget = 2048 if toy else 8192 if packing == "packed" else 131_072
     config = UpdateConfig(batch_tokens=budget, packing=packing, logits_chunk=8192)
@@ -129,11 +129,11 @@ def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, pack
         rng=np.random.default_rng(0), precision="bfloat16",
     )  # fmt: skip
     seconds = _seconds(step, device, 1 if toy else 5)
-    return _share(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
 
 
 def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """Sampled tokens a second over three turns, without an environment, and the share of the memory ceiling.
+    """Sampled tokens a second over three turns, without an environment, and the fraction of the memory ceiling.
 
     A step of one token reads every weight once: weights' bytes × steps / seconds, against a measured copy.
     """
@@ -166,5 +166,5 @@ def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, opt
     }
     if "bytes" in ceilings:
         read = parameter_count(model) * size * counted["steps"]
-        out["share_of_copy_ceiling"] = read / seconds / ceilings["bytes"]
+        out["copy_ceiling_fraction"] = read / seconds / ceilings["bytes"]
     return out

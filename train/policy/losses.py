@@ -1,4 +1,4 @@
-"""Token losses: the clipped clipped_surrogate, KL to a reference, entropy, and truncated importance sampling.
+"""Token losses: the clipped surrogate, KL to a reference, entropy, and truncated importance sampling.
 
 Every function takes flat arrays over target tokens and returns flat arrays; the loss is Σ weight · token loss with the
 weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the clipped_surrogate, dual clip (Ye et al. 2020),

@@ -5,7 +5,7 @@ eight that are allowed here they take 6.2 in all, a right answer brings 1, and o
 it brings. Of the paper's ranges (λ up to 0.5, α from 1 to 1.5) λ = 0.1 and α = 1.1 take 0.77 of eight turns. Both are
 run, for the collapse under the penalty alone is a finding of the paper.
 
-The policy is a softmax table over states, begun with some of the oracle's knowledge; the scheme is ``pica`` in all
+The policy is a softmax table over states, initialised towards optimal actions; the scheme is ``pica`` in all
 arms, with the other members of the group as baseline. Where an arm has no success model, f is the same everywhere and
 the shaping is exactly 0. A table cannot generalise: success is on the very questions that are learned.
 """

@@ -60,7 +60,7 @@ class Sizes:
 
     Attributes:
         train_worlds: seeds of the training worlds.
-        train, test: sizes of worlds; many questions with few episodes each, or the model learns them by heart.
+        train, test: sizes of worlds; many questions with few episodes each, to avoid memorisation.
         steps: of the success model; 0 keeps the config's.
         questions, group, iterations, seeds: of the ablation.
     """

@@ -14,18 +14,18 @@ SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 
 @dataclass(frozen=True, kw_only=True)
 class ScratchConfig:
-    """A model from nothing.
+    """A small model with random weights.
 
     Attributes:
         architecture: "qwen2" or "qwen3".
         hidden, layers, heads, kv_heads, intermediate: sizes; ``heads`` divides ``hidden``, ``kv_heads`` ``heads``.
         vocabulary: at most this many tokens, the 256 bytes and 5 special ones included.
-        pattern: regular expression of what is never merged across: each match is a unit of its own. "" splits as the
-            GPT-2 tokenizer does.
-        positions: longest sequence.
+        pattern: regular expression of the pieces that are tokenized separately; no token spans two of them. "" splits
+            as the GPT-2 tokenizer does.
+        positions: maximum sequence length.
         tied: whether input and output embeddings are one matrix.
-        init: standard deviation of fresh weights. The families' 0.02 suits thousands of dimensions; small models
-            learn sooner from about 1 / √hidden.
+        init: standard deviation of the initial weights. The families' 0.02 suits thousands of dimensions; small models
+            learn faster from about 1 / √hidden.
     """
 
     architecture: Literal["qwen2", "qwen3"] = "qwen2"
@@ -56,7 +56,7 @@ class ModelConfig:
 
     Attributes:
         path: folder or name of a Hugging Face model; "" builds one from ``scratch``.
-        scratch: a model from nothing.
+        scratch: settings of a new model.
         gradient_checkpointing: recompute activations in the backward pass.
         autocast: "none", or "bfloat16" for forward passes over fp32 master weights.
     """

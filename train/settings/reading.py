@@ -1,7 +1,7 @@
 """Typed settings from YAML, TOML or JSON: frozen dataclasses, strict names, a resolved copy.
 
-``read_dataclass`` turns plain data into a dataclass by its annotations. It knows what YAML gets wrong (``1e-6`` is a
-text to a YAML 1.1 reader) and answers an unknown name with the nearest known one and where it stands.
+``read_dataclass`` turns plain data into a dataclass by its annotations. It reads ``1e-6`` as a number, which YAML 1.1
+parses as a string, and an error about an unknown name gives its full path and the nearest known name.
 
 Own code, compared with pydantic, msgspec, OmegaConf and tyro: only this reader names the nearest setting with its full
 path, reads YAML's ``1e-6`` as a number, refuses ``true`` for an integer, and never resolves anything out of the environment.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def load_mapping(path: str | Path) -> dict[str, Any]:
-    """The plain data of a YAML (.yaml, .yml), TOML (.toml) or JSON (.json) file.
+    """The contents, as a mapping, of a YAML (.yaml, .yml), TOML (.toml) or JSON (.json) file.
 
     Raises:
         DataError: there is no such file, or it is not a mapping in its format.
@@ -68,7 +68,7 @@ def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:
         ConfigError: unknown, missing or ill-typed settings, by their full name.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where or 'the config'} must be a section of settings, got {short_repr(data)}")
+        raise ConfigError(f"{where or 'the config'} must be a mapping, got {short_repr(data)}")
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass, as documented
     values: dict[str, Any] = {}
@@ -105,14 +105,14 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return tuple(_value(one, item, f"{where}[{i}]") for i, (one, item) in enumerate(zip(kinds, value, strict=True)))
     if origin is dict or hint is dict:
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{where} must be a section of settings, got {short_repr(value)}")
+            raise ConfigError(f"{where} must be a mapping, got {short_repr(value)}")
         return dict(value)
     return _plain_value(hint, value, where)
 
 
 def _plain_value(hint: Any, value: Any, where: str) -> Any:
     if hint is float:
-        try:  # YAML 1.1 reads 1e-6 as a text
+        try:  # YAML 1.1 reads 1e-6 as a string
             number = float(value) if not isinstance(value, bool) else math.nan
         except (TypeError, ValueError):
             number = math.nan
@@ -123,12 +123,12 @@ def _plain_value(hint: Any, value: Any, where: str) -> Any:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ConfigError(f"{where} must be a whole number, got {short_repr(value)}")
+            raise ConfigError(f"{where} must be an integer, got {short_repr(value)}")
         return value
     if hint is bool and not isinstance(value, bool):
         raise ConfigError(f"{where} must be true or false, got {short_repr(value)}")
     if hint is str and not isinstance(value, str):
-        raise ConfigError(f"{where} must be a text, got {short_repr(value)}")
+        raise ConfigError(f"{where} must be a string, got {short_repr(value)}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Everything that a training run is told, as one tree of frozen dataclasses."""
+"""All settings of a training run, as one tree of frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
-    """The environment: a name for ``creditflow.make`` and its arguments; the policy for refused actions."""
+    """The environment: a name for ``creditflow.make`` and its arguments; what happens to invalid actions."""
 
     name: str = "sokoban"
     options: dict[str, Any] = field(default_factory=dict)
@@ -45,12 +45,12 @@ class EnvConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    """Where training tasks come from.
+    """The training tasks.
 
     Attributes:
         panel: "NAME:SPLIT" of an embedded panel; "" takes the environment's own source.
-        count: from an endless source, draw this many once and use them over and over; 0 takes all of a finite source.
-        exclude: panels ("NAME:SPLIT") whose tasks, and everything symmetric to them, are never trained on.
+        count: number of tasks, sampled once and used in every iteration; 0 takes all tasks of a finite source.
+        exclude: panels ("NAME:SPLIT") whose tasks, and all tasks symmetric to them, are never trained on.
     """
 
     panel: str = ""
@@ -65,15 +65,15 @@ class RolloutConfig:
     Attributes:
         tasks: groups per iteration.
         group_size: episodes per group.
-        temperature: of the sampler.
-        max_new_tokens: longest answer.
-        max_turns, max_tokens: budgets per episode (0: none beside the environment's).
-        dynamic_sampling: leave out groups whose outcomes are all equal and sample others instead.
-        attempts: rounds of sampling per iteration at most; the last is kept whatever its outcomes.
-        dtype: of the sampling copy ("same": that of the trained weights; transformers then samples from themselves).
+        temperature: sampling temperature.
+        max_new_tokens: longest completion in tokens.
+        max_turns, max_tokens: budgets per episode (0: only those of the environment).
+        dynamic_sampling: drop groups whose outcomes are all equal and sample others instead.
+        attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
+        dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
         compile: compile the one-token step (static cache only).
-        branching: fork episodes where the policy is unsure.
+        branching: fork episodes where the policy's entropy is high.
     """
 
     tasks: int = 16
@@ -102,12 +102,12 @@ class RolloutConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """What samples the episodes, in training and in evaluation.
+    """The sampler of episodes, in training and in evaluation.
 
     Attributes:
-        backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" has an
-            engine of its own, whose weights are replaced and checked after every update. Its draws depend on who shares
-            a batch and on what is cached, so only "transformers" repeats a run to the bit.
+        backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" is a
+            separate engine, whose weights are replaced and checked after every update. Its samples depend on batch
+            composition and caching, so only "transformers" repeats a run bit by bit.
         vllm: settings of that engine.
     """
 
@@ -120,9 +120,9 @@ class CreditConfig:
     """The credit scheme.
 
     Attributes:
-        scheme, semantics, parameters: for ``credit.make``.
-        annotators: what writes annotations into every iteration's rollouts before credit is assigned, as
-            ``creditflow annotate --with`` takes it ("likelihood:DIR"); the run's own critic needs no entry.
+        scheme, semantics, parameters: arguments of ``credit.make``.
+        annotators: annotators of every iteration's rollouts, before credit is assigned, as in
+            ``creditflow annotate --with`` ("likelihood:DIR"); the run's own critic needs no entry.
     """
 
     scheme: str = "grpo"
@@ -141,7 +141,7 @@ class EvaluationConfig:
         every: iterations between two evaluations; 0 only before and after training.
         limit: only the first tasks of the panel; 0 takes all.
         samples: sampled episodes per task, beside one greedy one.
-        temperature: of the sampled ones.
+        temperature: sampling temperature of the sampled episodes.
     """
 
     panel: str = ""
@@ -154,7 +154,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
-    """Checkpoints: iterations (warm-up: steps) between two, and how many to keep; 0 keeps all."""
+    """Checkpoints: ``every`` so many iterations (in SFT ten times as many steps), the latest ``keep`` are kept (0: all)."""
 
     every: int = 20
     keep: int = 2
@@ -162,7 +162,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """Beside ``metrics.jsonl`` and plain lines: optional TensorBoard and Weights & Biases (project name, "" for none)."""
+    """Optional logging to TensorBoard and Weights & Biases (project name, "" for none), besides ``metrics.jsonl``."""
 
     tensorboard: bool = False
     wandb: str = ""
@@ -174,9 +174,9 @@ class TrainConfig:
 
     Attributes:
         out: run folder.
-        seed: of everything drawn.
+        seed: seed of all random numbers.
         device: "auto", "cpu", "cuda", …
-        threads: of torch on a CPU; 0 leaves them alone.
+        threads: number of torch threads on a CPU; 0 keeps torch's default.
     """
 
     out: str
@@ -217,6 +217,6 @@ def load_settings(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainCon
 
     Raises:
         DataError: the file cannot be read.
-        ConfigError: a wrong name or value; suggests the near one.
+        ConfigError: a wrong name or value; suggests the nearest one.
     """
     return read_dataclass(TrainConfig, apply_overrides(load_mapping(path), overrides))

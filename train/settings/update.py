@@ -1,4 +1,4 @@
-"""How weights are changed: warm-up, critic, loss and optimiser. No torch: settings are read before anything heavy."""
+"""Settings of SFT, the policy update, its loss and optimiser, and the critic. Imports no torch."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What is minimised.
+    """The loss of the policy.
 
     Attributes:
         clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
         dual_clip: for negative advantages the loss is at most this times |advantage|; 0 for none, else > 1.
-        kl_weight: of the KL estimate to the reference policy; 0 needs no reference.
+        kl_weight: weight of the KL estimate to the reference policy; 0 needs no reference.
         kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative), "abs".
-        kl_in: "loss", or "reward": then it is taken from each turn's reward before credit is assigned.
-        entropy_weight: entropy is rewarded with it.
+        kl_in: "loss", or "reward": then it is subtracted from each turn's reward before credit is assigned.
+        entropy_weight: weight of the entropy bonus.
         importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
             probability, cap); 0 for none.
         aggregation: "auto" follows the credit scheme, or one of its three kinds.
@@ -81,16 +81,16 @@ class LossConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SftConfig:
-    """Supervised warm-up on a teacher's rollouts.
+    """Supervised fine-tuning (SFT) on a scripted expert's rollouts.
 
     Attributes:
-        episodes: demonstrations; 0 skips the warm-up.
-        noise: probability that the teacher takes a random action instead of an optimal one.
+        episodes: number of demonstrations; 0 skips SFT.
+        noise: probability that the expert takes a random action instead of an optimal one.
         imitate_noise: whether random actions are imitated too.
         keep: "all" episodes, or those with "success" only.
         steps: optimiser steps.
         batch_tokens: tokens per step.
-        observation_weight: weight of predicting what is read, beside what is to be written.
+        observation_weight: loss weight of observation tokens relative to action tokens.
         optimizer: learning rate and schedule.
     """
 
@@ -112,13 +112,13 @@ class CriticConfig:
 
     Attributes:
         kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
-            begun as a copy of the policy's when reinforcement learning begins.
+            initialised from the policy at the start of RL.
         lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
-        weight: of a shared critic's loss beside the policy's.
-        detach: a shared critic's loss does not reach the policy's network.
-        clip: a value moves at most this far from what it was at rollout before its loss is capped; 0 for no cap.
-        grad_clip: largest gradient norm of the critic's own weights; 0 for none.
-        epochs: passes of a separate critic over each minibatch; the policy takes one.
+        weight: weight of a shared critic's value loss, relative to the policy loss.
+        detach: stop the gradient of a shared critic's loss at the value head.
+        clip: value clip range around the rollout-time value; 0 does not clip.
+        grad_clip: largest gradient norm of the critic's own weights; 0 does not clip.
+        epochs: optimiser steps of a separate critic per minibatch; the policy takes one.
     """
 
     kind: Literal["none", "shared", "separate"] = "none"
@@ -141,16 +141,16 @@ class UpdateConfig:
     """The policy update.
 
     Attributes:
-        iterations: rounds of rollout and update; 0 stops after the warm-up.
+        iterations: rounds of rollout and update; 0 stops after SFT.
         epochs: passes over each iteration's rows.
-        minibatches: optimiser steps per pass; whole trajectories are dealt out.
-        row_layout: "trajectory" (each once, masked) or "turn" (one row per turn).
+        minibatches: optimiser steps per epoch; trajectories are shuffled and split, rows of one trajectory stay together.
+        row_layout: "trajectory" (one row per trajectory) or "turn" (one row per turn).
         packing: "padded" or "packed" micro-batches.
         batch_tokens: tokens per micro-batch.
-        logits_chunk: target tokens whose logits are held at once.
-        old_logprobs: "trainer" takes the ratio against the trainer's own log-probabilities before the update (it is
-            exactly 1 at first), "sampler" against the sampler's.
-        loss, optimizer: their settings.
+        logits_chunk: number of target tokens whose logits are in memory at once.
+        old_logprobs: "trainer" computes the importance ratio against the trainer's log-probabilities before the update
+            (it is exactly 1 at first), "sampler" against those of the sampler.
+        loss, optimizer: settings of both.
     """
 
     iterations: int = 0

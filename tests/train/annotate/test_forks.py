@@ -69,9 +69,7 @@ def test_another_step_limit_than_the_recordings_is_named_with_the_option_that_me
     assert re.search(message, capsys.readouterr().err.replace("\n", " "))
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"), [("forks:many", "number of continuations"), ("forks:4", "name their env")]
-)
+@pytest.mark.parametrize(("spec", "message"), [("forks:many", "number of continuations"), ("forks:4", "name the env")])
 def test_forks_need_a_number_and_an_environment(spec: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make_annotator(spec)

@@ -116,10 +116,10 @@ def turned(notes: list[Annotations], name: str, numbers: object) -> list[Annotat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda n: n[:-1], "returned numbers for 1 trajectories, 2 were asked for"),
-        (lambda n: [*n, n[0]], "returned numbers for 3 trajectories, 2 were asked for"),
-        (lambda n: turned(n, "value.count", np.array([0.0])), r"expected 2 numbers 'value\.count'.*got \(1,\)"),
-        (lambda n: turned(n, "value.count", np.zeros((2, 1))), r"expected 2 numbers .*got \(2, 1\)"),
+        (lambda n: n[:-1], "returned values for 1 trajectories, expected 2"),
+        (lambda n: [*n, n[0]], "returned values for 3 trajectories, expected 2"),
+        (lambda n: turned(n, "value.count", np.array([0.0])), r"expected 2 values 'value\.count'.*shape \(1,\)"),
+        (lambda n: turned(n, "value.count", np.zeros((2, 1))), r"expected 2 values .*shape \(2, 1\)"),
         (lambda n: turned(n, "value.count", np.array([0.0, np.nan])), r"'value\.count' is nan at turns 1"),
         (lambda n: turned(n, "value.count", np.array([-np.inf, 0.0])), r"'value\.count' is -inf at turns 0"),
         (lambda n: turned(n, "value.cnt", np.zeros(2)), r"expected for its turns .*got .*value\.cnt"),
@@ -130,7 +130,7 @@ def turned(notes: list[Annotations], name: str, numbers: object) -> list[Annotat
 def test_what_does_not_fit_is_refused_with_the_reason(change: object, message: str) -> None:
     with pytest.raises(AnnotationError, match=message) as caught:
         annotate([pair()], returning(change))
-    assert "asked for" in message or "group 'g', trajectory 's a g'" in str(caught.value)
+    assert "returned values" in message or "group 'g', trajectory 's a g'" in str(caught.value)
 
 
 @pytest.mark.parametrize("interrupted_at", [0, 1, 3, 4])
@@ -145,7 +145,7 @@ def test_an_interrupted_log_is_resumed_to_the_same_bytes(tmp_path: Path, interru
     partial = tmp_path / "out.jsonl.partial"
     data = partial.read_bytes()
     partial.write_bytes(data[: max(0, len(data) - torn)])
-    with pytest.raises(ConfigError, match="go on with --resume"):
+    with pytest.raises(ConfigError, match="continue it with --resume"):
         annotate_log(groups, Counter(), out, batch=1)
     second = Counter()
     found = annotate_log(groups, second, out, batch=2, resume=True)
@@ -163,7 +163,7 @@ def test_what_another_annotator_or_input_left_is_not_continued(tmp_path: Path) -
     left = (tmp_path / "out.jsonl.partial").read_bytes()
     other = [replace(one, trajectories=one.trajectories[::-1]) for one in groups]
     for annotator, inputs in ((Counter(2), groups), (Counter(), other), (Counter(), groups[:1])):
-        with pytest.raises(AnnotationError, match="delete the file to begin anew"):
+        with pytest.raises(AnnotationError, match="delete the file to start over"):
             annotate_log(inputs, annotator, out, resume=True)
         assert (tmp_path / "out.jsonl.partial").read_bytes() == left
 
@@ -197,7 +197,7 @@ def test_a_log_of_another_environment_is_refused(tmp_path: Path, capsys: pytest.
     log_of(tmp_path / "in.jsonl", 1)
     command = ["annotate", "--with", "oracle", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
     assert main(command) == 2
-    assert "name their environment" in capsys.readouterr().err
+    assert "name the environment" in capsys.readouterr().err
     assert main([*command, "--env", "sokoban"]) in (2, 3)
     assert not (tmp_path / "out.jsonl").exists()
 

@@ -57,7 +57,7 @@ def test_every_turn_gets_its_score() -> None:
 
 def test_the_judge_receives_the_task_the_turns_before_and_the_next_observation() -> None:
     client = Client()
-    annotate([searched()], judge(client, past=1))
+    annotate([searched()], judge(client, context_turns=1))
     assert client.asked[2] == {
         "task": "Who?",
         "steps": [{"saw": "page a", "did": "xyz"}],

@@ -23,9 +23,9 @@ class SuccessAnnotator:
 
     Args:
         model, encoder: a ``SuccessModel`` and the ``Encoder`` of its texts.
-        kind: what its number means, "paper" or "hazard".
-        provenance: who that is.
-        batch_tokens: of forward passes.
+        kind: meaning of the logit, "paper" or "hazard".
+        provenance: provenance of its values.
+        batch_tokens: token budget of a forward pass.
     """
 
     turn_names = (NAME, f"{NAME}.next")
@@ -48,13 +48,13 @@ class SuccessAnnotator:
         """One entry per trajectory.
 
         Raises:
-            AnnotationError: a log without texts, an episode too long for the model, or a model that says no number.
+            AnnotationError: a log without texts, an episode too long for the model, or a model that outputs a non-finite value.
         """
         from creditflow.train.annotate.success.predict import predict_success
 
         members = [(group, i) for group in groups for i in range(len(group))]
         episodes = [self._encoder.encode_member(group, i) for group, i in members]
-        notes = []
+        annotations = []
         for (group, i), success in zip(
             members, predict_success(self._model, episodes, self._kind, batch_tokens=self._budget), strict=True
         ):
@@ -63,10 +63,10 @@ class SuccessAnnotator:
             if len(wrong):
                 raise AnnotationError(
                     f"{self.provenance.annotator}: group {group.group_id!r}, trajectory {member.trajectory_id!r}: the model "
-                    f"says {success[wrong[0]]} at place {wrong[0]} of {len(success) - 1} turns; are its weights damaged?"
+                    f"predicts {success[wrong[0]]} after turn {wrong[0]} of {len(success) - 1}; are its weights damaged?"
                 )
-            notes.append(Annotations(boundaries(NAME, success if member.turns else np.zeros(1))))
-        return notes
+            annotations.append(Annotations(boundaries(NAME, success if member.turns else np.zeros(1))))
+        return annotations
 
 
 def make(argument: str, context: Context) -> Annotator:

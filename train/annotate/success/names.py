@@ -1,10 +1,10 @@
-"""Names by where they stood: what a model made from nothing is shown instead of texts.
+"""Name anonymisation: names are replaced by where they first and last occurred, for models trained from scratch.
 
-Such a model cannot know names it never met, and needs not: what a name says about an episode is where else it stands.
-So a name is written as one word that says how many turns ago the episode first showed it and, if this is not the turn
-that last showed it, how many turns ago that was: "new", "asked" (it stands in the first observation, the question),
-"age2", "age2last1". Two names of the same standing look the same. Of all other words only the most frequent are kept:
-a word that only some questions use would teach a model nothing about other questions.
+Such a model cannot know names that it has never seen, and need not: what matters about a name is where else it occurs.
+So a name becomes one word with the number of turns since its first occurrence and, if that is not also its last one, the
+number of turns since the last: "new", "asked" (it occurs in the first observation, the question), "age2", "age2last1".
+Names with equal ages become equal words. Of all other words only the most frequent are kept: a model learns nothing
+general from words that occur in few questions.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 
 __all__ = ["by_origin", "plain_words"]
 
-OLDEST: Final = 4  # turns; whatever is older looks the same
+MAX_AGE: Final = 4  # turns; older names look the same
 _WORD: Final = re.compile(r"\[\d+\]|\w+")
 _FIRST: Final = re.compile(r"(?:^|[.?!:] |\n)(\w+)")
 
 
 def plain_words(texts: Iterable[str]) -> tuple[str, ...]:
-    """Words that are no names, the most frequent first: those seldom capitalised but where a sentence begins.
+    """Words that are not names, the most frequent first: those seldom capitalised except at the start of a sentence.
 
-    A text that recurs counts once.
+    Equal texts count once.
 
     >>> plain_words(["The town of Elm.", "The tower.", "It is the tower of Ann."])
     ('the', 'of', 'tower', 'is', 'it', 'town')
@@ -40,13 +40,13 @@ def plain_words(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def by_origin(plain: Collection[str], kept: Collection[str]) -> Callable[[str], str]:
-    """A rewriter of one episode's texts, which come in order: observation, action, observation and so on.
+    """A function that rewrites the texts of one episode, in order: observation, action, observation and so on.
 
-    A name is a run of words that begin with a capital or a digit and are not plain.
+    A name is a run of words that start with a capital or a digit and are not plain.
 
     Args:
-        plain: words that are no names, in lower case.
-        kept: those of them that stay.
+        plain: words that are not names, in lower case.
+        kept: those of them that are kept.
 
     >>> rewrite = by_origin({"who", "taught", "lived", "in", "search"}, {"who", "search"})
     >>> [rewrite(text) for text in ("Who taught Rasmin Lee?", "search: Rasmin Lee", "Rasmin Lee lived in Elm.")]
@@ -62,8 +62,8 @@ def by_origin(plain: Collection[str], kept: Collection[str]) -> Callable[[str], 
             return "new" if turn else "asked"
         since, age = turn - last[name], turn - first[name]
         last[name] = turn
-        word = f"age{min(age, OLDEST)}" if first[name] else "asked"
-        return f"{word}last{min(since, OLDEST)}" if since else word
+        word = f"age{min(age, MAX_AGE)}" if first[name] else "asked"
+        return f"{word}last{min(since, MAX_AGE)}" if since else word
 
     def rewrite(text: str) -> str:
         nonlocal texts

@@ -1,4 +1,4 @@
-"""Everything that the training of a success model is told: ``kind: success_model`` in the config of creditflow train."""
+"""Settings for training a success model: ``kind: success_model`` in the config of creditflow train."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KIND = "success_model"
 
 @dataclass(frozen=True, kw_only=True)
 class SuccessDataConfig:
-    """What is learned from.
+    """The training data.
 
     Attributes:
         log: a trajectory log with texts.
-        labels: of that log, as ``creditflow data label`` writes them.
-        valid: share of the *tasks* that are kept for validation, in [0, 1).
-        too_long: an episode that is too long for the model is an error ("reject") or left out and counted ("skip").
+        labels: labels of that log, as ``creditflow data label`` writes them.
+        valid: fraction of the *tasks* for validation, in [0, 1).
+        too_long: an episode that is too long for the model is an error ("reject") or skipped and counted ("skip").
     """
 
     log: str
@@ -83,18 +83,18 @@ class SuccessTrainConfig:
     """One training run of a success model.
 
     Attributes:
-        kind: "success_model"; tells this config from a policy's.
+        kind: "success_model"; distinguishes this config from that of a policy.
         out: run folder; the model is written to ``out/model``.
-        seed: of weights, split and order.
+        seed: seed of weights, split and order.
         device, threads: as for a policy.
-        steps, batch: optimiser steps, episodes in each.
+        steps, batch: number of optimiser steps, and episodes per step.
         batch_tokens: tokens per micro-batch, padding included.
-        language_weight: weight of next-token prediction over all tokens beside the loss; helps models made from
-            nothing to learn what names are.
-        head: how z is read. "place": from the last token of a turn. "turns": a turn's tokens together say by how much z
-            rises, and z is the sum of all turns so far; for models made from nothing. Of kind "paper" alone.
-        calibrate: whether the log odds z are made a·z + b at the end, a and b fitted to the outcomes of the validation
-            tasks. Of kind "paper" alone.
+        language_weight: weight of an auxiliary next-token prediction loss over all tokens, which helps models trained
+            from scratch.
+        head: "place" computes z from the last token of a turn; "turns" from all its tokens, whose mean gives the increase of
+            z over the turn (for models trained from scratch). Only with kind "paper".
+        calibrate: Platt scaling of the log odds z after training, fitted to the outcomes of the validation tasks. Only
+            with kind "paper".
         loss: see ``SuccessLossConfig``.
     """
 
@@ -125,4 +125,4 @@ class SuccessTrainConfig:
         if self.loss.kind != "paper" and (self.head != "place" or self.calibrate):
             raise ConfigError('head: turns and calibrate are for the kind of loss "paper", whose z are log odds')
         if self.calibrate and not self.data.valid:
-            raise ConfigError("calibrate fits to the validation tasks: give data.valid a share of them")
+            raise ConfigError("calibrate fits to the validation tasks: set data.valid above 0")

@@ -75,7 +75,7 @@ def test_the_likelihood_is_that_of_the_answer_behind_the_history_so_far(folder: 
 
 def test_of_several_answers_the_first_or_the_best_counts(folder: Path) -> None:
     first, second = (annotate([searched(answers=[a])], annotator(folder))[0] for a in ("Paris", "London"))
-    [best] = annotate([searched()], annotator(folder, which="best"))
+    [best] = annotate([searched()], annotator(folder, answer_choice="best"))
     [plain] = annotate([searched()], annotator(folder))
     for name in ("logp.answer.mean", "logp.answer.mean.next"):
         both = np.array([[t.values[name] for t in one.turns] for one in (first, second)])
@@ -119,7 +119,7 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
         ({"answers": []}, {}, "no answers under 'answers' .*--set field=NAME"),
         ({}, {"field": "golden"}, "no answers under 'golden' .fields: answers, question"),
         ({}, {"history": "tokens"}, "has no tokens; use --set history=text"),
-        ({"question": "why " * 100}, {}, "the model takes 96"),
+        ({"question": "why " * 100}, {}, "the model takes at most 96"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(folder: Path, change: Any, settings: Any, message: str) -> None:
@@ -134,10 +134,10 @@ def test_a_log_without_texts_is_refused(folder: Path) -> None:
 
 
 def test_wrong_models_and_settings_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="history is 'text' or 'tokens'"):
+    with pytest.raises(ConfigError, match="history must be 'text' or 'tokens'"):
         annotator(folder, history="words")
-    with pytest.raises(ConfigError, match="did you mean 'which'"):
-        annotator(folder, wich="best")
+    with pytest.raises(ConfigError, match="did you mean 'answer_choice'"):
+        annotator(folder, answer_choise="best")
     with pytest.raises(DataError):
         annotator(tmp_path / "nothing")
 
@@ -145,7 +145,7 @@ def test_wrong_models_and_settings_are_refused(folder: Path, tmp_path: Path) -> 
 def test_provenance_names_the_weights_and_what_was_asked(folder: Path) -> None:
     first = annotator(folder).provenance
     assert first == annotator(folder).provenance
-    assert first.parameters["which"] == "first"
+    assert first.parameters["answer_choice"] == "first"
     weights = folder / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1

@@ -384,7 +384,7 @@ def test_a_model_that_says_no_number_is_refused(folder: Path) -> None:
 
     head = load_file(folder / "score.safetensors")
     save_file({"weight": torch.full_like(head["weight"], float("nan"))}, folder / "score.safetensors")
-    with pytest.raises(AnnotationError, match="the model says nan at place 0 of 3 turns"):
+    with pytest.raises(AnnotationError, match="the model predicts nan after turn 0 of 3"):
         annotate(episodes()[:1], make_annotator(f"success:{folder}"))
 
 

@@ -268,7 +268,7 @@ def test_a_saved_critic_says_the_same(trainer_of: Make, config: dict[str, Any], 
     ("settings", "message"),
     [
         (("credit.scheme=ppo_gae",), "needs value.critic: configure a critic with critic.kind"),
-        (("credit.scheme=prm",), "needs judge.score: name in credit.annotators"),
+        (("credit.scheme=prm",), "needs judge.score: name their annotators in credit.annotators"),
         (("credit.scheme=ppo_gae", "critic.kind=shard"), "did you mean 'shared'"),
     ],
 )
