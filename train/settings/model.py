@@ -1,4 +1,4 @@
-"""Which network is trained: a Hugging Face model, or one made from nothing. No torch: settings are read without it."""
+"""Settings of the trained network: a Hugging Face model, or a new one. Imports no torch."""
 
 from __future__ import annotations
 

@@ -98,9 +98,9 @@ def test_a_scheme_over_annotations_trains_by_its_name(
 
 def test_the_gpu_script_writes_every_annotation_or_says_why_not(tmp_path: Path) -> None:
     from creditflow import credit
-    from creditflow.train.gpu.curves import ONLY_TOY, WITHOUT, _writers
+    from creditflow.train.gpu.curves import ONLY_TOY, WITHOUT, _annotator_settings
 
     needy = {name for name in credit.names() if credit.make(name).needs}
     assert set(WITHOUT) <= needy
     for name in needy - set(ONLY_TOY):
-        assert (_writers(name, tmp_path, tmp_path) is None) == (name in WITHOUT)
+        assert (_annotator_settings(name, tmp_path, tmp_path) is None) == (name in WITHOUT)
