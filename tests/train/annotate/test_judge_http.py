@@ -174,4 +174,4 @@ def test_another_model_does_not_resume_from_the_scores_of_the_first(
     server.reply = lambda _, case: "5"
     files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl"), "--resume"]
     assert main(["annotate", "--with", f"judge:{url}#another", *files]) != 0
-    assert "not written by this command" in capsys.readouterr().err
+    assert 'requested "served:another"' in capsys.readouterr().err
