@@ -127,6 +127,7 @@ def _identity(suites: Sequence[Suite], names: Sequence[str], preset_name: str, s
 def _run_suite(
     suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, runner: JobRunner
 ) -> dict[str, Any]:
+    """Record the suite's log, select the methods, and measure them."""
     groups = _record(suite, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from creditflow.envs.errors import OracleLimitError
-from creditflow.envs.registration import make
+from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import load_panel
 from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp, read_layout
@@ -87,7 +87,7 @@ def _grids(kind: str, seed: int) -> Iterator[FiniteMDP]:
 @lru_cache(maxsize=2)
 def _own_levels(path: str) -> tuple[tuple[FiniteMDP, ...], int]:
     """The levels of a file that fit, among levels at even intervals, and how many were tried."""
-    tasks = make("sokoban", levels=path).unwrapped.tasks  # type: ignore[attr-defined]  # every AgentEnv has tasks
+    tasks = SokobanEnv(levels=path).tasks
     ids = tasks.task_ids()
     tried = (
         [ids[i * len(ids) // MAX_LEVELS_TRIED] for i in range(MAX_LEVELS_TRIED)] if len(ids) > MAX_LEVELS_TRIED else ids

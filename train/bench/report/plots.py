@@ -79,14 +79,14 @@ def _finish(figure: Any, path: Path) -> None:
 def _bias_variance(suite: Mapping[str, Any], path: Path) -> Plot:
     """One line per method, one point per group size: squared bias (mean) and variance (median), aliased cells apart."""
     cells: Sequence[CellRow] = [c for c in suite["cells"] if c["offline"]]
-    sides = {
+    panels = {
         "distinct text keys": [c for c in cells if c["kind"] != "alias"],
         "aliased text keys": [c for c in cells if c["kind"] == "alias"],
     }
-    sides = {title: chosen for title, chosen in sides.items() if chosen}
+    panels = {title: chosen for title, chosen in panels.items() if chosen}
     look = _look(suite, Summary(cells).methods)
-    figure = new_figure(4.2 * len(sides) + 2.2, 4.2)
-    for axes, (title, chosen) in zip(figure.subplots(1, len(sides), squeeze=False)[0], sides.items(), strict=True):
+    figure = new_figure(4.2 * len(panels) + 2.2, 4.2)
+    for axes, (title, chosen) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for name, style in look.items():
             points = []
             for size in sorted({c["size"] for c in chosen}):
@@ -152,7 +152,7 @@ def _learning(suite: Mapping[str, Any], path: Path) -> Plot:
     left.set(xlabel="policy update (equal KL divergence)", ylabel="success rate on the training tasks", ylim=(0, 1.03))
     against = baseline([*suite["schemes"], *suite["controls"]])
     right.set(
-        xlabel=f"area under the curve minus that of {against}, 95 % interval",
+        xlabel=f"area minus {against} [95 % CI]",
         yticks=range(len(look)),
         yticklabels=list(look),
     )
