@@ -23,7 +23,7 @@ def play(agent, level=LINE, size=8, iteration=0, seed=0, **kwargs):
     )
 
 
-def test_the_expert_takes_a_shortest_way():
+def test_the_expert_takes_a_shortest_path():
     assert [len(t.turns) for t in play(ExpertAgent(), size=2).trajectories] == [3, 3]
 
 
@@ -43,7 +43,7 @@ def test_episode_randomness_is_pinned():
     assert int(episode_rng(0, 1, "sokoban1:00", 2).bit_generator.random_raw()) == 14063881904564584293
 
 
-def test_a_table_begins_uniform_and_guidance_prefers_optimal_actions():
+def test_a_tabular_policy_starts_uniform_and_optimal_prob_favours_optimal_actions():
     agent, guided = TabularAgent(), TabularAgent(optimal_prob=0.7)
     group = play(agent)
     play(guided)
@@ -54,7 +54,7 @@ def test_a_table_begins_uniform_and_guidance_prefers_optimal_actions():
 
 
 @pytest.mark.parametrize("scheme", credit.names(given=()))
-def test_the_table_learns_from_every_scheme(scheme):
+def test_the_tabular_policy_learns_from_every_scheme(scheme):
     agent, made = TabularAgent(step_size=0.05), credit.make(scheme)
     success = []
     for iteration in range(40):
@@ -65,7 +65,7 @@ def test_the_table_learns_from_every_scheme(scheme):
     assert np.mean(success[-5:]) > 0.9
 
 
-def test_an_update_moves_by_exactly_the_asked_divergence():
+def test_an_update_moves_by_exactly_the_requested_kl():
     agent = TabularAgent(step="kl", step_size=0.02, optimal_prob=0.5)
     group = play(agent)
     assert agent.update([group], [credit.make("gigpo").assign(group)]) == pytest.approx(0.02, rel=1e-3)

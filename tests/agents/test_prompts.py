@@ -64,7 +64,7 @@ def test_window_shows_only_the_last_turns() -> None:
     assert "{" not in text
 
 
-def test_a_refused_action_is_reported() -> None:
+def test_the_prompt_reports_a_rejected_action() -> None:
     text = make_prompt("think-v1").fill("later", slots_of(make_prompt("think-v1"), view_after("jump")))
     assert "The last action was refused: 'jump' is not an action" in text
 
@@ -81,7 +81,7 @@ def test_an_unknown_slot_is_an_error() -> None:
         Prompt("p", "", "{observatoin}", "", "")
 
 
-def test_places_of_something_that_is_no_grid_is_the_text_itself() -> None:
+def test_places_returns_a_text_that_is_not_a_grid_unchanged() -> None:
     assert places("You are in the kitchen.\nYou see a mug.") == "You are in the kitchen.\nYou see a mug."
 
 

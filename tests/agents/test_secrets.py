@@ -137,7 +137,7 @@ def assert_hidden(text: str) -> None:
 
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_no_client_repeats_the_key_that_its_server_repeats(
+def test_no_client_shows_a_key_that_its_server_echoes(
     kind: str, echo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(VARIABLE, KEY)
@@ -167,7 +167,7 @@ def test_no_command_prints_or_writes_the_key(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirection_carries_the_key_nowhere(status: int) -> None:
+def test_a_redirect_does_not_carry_the_key(status: int) -> None:
     with saying(lambda _: http(b"{}")) as (elsewhere, sent):
         answer = http(b"", f"{status} There", f"Location: {elsewhere}")
         with saying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirect"):
@@ -189,7 +189,7 @@ def test_a_redirection_carries_the_key_nowhere(status: int) -> None:
         ("judge:http://host/v1#m", {"key_variable": "A_VARIABLE_THAT_IS_NOT_SET"}),
     ],
 )
-def test_annotators_refuse_secrets_in_urls_and_settings_without_a_word_of_them(
+def test_annotators_reject_secrets_in_urls_and_settings_without_showing_them(
     spec: str, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -216,7 +216,7 @@ def test_a_key_appears_in_no_repr_and_no_pickle() -> None:
 
 
 @given(st.text(max_size=30), st.integers(0, len(KEY)), st.integers(0, len(KEY)), st.text(max_size=30))
-def test_every_part_that_gives_a_key_away_is_hidden_and_nothing_else(before: str, a: int, b: int, after: str) -> None:
+def test_every_revealing_part_of_a_key_is_hidden_and_nothing_else(before: str, a: int, b: int, after: str) -> None:
     text = before + KEY[min(a, b) : max(a, b)] + after
     found = ApiKey(KEY).hidden_in(text)
     assert_hidden(found)
@@ -230,7 +230,7 @@ def test_every_part_that_gives_a_key_away_is_hidden_and_nothing_else(before: str
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     )
 )
-def test_a_key_is_found_wherever_it_stands_in_an_answer(value: Any) -> None:
+def test_a_key_is_found_anywhere_in_a_response(value: Any) -> None:
     key = ApiKey(KEY)
     assert not key.is_in(value)
     assert key.is_in([value, {"a": [value, {f"x{KEY}": value}]}])

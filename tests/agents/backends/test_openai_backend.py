@@ -49,14 +49,14 @@ def changed(**changes: Any) -> Callable[[dict[str, Any]], Any]:
     return complete
 
 
-def test_every_job_gets_the_answer_to_its_own_prompt() -> None:
+def test_every_request_gets_the_completion_of_its_own_prompt() -> None:
     prompts = [[3, i] for i in range(9)]
     answers = ask(toy, *prompts)
     assert [one.ids.tolist() for one in answers] == [toy_ids(prompt, 0, 8) for prompt in prompts]
     assert all(one.exact and one.logprobs.dtype == np.float32 and np.all(one.logprobs == -0.5) for one in answers)
 
 
-def test_equal_prompts_are_asked_once_with_n() -> None:
+def test_equal_prompts_are_sent_once_with_n() -> None:
     prompts = [[3, 7], [3, 8], [3, 7], [3, 9], [3, 7]]
     with openai_server() as served:
         answers = backend_at(served.url).generate(jobs_of(*prompts), PLAIN, ENDS)
@@ -67,7 +67,7 @@ def test_equal_prompts_are_asked_once_with_n() -> None:
     assert [one.ids.tolist()[1] for one in answers] == [30, 30, 31, 30, 32]
 
 
-def test_prompts_travel_in_batches() -> None:
+def test_prompts_are_sent_in_batches() -> None:
     prompts = [[3, i] for i in range(10)]
     with openai_server() as served:
         backend_at(served.url, batch=4).generate(jobs_of(*prompts), PLAIN, ENDS)
@@ -90,7 +90,7 @@ def test_ids_written_as_tokens_are_ids() -> None:
     assert answer.ids.tolist() == toy_ids([3, 4], 0, 8)
 
 
-def test_without_ids_the_text_is_encoded_marked_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_ids_the_text_is_encoded_marked_inexact_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     bare = changed(token_ids=None, logprobs={"tokens": ["a", "b"], "token_logprobs": [-1.0, -1.0]})
     with openai_server(bare) as served, caplog.at_level(logging.WARNING):
         backend = backend_at(served.url)
@@ -174,7 +174,7 @@ LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 @pytest.mark.parametrize(("lie", "said"), LIES.values(), ids=LIES.keys())
-def test_a_lying_server_is_an_error_that_says_what_was_expected(lie: Any, said: str) -> None:
+def test_a_malformed_response_is_an_error_that_says_what_was_expected(lie: Any, said: str) -> None:
     with pytest.raises(GenerationError, match=said):
         ask(_lying(lie))
 
@@ -195,7 +195,7 @@ def test_a_huge_reply_is_cut_off() -> None:
         backend_at(served.url, max_bytes=100_000).generate(jobs_of([3, 4]), PLAIN, ENDS)
 
 
-def test_a_slow_server_is_given_up_at_the_deadline() -> None:
+def test_a_slow_server_times_out_at_the_deadline() -> None:
     over = threading.Event()
     with openai_server(delay=over) as served:
         with pytest.raises(GenerationError, match=r"'toy'.*within 0\.2 s"):
@@ -208,7 +208,7 @@ def test_a_dead_server_is_named() -> None:
         backend_at("http://127.0.0.1:9/v1").generate(jobs_of([3, 4]), PLAIN, ENDS)
 
 
-def test_a_busy_server_is_asked_again_and_a_refusal_is_not() -> None:
+def test_a_busy_server_is_retried_and_a_refusing_one_is_not() -> None:
     replies = iter([503, 429])
 
     def busy(body: dict[str, Any]) -> Any:
@@ -223,13 +223,13 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not() -> None:
         assert len(served.bodies) == 1
 
 
-def test_what_a_server_would_report_falsely_is_refused() -> None:
+def test_settings_that_a_server_reports_wrongly_are_rejected() -> None:
     for sampling in (Sampling(top_p=0.9), Sampling(top_k=5), Sampling(entropies=2)):
         with pytest.raises(ConfigError, match="transformers backend"):
             ask(toy, sampling=sampling)
 
 
-def test_no_job_asks_nothing() -> None:
+def test_no_requests_send_nothing() -> None:
     with openai_server() as served:
         assert backend_at(served.url).generate([], PLAIN, ENDS) == []
     assert not served.bodies

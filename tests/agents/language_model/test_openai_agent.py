@@ -31,7 +31,7 @@ def test_url_model_and_folder(text, parts):
 
 
 @pytest.mark.parametrize("text", ["", URL, f"{URL}#", "#qwen", f"{URL}#qwen@", f"{URL}#@models"])
-def test_anything_else_is_told_how_it_is_written(text):
+def test_any_other_argument_is_an_error_that_shows_the_format(text):
     with pytest.raises(ConfigError, match="openai:URL#MODEL"):
         parse_served(text)
 
@@ -52,7 +52,7 @@ def test_anything_else_is_told_how_it_is_written(text):
     ],
 )
 @pytest.mark.parametrize("rest", ["#qwen", "#qwen@models/x", "", "#"])
-def test_no_secret_in_the_url_which_goes_into_logs_and_none_in_the_refusal(url, rest):
+def test_secrets_in_the_url_are_rejected_without_showing_them(url, rest):
     for spec in (f"openai:{url}{rest}", f"react:openai:{url}{rest}"):
         for ask in (check_agent, make_agent):
             with pytest.raises(ConfigError) as caught:
@@ -75,14 +75,14 @@ def test_the_key_comes_from_its_variable_and_may_not_break_the_header(monkeypatc
         assert wrong not in str(caught.value)
 
 
-def test_a_typo_is_told_the_near_name_and_nothing_is_opened():
+def test_a_misspelt_agent_suggests_the_nearest_name_and_opens_nothing():
     with pytest.raises(ConfigError, match="did you mean 'openai'"):
         make_agent(f"opneai:{URL}#qwen")
     check_agent(f"react:openai:{URL}#qwen")
     check_agent("reflexion:vllm:models/x")
 
 
-def test_the_shared_client_asks_without_a_body():
+def test_the_shared_client_sends_get_requests_without_a_body():
     with openai_server() as served:
         client = JsonClient([served.url], max_attempts=1)
         assert client.get("/models")["data"] == [MODEL]

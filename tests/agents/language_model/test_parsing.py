@@ -43,21 +43,21 @@ words = st.text(st.characters(exclude_characters="<>"), min_size=1).map(str.stri
 
 
 @given(words, words)
-def test_what_a_dialect_writes_it_reads(action: str, thought: str) -> None:
+def test_a_dialect_parses_what_it_writes(action: str, thought: str) -> None:
     for dialect in (BareDialect(), TaggedDialect(think=True), TaggedDialect(think=False)):
         parsed = dialect.parse(dialect.write(action, thought))
         assert (parsed.action, parsed.valid) == (action, True)
 
 
 @given(st.text())
-def test_any_text_is_read_without_error(text: str) -> None:
+def test_any_text_is_parsed_without_error(text: str) -> None:
     for name in ("bare", "think", "action", "verl_agent:alfworld", "verl_agent:webshop", "verl_agent:sokoban",
                  "verl_agent:search"):  # fmt: skip
         parsed = make_dialect(name).parse(text)
         assert parsed.valid == (parsed.reason == "")
 
 
-def test_unknown_dialects_suggest_the_near_one() -> None:
+def test_unknown_dialects_suggest_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="did you mean 'think'"):
         make_dialect("thinks")
     with pytest.raises(ConfigError, match="did you mean 'sokoban'"):
@@ -78,12 +78,12 @@ def test_unknown_dialects_suggest_the_near_one() -> None:
         ("Thought: a\nAction: up\nObservation: a wall", "Action: is followed by more than its one line"),
     ],
 )
-def test_react_refuses_what_is_not_a_thought_and_one_action(response: str, reason: str) -> None:
+def test_react_rejects_anything_but_a_thought_and_one_action(response: str, reason: str) -> None:
     parsed = ReactDialect().parse(response)
     assert (parsed.valid, parsed.action, parsed.reason) == (False, "", reason)
 
 
-def test_react_reads_what_it_writes_and_thoughts_may_have_several_lines() -> None:
+def test_react_parses_what_it_writes_and_thoughts_may_have_several_lines() -> None:
     react = make_dialect("react")
     parsed = react.parse(react.write("go to shelf 1", "first this,\nthen that"))
     assert (parsed.action, parsed.thought, parsed.valid) == ("go to shelf 1", "first this,\nthen that", True)

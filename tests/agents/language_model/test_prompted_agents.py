@@ -48,7 +48,7 @@ def test_react_writes_thoughts_beside_actions_in_one_conversation() -> None:
     assert all(later.startswith(earlier) for earlier, later in pairwise(prompts))
 
 
-def test_an_answer_out_of_form_is_refused_with_the_reason() -> None:
+def test_a_completion_in_another_format_is_rejected_with_the_reason() -> None:
     agent = ReactAgent(scripted_model(lambda text: "right"))
     env = GroupEnv("sokoban", size=1, level=LINE, max_steps=1)
     [(observation, info)] = env.reset(seed=0)
@@ -79,7 +79,7 @@ def test_rag_retrieves_once_and_answers_from_what_was_found(dialect: str) -> Non
     assert "Possible actions" not in prompt
 
 
-def test_the_baselines_want_questions() -> None:
+def test_the_search_baselines_need_questions() -> None:
     with pytest.raises(ConfigError, match="--env wikisearch, not sokoban"):
         play(SearchBaseline(scripted_model(lambda text: "x"), retrieve=True), GroupEnv("sokoban", size=1, level=LINE))
 
@@ -127,11 +127,11 @@ def test_reflections_reach_the_next_trial_of_their_task_only_and_the_last_three_
         ("react:noisi", "did you mean 'noisy'"),
     ],
 )
-def test_wrong_specs_are_told_without_opening_anything(spec: str, message: str) -> None:
+def test_wrong_agent_names_are_errors_before_anything_is_opened(spec: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_agent(spec)
 
 
-def test_a_scripted_player_cannot_be_prompted() -> None:
+def test_a_scripted_agent_cannot_be_prompted() -> None:
     with pytest.raises(ConfigError, match="which 'random' is not"):
         make_agent("react:random")

@@ -194,7 +194,7 @@ def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, items: list
         list(run_in_order(executor, items))
 
 
-def test_a_slow_reader_stops_the_handing_out(cluster: Any, items: list[str], played: list[str]) -> None:
+def test_a_slow_reader_stops_the_dispatch(cluster: Any, items: list[str], played: list[str]) -> None:
     begun: list[int] = []
 
     class Noted(RayExecutor):

@@ -47,7 +47,7 @@ def test_envs_lists_ids_and_panels(capsys):
     assert json.loads(capsys.readouterr().out)[0]["name"] == "sokoban"
 
 
-def test_rollout_writes_groups_of_the_asked_size(log):
+def test_rollout_writes_groups_of_the_requested_size(log):
     groups = read_groups(log)
     assert [len(group) for group in groups] == [4, 4, 4]
 
@@ -70,7 +70,7 @@ def test_rollout_resumes_an_interrupted_log_to_the_same_bytes(log, tmp_path):
     assert not partial.exists()
 
 
-def test_resume_refuses_the_log_of_another_command(log, tmp_path, capsys):
+def test_resume_rejects_the_log_of_another_command(log, tmp_path, capsys):
     partial = tmp_path / "other.jsonl.partial"
     partial.write_bytes(log.read_bytes())
     out = str(tmp_path / "other.jsonl")
@@ -162,7 +162,7 @@ def test_wrong_input_is_explained_without_a_traceback(arguments, code, said, cap
     ],
     ids=["cut", "field", "bytes", "foreign", "deep", "version"],
 )
-def test_a_damaged_log_is_refused_with_its_line_and_writes_nothing(damage, log, tmp_path, capsys):
+def test_a_damaged_log_is_rejected_with_its_line_and_nothing_is_written(damage, log, tmp_path, capsys):
     bad, out = tmp_path / "bad.jsonl", tmp_path / "out.jsonl"
     bad.write_bytes(damage(log.read_bytes()))
     assert main(["credit", "--scheme", "grpo", str(bad), "--out", str(out)]) == 3
@@ -173,7 +173,7 @@ def test_a_damaged_log_is_refused_with_its_line_and_writes_nothing(damage, log, 
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_a_truncated_gzip_is_refused(log, tmp_path, capsys):
+def test_a_truncated_gzip_is_rejected(log, tmp_path, capsys):
     bad = tmp_path / "bad.jsonl.gz"
     bad.write_bytes(gzip.compress(log.read_bytes())[:-20])
     assert main(["credit", "--scheme", "grpo", str(bad)]) == 3

@@ -96,7 +96,7 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_killed_command_tears_nothing_and_can_be_run_again(
+def test_a_killed_command_leaves_no_torn_file_and_can_be_run_again(
     name: str, tmp_path: Path, inputs: dict[str, str], killer: Killer
 ) -> None:
     first, again = WRITERS[name]

@@ -128,7 +128,7 @@ def test_no_command_writes_over_its_input(
 
 
 @pytest.mark.parametrize(("command", "flag"), list(ARGUMENTS))
-def test_what_exists_is_written_over_only_when_asked_to(
+def test_existing_outputs_are_replaced_only_with_force(
     command: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -181,7 +181,7 @@ def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]
     assert "is the input" in capsys.readouterr().err
 
 
-def test_a_log_that_grows_does_not_grow_over_an_input(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partial_log_does_not_overwrite_an_input(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left = log.rename(log.with_name("x.jsonl.partial"))
     out = str(log.with_name("x.jsonl"))
     for way in ("--force", "--resume"):
@@ -190,7 +190,7 @@ def test_a_log_that_grows_does_not_grow_over_an_input(log: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("name", ["/dev/null", "folder"])
-def test_what_is_no_file_is_not_replaced_by_one(name: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_regular_files_are_replaced(name: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log.parent / "folder").mkdir()
     assert main(["audit", str(log), "--out", str(log.parent / name), "--force"]) == 2
     assert "should name a file" in capsys.readouterr().err

@@ -53,7 +53,7 @@ def out(whole: bytes, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("otherwise", "more", "said"), OTHERWISE)
-def test_a_log_is_not_gone_on_with_under_other_settings(
+def test_a_log_is_not_resumed_under_other_settings(
     out: Path, otherwise: dict[str, str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = out.with_name("log.jsonl.partial").read_bytes()
@@ -77,7 +77,7 @@ def test_every_field_that_differs_is_listed(out: Path, capsys: pytest.CaptureFix
     ]
 
 
-def test_workers_and_more_tasks_are_no_other_run(out: Path, whole: bytes, tmp_path: Path) -> None:
+def test_workers_and_more_tasks_do_not_make_another_run(out: Path, whole: bytes, tmp_path: Path) -> None:
     assert main([*command(out), "--workers", "2", "--resume"]) == 0
     assert out.read_bytes() == whole
     longer = {"--limit": "5"}
@@ -89,7 +89,7 @@ def test_workers_and_more_tasks_are_no_other_run(out: Path, whole: bytes, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["run.json", "levels.txt"])
-def test_a_changed_file_that_the_environment_reads_is_another_run(
+def test_a_changed_file_that_the_environment_reads_makes_another_run(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     levels = tmp_path / name
@@ -116,7 +116,7 @@ def test_a_log_without_the_identity_of_its_run_is_read_but_not_resumed(
     assert main(["credit", "--scheme", "grpo", str(out)]) == 0
 
 
-def test_every_trajectory_says_how_it_was_played(whole: bytes, tmp_path: Path) -> None:
+def test_every_trajectory_contains_the_identity_of_its_run(whole: bytes, tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(whole)
     for trajectory in read_jsonl(tmp_path / "log.jsonl"):
         run = json.loads(trajectory.provenance["run"])
@@ -143,7 +143,7 @@ def test_every_field_of_a_rollout_is_part_of_its_identity() -> None:
 @pytest.mark.parametrize(
     "file", ["weights.safetensors", "creditflow_agent.json", "tokenizer.json", "chat_template.jinja"]
 )
-def test_a_model_is_known_by_what_its_folder_holds(prefix: str, file: str, tmp_path: Path) -> None:
+def test_the_identity_of_a_model_is_the_content_of_its_folder(prefix: str, file: str, tmp_path: Path) -> None:
     for name in ("weights.safetensors", "creditflow_agent.json", "tokenizer.json", "chat_template.jinja"):
         (tmp_path / name).write_text("before")
     before = agent_identity(f"{prefix}{tmp_path}")

@@ -51,7 +51,7 @@ def test_workers_write_the_file_of_one_process(tmp_path: Path) -> None:
     assert len(set(places)) == len(places) == 16
 
 
-def test_a_killed_worker_loses_and_doubles_nothing(items: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_worker_loses_and_duplicates_nothing(items: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     worker = RolloutWorker(SPEC)
     expected = [worker.play(item) for item in items]
     executor = ProcessExecutor(SPEC, 2)
@@ -76,7 +76,7 @@ def test_closing_leaves_no_process_behind(items: list[str]) -> None:
             os.kill(pid, 0)
 
 
-def test_an_interrupted_run_on_workers_goes_on_to_the_same_file(
+def test_an_interrupted_run_on_workers_resumes_to_the_same_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
@@ -101,7 +101,7 @@ def test_an_interrupted_run_on_workers_goes_on_to_the_same_file(
     assert not out.with_name("out.jsonl.partial").exists()
 
 
-def test_a_killed_command_goes_on_to_the_same_file_and_leaves_no_worker_behind(tmp_path: Path) -> None:
+def test_a_killed_command_resumes_to_the_same_file_and_leaves_no_worker_behind(tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     assert call(*COMMAND, "--out", str(whole)) == 0
     command = [*COMMAND, "--workers", "2", "--out", str(out)]
@@ -120,7 +120,7 @@ def test_a_killed_command_goes_on_to_the_same_file_and_leaves_no_worker_behind(t
             time.sleep(0.02)
 
 
-def test_a_slow_reader_stops_the_handing_out(items: list[str]) -> None:
+def test_a_slow_reader_stops_the_dispatch(items: list[str]) -> None:
     begun: list[int] = []
 
     class Noted(ProcessExecutor):
@@ -133,13 +133,13 @@ def test_a_slow_reader_stops_the_handing_out(items: list[str]) -> None:
     assert sorted(begun) == list(range(len(items)))
 
 
-def test_what_goes_wrong_in_a_worker_is_told() -> None:
+def test_an_error_in_a_worker_is_reported() -> None:
     spec = RolloutSpec(env="sokoban", agent="hf:")
     with pytest.raises(WorkerError, match="ConfigError: name the model"):
         list(run_in_order(ProcessExecutor(spec, 1), ["{}"]))
 
 
-def test_a_wrong_agent_is_told_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_wrong_agent_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'noisy'"):
         call("--agent", "noisi", "--limit", "2", "--workers", "2", "--out", str(tmp_path / "out.jsonl"))
     assert not list(tmp_path.iterdir())

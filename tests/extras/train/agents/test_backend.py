@@ -69,9 +69,7 @@ def test_sampled_logprobs_are_those_of_a_plain_forward_pass(
             assert np.allclose(sampled.logprobs, scored(model, ids, sampled.ids, temperature), atol=1e-4, rtol=0)
 
 
-def test_a_static_cache_that_counts_other_tokens_than_it_was_given_is_refused(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_static_cache_that_miscounts_its_tokens_is_rejected(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As before transformers 5.4, which counted the slots of the first row whose key is not zero."""
 
     def slots_in_use(cache: StaticCache) -> Any:
@@ -84,7 +82,7 @@ def test_a_static_cache_that_counts_other_tokens_than_it_was_given_is_refused(
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_another_prompt_under_a_known_key_does_not_go_on_with_what_is_cached(
+def test_another_prompt_under_a_known_key_does_not_use_the_cache(
     model: Any, cache: Literal["dynamic", "static"]
 ) -> None:
     backend, rng = TransformersBackend(model, cache=cache), np.random.default_rng(7)
@@ -134,7 +132,7 @@ def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
     assert spied > 8
 
 
-def test_the_cache_never_decides_a_token(model: Any) -> None:
+def test_the_cache_never_changes_a_token(model: Any) -> None:
     class Forgetful(TransformersBackend):
         def generate(self, *args: Any) -> list[Completion]:
             self.sync()
@@ -152,14 +150,14 @@ def test_the_cache_never_decides_a_token(model: Any) -> None:
     assert all(other == first for other in others)
 
 
-def test_an_answer_stops_at_its_end_token_or_is_cut(model: Any) -> None:
+def test_a_completion_stops_at_its_end_token_or_is_cut(model: Any) -> None:
     log = episodes(TransformersBackend(model), Sampling(max_new_tokens=8, temperature=3.0), rows=12, turns=6)
     answers = [sampled.ids.tolist() for row in log for _, sampled in row]
     assert all(1 <= len(answer) <= 8 and 1 not in answer[:-1] for answer in answers)
     assert all(len(answer) == 8 or answer[-1] == 1 for answer in answers)
 
 
-def test_an_episode_does_not_depend_on_who_shares_its_batch(model: Any) -> None:
+def test_an_episode_does_not_depend_on_the_rest_of_its_batch(model: Any) -> None:
     sampling = Sampling(max_new_tokens=6)
     together = episodes(TransformersBackend(model), sampling, rows=5)
     fewer = episodes(TransformersBackend(model), sampling, rows=3)
@@ -196,7 +194,7 @@ def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distr
     assert nucleus == {1}
 
 
-def test_draws_follow_the_distribution() -> None:
+def test_sampled_tokens_follow_the_distribution() -> None:
     logits = torch.log(torch.tensor([0.1, 0.0, 0.6, 0.3]))[None].repeat(20_000, 1)
     uniform = torch.from_numpy(np.random.default_rng(0).random(20_000))
     token, _ = sample_tokens(logits, uniform, Sampling())

@@ -89,7 +89,7 @@ def test_a_grown_conversation_is_what_the_template_renders(family: str) -> None:
     assert tokenizer.decode(ids.tolist()) == text
 
 
-def test_a_cut_answer_gets_its_end_token_from_the_template(family: str) -> None:
+def test_a_cut_completion_gets_its_end_token_from_the_template(family: str) -> None:
     chat = TemplateChat(tokenizer_of(family))
     whole, cut = chat.next_prompt_ids("x", ended=True), chat.next_prompt_ids("x", ended=False)
     assert len(cut) == len(whole) + 1
@@ -97,7 +97,7 @@ def test_a_cut_answer_gets_its_end_token_from_the_template(family: str) -> None:
     assert cut[1:].tolist() == whole.tolist()
 
 
-def test_an_answer_is_read_without_its_end_token(family: str) -> None:
+def test_a_completion_is_decoded_without_its_end_token(family: str) -> None:
     chat = TemplateChat(tokenizer_of(family))
     text = "<think>a</think><action>up</action>"
     opened = "<think>" if family == "opened-thought" else ""
@@ -118,26 +118,26 @@ def test_template_options_reach_the_template() -> None:
     assert len(off.first_prompt_ids("", "a")) > len(on.first_prompt_ids("", "a"))
 
 
-def test_special_tokens_inside_an_observation_are_the_callers_business_but_prompts_do_not_depend_on_the_clock() -> None:
+def test_prompts_do_not_depend_on_the_clock() -> None:
     chat = TemplateChat(tokenizer_of("llama-3"))
     assert "01 Jan 2025" in tokenizer_of("llama-3").decode(chat.first_prompt_ids("", "a").tolist())
 
 
-def test_a_tokenizer_without_template_is_refused_with_the_way_out() -> None:
+def test_a_tokenizer_without_template_is_rejected_with_a_remedy() -> None:
     tokenizer = tokenizer_of("qwen2.5")
     tokenizer.chat_template = None
     with pytest.raises(ConfigError, match=r"no chat template: use prompting\.chat: plain"):
         make_chat("template", tokenizer)
 
 
-def test_a_template_without_end_token_is_refused() -> None:
+def test_a_template_without_end_token_is_rejected() -> None:
     tokenizer = tokenizer_of("qwen2.5")
     tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
     with pytest.raises(ConfigError, match="not one special token"):
         make_chat("template", tokenizer)
 
 
-def test_plain_chat_speaks_to_a_base_model() -> None:
+def test_plain_chat_prompts_a_base_model() -> None:
     tokenizer = tokenizer_of("llama-3")
     tokenizer.chat_template = None
     chat = make_chat("plain", tokenizer)

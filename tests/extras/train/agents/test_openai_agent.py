@@ -101,7 +101,7 @@ def test_episodes_of_a_server_without_ids_are_played_but_carry_no_tokens(folder:
         assert one.tokens is None
 
 
-def test_a_model_that_is_not_served_is_told_the_near_name(folder: str) -> None:
+def test_a_model_that_is_not_served_suggests_the_nearest_name(folder: str) -> None:
     with (
         openai_server(models=roomy(id="qwen-7b")) as served,
         pytest.raises(ConfigError, match="did you mean 'qwen-7b'"),
@@ -109,7 +109,7 @@ def test_a_model_that_is_not_served_is_told_the_near_name(folder: str) -> None:
         make_openai_agent(f"{served.url}#qwen-8b@{folder}")
 
 
-def test_what_is_no_server_is_told_what_was_expected(folder: str) -> None:
+def test_a_url_without_a_server_is_an_error_that_says_what_was_expected(folder: str) -> None:
     with openai_server() as served, pytest.raises(GenerationError, match=r"ends in /v1.*404"):
         make_openai_agent(f"{served.url.removesuffix('/v1')}#toy@{folder}")
     with openai_server(models=[{"name": "x"}]) as served, pytest.raises(GenerationError, match="under 'data'"):

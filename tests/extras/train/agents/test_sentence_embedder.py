@@ -62,7 +62,7 @@ def test_a_prefix_stands_before_every_text(folder: Path) -> None:
     np.testing.assert_allclose(with_prefix, SentenceEmbedder(str(folder)).embed(["the mug"]), atol=1e-5)
 
 
-def test_a_name_that_is_not_here_is_an_error_with_the_near_one(
+def test_an_unknown_model_is_an_error_with_the_nearest_name(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from huggingface_hub import constants
@@ -79,7 +79,7 @@ def test_a_name_that_is_not_here_is_an_error_with_the_near_one(
         model_folder(str(tmp_path))
 
 
-def test_a_folder_that_is_no_encoder_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_without_an_encoder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(DataError, match="as a text encoder"):
         SentenceEmbedder(str(tmp_path))

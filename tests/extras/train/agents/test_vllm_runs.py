@@ -60,9 +60,7 @@ def test_a_push_that_fails_ends_the_run(
         run.run()
 
 
-def test_settings_that_belong_to_the_other_backend_are_refused(
-    config: dict[str, Any], settings_of: Callable[..., Any]
-) -> None:
+def test_settings_of_the_other_backend_are_rejected(config: dict[str, Any], settings_of: Callable[..., Any]) -> None:
     for wrong, said in (
         ("rollout.cache=static", "rollout.cache"),
         ("rollout.branching.max_trajectories=16", "entropies"),
@@ -73,7 +71,7 @@ def test_settings_that_belong_to_the_other_backend_are_refused(
             settings_of(config | {"generation": {"backend": "vllm"}}, wrong)
 
 
-def test_a_run_without_vllm_installed_is_told_so_and_writes_nothing(
+def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing(
     config: dict[str, Any],
     trainer_of: Callable[..., Any],
     settings_of: Callable[..., Any],

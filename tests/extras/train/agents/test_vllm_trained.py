@@ -74,9 +74,7 @@ def test_a_push_that_does_not_arrive_raises_and_nothing_is_sampled_afterwards(mo
 @pytest.mark.parametrize(
     ("lost", "said"), [("tensor", "the sampler read"), ("reset_prefix_cache", "could not be emptied")]
 )
-def test_a_push_that_was_not_wholly_taken_is_refused_however_little_it_changes(
-    model: Any, lost: str, said: str
-) -> None:
+def test_an_incomplete_push_is_an_error_however_little_it_changes(model: Any, lost: str, said: str) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
     backend.sync("first")
     engine.lose = {lost}
@@ -85,7 +83,7 @@ def test_a_push_that_was_not_wholly_taken_is_refused_however_little_it_changes(
     assert backend.version == "first"
 
 
-def test_a_tolerance_is_what_is_allowed(model: Any) -> None:
+def test_the_tolerance_is_the_largest_allowed_difference(model: Any) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
     backend.sync()
     engine.lose = {"load"}
@@ -94,7 +92,7 @@ def test_a_tolerance_is_what_is_allowed(model: Any) -> None:
     assert backend.sync_numbers["push_difference"] > 1e-3
 
 
-def test_weights_that_are_no_numbers_are_a_failed_push(model: Any) -> None:
+def test_weights_that_are_nan_are_a_failed_push(model: Any) -> None:
     backend, _ = follower(model, config=VllmConfig(tolerance=100.0))
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
@@ -102,7 +100,7 @@ def test_weights_that_are_no_numbers_are_a_failed_push(model: Any) -> None:
         backend.sync()
 
 
-def test_every_token_that_is_told_is_compared_with_a_plain_forward_pass(model: Any) -> None:
+def test_every_reported_token_is_compared_with_a_plain_forward_pass(model: Any) -> None:
     prompt = np.array([5, 6, 7], np.int32)
     with torch.no_grad():
         table = torch.log_softmax(model(input_ids=torch.from_numpy(prompt.astype(np.int64))[None]).logits[0, -1], -1)
@@ -113,7 +111,7 @@ def test_every_token_that_is_told_is_compared_with_a_plain_forward_pass(model: A
 
 
 @pytest.mark.parametrize(("exact", "seen"), [(True, 0.3), (False, 0.1)])
-def test_the_probe_differences_counts_in_float32_and_the_mean_in_anything_coarser(
+def test_the_largest_difference_counts_in_float32_and_the_mean_in_coarser_formats(
     model: Any, exact: bool, seen: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=1.0))
@@ -131,14 +129,14 @@ def test_the_probe_differences_counts_in_float32_and_the_mean_in_anything_coarse
     assert backend.sync_numbers["push_difference"] == pytest.approx(seen, abs=1e-4)
 
 
-def test_a_probe_that_tells_nothing_is_a_failed_push(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_without_log_probabilities_is_a_failed_push(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
     monkeypatch.setattr(engine, "probe", lambda ids, tokens: ProbeResult(np.zeros(0, np.int32), ()))
     with pytest.raises(WeightPushError):
         backend.sync()
 
 
-def test_sleeping_and_waking_stand_around_the_push_in_their_order(model: Any) -> None:
+def test_sleep_and_wake_surround_the_push_in_order(model: Any) -> None:
     backend, engine = follower(model)
     with pytest.raises(GenerationError, match="the sampler is empty"):
         backend.generate(JOBS, FOUR, frozenset({1}))

@@ -1,4 +1,4 @@
-"""Branches: forked from snapshots where the model was unsure, stored once, counted once, equal for equal seeds."""
+"""Branches: forked from snapshots where the model was uncertain, stored once, counted once, equal for equal seeds."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LEVEL = "########\n#@ $  .#\n#      #\n########"
 ALWAYS = BranchConfig(max_trajectories=4, entropy_tokens=2, base=1.0)
 
 
-class Speaker:
-    """Goes right; two tokens read, three written a turn; unsure in given turns. Remembers what it was told of forks."""
+class FixedAgent:
+    """Moves at random; two prompt tokens and three completion tokens a turn; uncertain in given turns. Records forks."""
 
-    name = "speaker"
+    name = "agent"
 
-    def __init__(self, unsure: Sequence[int] = (), mark: int = 0) -> None:
-        self.unsure, self.mark = set(unsure), mark
+    def __init__(self, uncertain: Sequence[int] = (), mark: int = 0) -> None:
+        self.uncertain, self.mark = set(uncertain), mark
         self.forks: list[tuple[int, int, int]] = []
         self.seen: list[tuple[int, str]] = []
 
@@ -43,7 +43,7 @@ class Speaker:
 
     def _one(self, view: View) -> Decision:
         t = len(view.turns)
-        entropy = np.full(3, 2.0 if t in self.unsure else 0.5, np.float32)
+        entropy = np.full(3, 2.0 if t in self.uncertain else 0.5, np.float32)
         answer = np.array([10 * t, int(view.rng.integers(1000)), 9], np.int32)
         action = ("right", "down", "left")[int(view.rng.integers(3))]
         return Decision(
@@ -67,8 +67,8 @@ def task() -> Task:
     return SokobanEnv(level=LEVEL).tasks.sample(np.random.default_rng(0))
 
 
-def play(config: BranchConfig, speaker: Speaker | None = None, *, seed: int = 0, **options: Any) -> Group:
-    [group] = engine(config, **options).play(speaker or Speaker(range(9)), [task()], seed=seed)
+def play(config: BranchConfig, agent: FixedAgent | None = None, *, seed: int = 0, **options: Any) -> Group:
+    [group] = engine(config, **options).play(agent or FixedAgent(range(9)), [task()], seed=seed)
     return group
 
 
@@ -78,12 +78,12 @@ def branches(group: Group) -> list[Trajectory]:
 
 def test_a_turn_is_forked_where_the_entropy_rises_and_never_at_the_first() -> None:
     config = BranchConfig(max_trajectories=9, entropy_tokens=2, base=0.2, slope=0.4, threshold=0.5)
-    group = play(config, Speaker(unsure=[3]), size=1)
+    group = play(config, FixedAgent(uncertain=[3]), size=1)
     assert [(b.parent, b.fork_turn) for b in branches(group)] == [(group.trajectories[0].trajectory_id, 3)]
-    # the whole episode as unsure as its beginning: nothing rises
-    assert not branches(play(config, Speaker(unsure=range(9)), size=1))
+    # the whole episode as uncertain as its beginning: nothing rises
+    assert not branches(play(config, FixedAgent(uncertain=range(9)), size=1))
     assert not branches(
-        play(BranchConfig(max_trajectories=9, base=1.0), Speaker(unsure=[]), size=1, budget=Budget(turns=1))
+        play(BranchConfig(max_trajectories=9, base=1.0), FixedAgent(uncertain=[]), size=1, budget=Budget(turns=1))
     )
 
 
@@ -108,7 +108,7 @@ def test_a_branch_does_not_fork_again_before_its_own_first_turn_and_may_after() 
     assert all(b.fork_turn > own[b.parent].fork_turn for b in deep)
 
 
-def test_a_branch_that_cannot_begin_is_reported_and_costs_no_other_episode() -> None:
+def test_a_branch_that_cannot_start_is_reported_and_affects_no_other_episode() -> None:
     class Unwilling(SokobanEnv):
         def set_state(self, snapshot: str) -> Any:
             raise OSError("the server is gone")
@@ -116,23 +116,23 @@ def test_a_branch_that_cannot_begin_is_reported_and_costs_no_other_episode() -> 
     made = engine(ALWAYS)
     made._make_branch = lambda: GroupEnv(lambda: Unwilling(level=LEVEL, max_steps=6), size=1)
     report = RolloutReport()
-    [group] = made.play(Speaker(range(9)), [task()], seed=0, report=report)
+    [group] = made.play(FixedAgent(range(9)), [task()], seed=0, report=report)
     assert len(group) == 2
     assert all(member.stop_reason != "env_error" for member in group.trajectories)
     assert report.errors == ["OSError: the server is gone"]
 
 
-def test_branches_belong_to_their_trial_and_draw_their_own_chance_in_it() -> None:
-    groups = [engine(ALWAYS).play(Speaker(range(9)), [task()], seed=0, trial=trial)[0] for trial in (0, 1)]
+def test_branches_belong_to_their_trial_and_have_their_own_random_numbers_in_it() -> None:
+    groups = [engine(ALWAYS).play(FixedAgent(range(9)), [task()], seed=0, trial=trial)[0] for trial in (0, 1)]
     assert all(member.trial == trial for trial, group in enumerate(groups) for member in group.trajectories)
     answers = [[b.tokens.ids.tolist() for b in branches(group) if b.tokens] for group in groups]
     assert all(answers)
     assert answers[0] != answers[1]
 
 
-def test_a_branch_begins_where_its_parent_was_and_is_told_what_it_saw() -> None:
-    speaker = Speaker(range(9))
-    group = play(ALWAYS, speaker)
+def test_a_branch_starts_in_its_parents_state_with_its_parents_observation() -> None:
+    agent = FixedAgent(range(9))
+    group = play(ALWAYS, agent)
     for i, member in enumerate(group.trajectories):
         prefix = group.prefix(i)
         assert len(prefix) == (member.fork_turn if member.parent else 0)
@@ -147,7 +147,7 @@ def test_a_branch_begins_where_its_parent_was_and_is_told_what_it_saw() -> None:
                     for t in m.turns[member.fork_turn :]
                 ).observation
             )
-    assert [turns for _, _, turns in speaker.forks] == [b.fork_turn for b in branches(group)]
+    assert [turns for _, _, turns in agent.forks] == [b.fork_turn for b in branches(group)]
 
 
 def test_a_branch_counts_the_steps_of_its_prefix_against_the_limit() -> None:
@@ -169,14 +169,14 @@ def test_a_branchs_return_includes_its_prefix() -> None:
         assert group.arrays.returns[i] == pytest.approx(expected)
 
 
-def test_a_branchs_tokens_begin_with_its_prefix_which_is_not_learned_from_twice() -> None:
+def test_a_branchs_tokens_start_with_its_prefix_which_is_masked_in_the_loss() -> None:
     group = play(ALWAYS)
     own = {t.trajectory_id: t for t in group.trajectories}
     for b in branches(group):
         assert b.tokens is not None
         parent = own[b.parent].tokens
         assert parent is not None
-        n = 5 * b.fork_turn  # two read and three written a turn
+        n = 5 * b.fork_turn  # two prompt tokens and three completion tokens a turn
         assert b.tokens.turn_offsets.tolist() == [n + 5 * t for t in range(len(b.turns) + 1)]
         np.testing.assert_array_equal(b.tokens.ids[:n], parent.ids[:n])
         assert not b.tokens.mask[:n].any()
@@ -185,12 +185,12 @@ def test_a_branchs_tokens_begin_with_its_prefix_which_is_not_learned_from_twice(
 def test_the_loss_covers_every_generated_token_exactly_once() -> None:
     report = RolloutReport()
     [group] = engine(BranchConfig(max_trajectories=7, entropy_tokens=2, base=1.0)).play(
-        Speaker(range(9)), [task()], seed=0, report=report
+        FixedAgent(range(9)), [task()], seed=0, report=report
     )
     scored = credit.make("grpo").assign(group)
     for layout in ("trajectory", "turn"):
         rows = make_rows([group], [scored], row_layout=layout)
-        # an answer's second token names it: drawn once, learned from once
+        # a completion's second token identifies it: sampled once, in the loss once
         learned = [int(token) for row in rows for token in row.ids[row.target]]
         assert len(learned) == report.completion_tokens == 3 * len(group.turns)
 
@@ -206,42 +206,42 @@ def test_the_budget_counts_generated_tokens_and_a_prefix_once() -> None:
 FILLED = BranchConfig(max_trajectories=5, entropy_tokens=2, fill_group=True)  # forked where the entropy rises
 
 
-def test_a_group_that_forked_too_little_is_filled_up_with_fresh_episodes() -> None:
+def test_a_group_with_too_few_forks_is_filled_with_fresh_episodes() -> None:
     counts = []
-    for unsure in ((), (4,), range(1, 9)):
-        group = play(FILLED, Speaker(unsure))
+    for uncertain in ((), (4,), range(1, 9)):
+        group = play(FILLED, FixedAgent(uncertain))
         counts.append(len(branches(group)))
         fresh = group.trajectories[2 + counts[-1] :]
         assert [t.replica for t in group.trajectories] == list(range(5))
         assert all(not t.parent and t.turns[0].state_key == group.trajectories[0].turns[0].state_key for t in fresh)
     assert counts[0] == 0 < counts[-1] == 3
-    assert len(play(BranchConfig(max_trajectories=5, entropy_tokens=2), Speaker())) == 2
+    assert len(play(BranchConfig(max_trajectories=5, entropy_tokens=2), FixedAgent())) == 2
 
 
 def test_a_fresh_episode_is_the_one_that_a_larger_group_would_have_played() -> None:
-    [larger] = engine(BranchConfig(), size=5).play(Speaker(), [task()], seed=0)
-    assert play(FILLED, Speaker()).trajectories == larger.trajectories
+    [larger] = engine(BranchConfig(), size=5).play(FixedAgent(), [task()], seed=0)
+    assert play(FILLED, FixedAgent()).trajectories == larger.trajectories
 
 
-def test_no_group_is_filled_up_beyond_its_tokens() -> None:
+def test_no_group_is_filled_beyond_its_token_limit() -> None:
     for tokens, size in ((1, 2), (10_000, 5)):
-        assert len(play(replace(FILLED, max_tokens=tokens), Speaker())) == size
+        assert len(play(replace(FILLED, max_tokens=tokens), FixedAgent())) == size
 
 
-def test_every_task_of_a_batch_is_filled_up_by_itself() -> None:
+def test_every_group_of_a_batch_is_filled_separately() -> None:
     kept = engine(FILLED)
     for _ in range(2):  # environments of one call serve the next
-        groups = kept.play(Speaker(), [task(), task()], seed=0)
+        groups = kept.play(FixedAgent(), [task(), task()], seed=0)
         assert [len(group) for group in groups] == [5, 5]
 
 
-def test_an_environment_that_fails_to_begin_again_leaves_its_group_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_fails_to_start_again_leaves_its_group_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise OSError("no more of these")
 
     monkeypatch.setattr(GroupEnv, "start_extra_member", fail)
     report = RolloutReport()
-    groups = engine(FILLED).play(Speaker(), [task(), task()], seed=0, report=report)
+    groups = engine(FILLED).play(FixedAgent(), [task(), task()], seed=0, report=report)
     assert [len(group) for group in groups] == [2, 2]
     assert report.errors == ["OSError: no more of these"] * 2
 
@@ -260,7 +260,7 @@ def test_equal_seeds_give_equal_branches_and_siblings_differ() -> None:
 
 def test_an_engine_can_be_used_again() -> None:
     kept = engine(ALWAYS)
-    games = [kept.play(Speaker(range(9)), [task()], seed=0)[0].trajectories for _ in range(2)]
+    games = [kept.play(FixedAgent(range(9)), [task()], seed=0)[0].trajectories for _ in range(2)]
     assert games[0] == games[1]
 
 
@@ -291,7 +291,7 @@ def test_shared_turns_have_the_mean_advantage_of_all_that_went_through_them() ->
     assert share_prefixes(whole, credit.make("grpo").assign(whole)).flat_step_advantages.tolist() == [0.0] * 4
 
 
-def test_a_total_without_room_for_branches_is_refused(settings_of: Any, config: dict[str, Any]) -> None:
+def test_max_trajectories_without_room_for_branches_is_rejected(settings_of: Any, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="leaves no room"):
         settings_of(config, "rollout.branching.max_trajectories=4")
     with pytest.raises(ConfigError, match="needs make_branch"):

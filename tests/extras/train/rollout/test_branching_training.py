@@ -21,7 +21,7 @@ def branches(group: Group) -> list[Trajectory]:
     return [t for t in group.trajectories if t.parent]
 
 
-def test_the_model_goes_on_from_the_tokens_that_its_parent_had(trainer_of: Any, config: dict[str, Any]) -> None:
+def test_a_branch_continues_its_parents_tokens(trainer_of: Any, config: dict[str, Any]) -> None:
     from creditflow.train.run.assemble import make_policy_agent
 
     for history in ("append", "window"):

@@ -29,10 +29,10 @@ def task() -> Task:
     return SokobanEnv(level=LEVEL).tasks.sample(np.random.default_rng(0))
 
 
-class Speaker:
-    """Walks into a wall and says three tokens about it."""
+class FixedAgent:
+    """Walks into a wall; five prompt tokens and three completion tokens a turn."""
 
-    name = "speaker"
+    name = "agent"
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         tokens = TurnTokens(np.arange(5, dtype=np.int32), np.arange(3, dtype=np.int32), np.zeros(3, np.float32))
@@ -40,7 +40,7 @@ class Speaker:
 
 
 def test_the_environments_limit_ends_an_episode() -> None:
-    [group] = engine().play(Speaker(), [task()], seed=0)
+    [group] = engine().play(FixedAgent(), [task()], seed=0)
     assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {("env_limit", 6)}
 
 
@@ -49,13 +49,13 @@ def test_the_environments_limit_ends_an_episode() -> None:
     [(Budget(turns=4), "env_limit", 4), (Budget(tokens=17), "token_limit", 3), (Budget(tokens=16), "token_limit", 2)],
 )
 def test_budgets_end_an_episode(budget: Budget, reason: str, turns: int) -> None:
-    [group] = engine(budget=budget).play(Speaker(), [task()], seed=0)
+    [group] = engine(budget=budget).play(FixedAgent(), [task()], seed=0)
     assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {(reason, turns)}
 
 
 def test_tokens_are_recorded_turn_by_turn() -> None:
     report = RolloutReport()
-    [group] = engine(budget=Budget(turns=2)).play(Speaker(), [task()], seed=0, report=report)
+    [group] = engine(budget=Budget(turns=2)).play(FixedAgent(), [task()], seed=0, report=report)
     tokens = group.trajectories[0].tokens
     assert tokens is not None
     assert tokens.ids.tolist() == [0, 1, 2, 3, 4, 0, 1, 2] * 2
@@ -64,7 +64,7 @@ def test_tokens_are_recorded_turn_by_turn() -> None:
 
 
 def test_an_agent_may_stop_an_episode_before_its_first_turn() -> None:
-    class Full(Speaker):
+    class Full(FixedAgent):
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("", stop="token_limit") for _ in views]
 
@@ -72,17 +72,17 @@ def test_an_agent_may_stop_an_episode_before_its_first_turn() -> None:
     assert {(t.stop_reason, len(t.turns), t.tokens) for t in group.trajectories} == {("token_limit", 0, None)}
 
 
-def test_an_unreadable_answer_counts_as_not_parsed_and_keeps_its_reason() -> None:
-    class Mumbler(Speaker):
+def test_a_completion_that_cannot_be_parsed_keeps_its_reason() -> None:
+    class Unparsable(FixedAgent):
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("right", invalid_reason="no tags") for _ in views]
 
-    [group] = engine().play(Mumbler(), [task()], seed=0)
+    [group] = engine().play(Unparsable(), [task()], seed=0)
     assert {(turn.parsed, turn.valid, turn.invalid_reason) for turn in group.turns} == {(False, False, "no tags")}
 
 
 class Fragile(SokobanEnv):
-    """Breaks when it is pushed up in its third step."""
+    """Raises in its third step if the action is up."""
 
     def _apply(self, action: int) -> Any:
         if self.elapsed_steps == 3 and action == 0:
@@ -91,7 +91,7 @@ class Fragile(SokobanEnv):
 
 
 def test_an_environment_error_marks_its_episode_and_not_the_run() -> None:
-    class Upward(Speaker):
+    class Upward(FixedAgent):
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("up" if i == 0 else "left") for i, _ in enumerate(views)]
 
@@ -104,15 +104,15 @@ def test_an_environment_error_marks_its_episode_and_not_the_run() -> None:
 
 
 class Closed(SokobanEnv):
-    """Cannot begin."""
+    """Cannot start."""
 
     def _start(self, task: Task) -> None:
         raise OSError("no game files")
 
 
-def test_groups_that_cannot_begin_are_counted_unless_none_can() -> None:
+def test_groups_that_cannot_start_are_counted_unless_none_can() -> None:
     with pytest.raises(EpisodeError, match="no game files"):
-        engine(make=Closed).play(Speaker(), [task()], seed=0)
+        engine(make=Closed).play(FixedAgent(), [task()], seed=0)
 
 
 def test_equal_seeds_give_equal_episodes_and_replicas_differ() -> None:
@@ -125,7 +125,7 @@ def test_equal_seeds_give_equal_episodes_and_replicas_differ() -> None:
     assert len({tuple(one) for one in actions(1)}) > 1
 
 
-def test_groups_of_the_engine_carry_what_was_read() -> None:
+def test_groups_of_the_engine_contain_the_retrieved_documents() -> None:
     world = {"articles": 400, "questions": 3, "seed": 3}
     source = creditflow.make("wikisearch", world=world).unwrapped.tasks  # type: ignore[attr-defined]  # an AgentEnv
     [group] = RolloutEngine(lambda: GroupEnv("wikisearch", size=2, world=world)).play(

@@ -20,7 +20,7 @@ from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
 
-def test_pass_at_k_is_the_share_of_k_subsets_with_a_success() -> None:
+def test_pass_at_k_is_the_fraction_of_k_subsets_with_a_success() -> None:
     for successes in range(6):
         outcomes = [1] * successes + [0] * (5 - successes)
         for k in range(1, 6):
@@ -40,19 +40,19 @@ def test_wilson_interval_has_known_values_and_stays_in_range() -> None:
     assert wilson_interval(10, 10)[1] <= 1.0
 
 
-def test_clustered_interval_widens_with_spread() -> None:
+def test_clustered_interval_widens_with_the_variance() -> None:
     narrow, wide = clustered_interval(np.array([0.4, 0.5, 0.6])), clustered_interval(np.array([0.0, 0.5, 1.0]))
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_tasks_that_are_all_alike_do_not_make_an_interval_without_width(share: float) -> None:
+def test_equal_tasks_do_not_give_an_interval_of_width_zero(share: float) -> None:
     low, high = clustered_interval(np.full(4, share))
     assert (low, high) == pytest.approx(wilson_interval(4 * share, 4))
     assert high - low > 0.4
 
 
-def test_rewards_of_transcripts_are_means_over_the_judged_episodes() -> None:
+def test_transcript_rewards_are_means_over_the_reported_episodes() -> None:
     world = {"articles": 400, "questions": 3, "seed": 3}
     engine = RolloutEngine(lambda: GroupEnv("wikisearch", size=1, world=world, dialect="search_r1"))
     source = WikiSearchEnv(world=world).tasks
