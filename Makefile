@@ -2,8 +2,8 @@
 #   make demo    set up, measure every credit scheme against exact values and controls, write runs/demo/report.html
 #   make test    set up and run the fast tests (no torch)
 #   make check   lint, types, layering
-#   make bench   speed of hot paths, as ratios against peers
-#   make pica-proof  trains PiCA's success model from nothing; fails unless it finds pivots on held-out questions
+#   make bench   speed of hot paths, relative to other implementations
+#   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
 #   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
