@@ -33,31 +33,31 @@ __all__ = [
 ]
 
 
-LONGEST_MESSAGE: Final = 4_000  # characters of an error; inputs that it quotes may have millions
+MAX_MESSAGE: Final = 4_000  # characters; inputs that a message quotes may have millions
 
 
 class CreditflowError(Exception):
     """Base of every error that creditflow raises on purpose.
 
-    A message of more than ``LONGEST_MESSAGE`` characters loses its middle: its place stands at the start, its cause often
-    at the end.
+    The middle of a message of more than ``MAX_MESSAGE`` characters is removed: the file and line are at its start, the
+    cause often at its end.
     """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(_cut(one) if isinstance(one, str) else one for one in args))
+        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args))
 
 
-def _cut(message: str) -> str:
-    """A message without what is too much of it.
+def _shortened(message: str) -> str:
+    """Return a message without its middle if it is too long.
 
-    >>> len(_cut("x" * 10**6))
+    >>> len(_shortened("x" * 10**6))
     4000
     """
-    if len(message) <= LONGEST_MESSAGE:
+    if len(message) <= MAX_MESSAGE:
         return message
     mark = f" […{len(message):,} characters in all…] "
-    end = LONGEST_MESSAGE // 3
-    return message[: LONGEST_MESSAGE - end - len(mark)] + mark + message[-end:]
+    end = MAX_MESSAGE // 3
+    return message[: MAX_MESSAGE - end - len(mark)] + mark + message[-end:]
 
 
 class ConfigError(CreditflowError, ValueError):

@@ -147,12 +147,12 @@ class Game:
         self.start_inside = tuple(inside)
         self.start_around = tuple(around)
 
-    def walks(self, place: int) -> dict[str, ParsedCommand]:
+    def walks(self, location: int) -> dict[str, ParsedCommand]:
         """The commands that are admissible at a location in every state: walks elsewhere, inventory, look, help."""
-        commands = self._walks.get(place)
+        commands = self._walks.get(location)
         if commands is None:
-            here = set(self.at_location[place])
-            commands = self._walks[place] = {
+            here = set(self.at_location[location])
+            commands = self._walks[location] = {
                 command: parsed for command, parsed in self._anywhere.items() if parsed.receptacle not in here
             }
         return commands

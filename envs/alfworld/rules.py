@@ -18,15 +18,15 @@ __all__ = ["act", "admissible_commands"]
 # -- admissible commands ---------------------------------------------------------------------------------------------
 def admissible_commands(world: World) -> AdmissibleCommands:
     """The admissible commands of a state, cached per game (they depend on a small part of the state)."""
-    game, held, place = world.game, world.held, world.location
+    game, held, location = world.game, world.held, world.location
     inside = world.inside
-    here = game.at_location[place]
+    here = game.at_location[location]
     knife = held >= 0 and game.knives >> held & 1
     key = (
-        place,
+        location,
         held,
-        world.opened & game.location_masks[place],
-        world.around[place] & game.sliceable if knife else 0,
+        world.opened & game.location_masks[location],
+        world.around[location] & game.sliceable if knife else 0,
         *[inside[r] for r in here],
     )
     found: AdmissibleCommands | None = game.listed_commands.get(key)

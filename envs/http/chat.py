@@ -1,4 +1,4 @@
-"""A question to a served chat model, with the replies cached in a file: what the LLM judges have in common."""
+"""A client of chat models with cached replies, which the LLM judges share."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, kw_only=True)
 class ChatQuestion(Generic[ValueT]):
-    """The question to a model about every case, and the parsing of its reply.
+    """The instruction for a model, and the parsing of its reply.
 
     Attributes:
         instruction: the system message; the case follows as JSON in the user's message.
         max_tokens: token limit of a reply.
         field: name of the value in the cache file.
-        parse: the value in a reply's text; raises ``error`` where there is none.
-        is_value: whether a JSON value of the cache file is such a value.
-        error: raised where the reply is not a chat completion.
+        parse: returns the value in a reply's text; raises ``error`` if there is none.
+        is_value: returns whether a JSON value of the cache file is such a value.
+        error: class of the error for a reply that is not a chat completion.
     """
 
     instruction: str
@@ -42,21 +42,21 @@ class ChatQuestion(Generic[ValueT]):
 
 
 class CachedChat(Generic[ValueT]):
-    """Asks an OpenAI-compatible server one question about many cases, about each case once. Safe for threads.
+    """Sends many cases with one instruction to an OpenAI-compatible server, each distinct case once. Thread-safe.
 
     Args:
         url: base URL, such as "http://127.0.0.1:8000/v1".
-        model: its name there.
+        model: name of the model on the server.
         question: instruction and reply format.
-        key: parts of the cache key beside the model and the case.
+        key: parts of the cache key besides the model and the case.
         key_variable: environment variable that holds the API key, which is neither stored nor logged; "" for none.
-        cache: path of a JSON lines file of replies, read at the start and appended to; "" for memory only.
+        cache: path of a JSON Lines file of replies, read at the start and appended to; "" for memory only.
         timeout, max_attempts: see ``JsonClient``.
         client: replaces the client, in tests.
 
     Raises:
-        ConfigError: a wrong URL or number, or the variable is not set.
-        DataError: the cache file is malformed.
+        ConfigError: an invalid URL or number, or an unset variable.
+        DataError: a malformed cache file.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class CachedChat(Generic[ValueT]):
             self._values[row["key"]] = row[field]
 
     def ask(self, case: Mapping[str, Any]) -> ValueT:
-        """The model's value for a case, from the cache where it is there.
+        """Return the model's value for a case, from the cache if it has one.
 
         Raises:
             RetrievalError: the server cannot be reached.
-            CreditflowError: its reply cannot be read; the question's error.
+            CreditflowError: an invalid reply (``ChatQuestion.error``).
         """
         key = json.dumps([self._model, *self._key, case], sort_keys=True)
         with self._lock:
@@ -116,7 +116,7 @@ class CachedChat(Generic[ValueT]):
         return value
 
     def _complete(self, case: Mapping[str, Any]) -> str:
-        """The text of the model's completion."""
+        """Return the text of the model's completion."""
         reply = self.client.post(
             "/chat/completions",
             {

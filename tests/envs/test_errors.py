@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE,
     ConfigError,
     CreditflowError,
     DataError,
@@ -57,7 +57,7 @@ def test_a_short_value_is_shown_as_it_is_and_a_long_one_is_cut(value: Any, most:
 @pytest.mark.parametrize("kind", [CreditflowError, ConfigError, DataError, UnknownTaskError])
 def test_a_long_message_keeps_its_ends(kind: type[CreditflowError]) -> None:
     error = kind("start" + "x" * 10**6 + "end")
-    assert len(str(error)) == LONGEST_MESSAGE
+    assert len(str(error)) == MAX_MESSAGE
     assert str(error).startswith("start")
     assert str(error).endswith("end")
     assert str(kind("short")) == "short"

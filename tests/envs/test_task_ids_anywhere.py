@@ -87,7 +87,7 @@ def test_a_payload_of_another_task_is_rejected(source):
     assert first["task_id"] != second["task_id"]
     with pytest.raises(DataError, match=r"payload of task"):
         env.reset(options={"task_id": first["task_id"], "task": dict(env.task.content)})
-    assert env.task.task_id == second["task_id"]  # refused, nothing has changed
+    assert env.task.task_id == second["task_id"]  # rejected, nothing has changed
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

@@ -46,7 +46,7 @@ def house(**changes: Any) -> World:
     return World(Game(validate_content(content, "house")))
 
 
-def say(world: World, *commands: str) -> str:
+def reply_to(world: World, *commands: str) -> str:
     reply = ""
     for command in commands:
         reply, _ = act(world, admissible_commands(world).by_text[command])
@@ -54,19 +54,21 @@ def say(world: World, *commands: str) -> str:
 
 
 def test_a_container_never_lists_itself() -> None:
-    assert say(house(), "go to desk 1", "take pan 1 from desk 1", "examine pan 1") == (
+    assert reply_to(house(), "go to desk 1", "take pan 1 from desk 1", "examine pan 1") == (
         "This is a normal pan 1. In it, you see a cup 1."
     )
 
 
 def test_heating_works_with_the_microwave_closed() -> None:
-    reply = say(house(), "go to desk 1", "take mug 1 from desk 1", "go to microwave 1", "heat mug 1 with microwave 1")
+    reply = reply_to(
+        house(), "go to desk 1", "take mug 1 from desk 1", "go to microwave 1", "heat mug 1 with microwave 1"
+    )
     assert reply == "You heat the mug 1 using the microwave 1."
 
 
 def test_an_object_in_two_receptacles_stays_in_the_other_when_taken_from_one() -> None:
     world = house()
-    assert say(world, "go to desk 1", "take mug 1 from desk 1", "examine shelf 1") == (
+    assert reply_to(world, "go to desk 1", "take mug 1 from desk 1", "examine shelf 1") == (
         "On the shelf 1, you see a lamp 1, and a mug 1."
     )
     assert "take mug 1 from shelf 1" not in admissible_commands(world).commands
@@ -74,25 +76,25 @@ def test_an_object_in_two_receptacles_stays_in_the_other_when_taken_from_one() -
 
 def test_the_floor_list_names_an_object_once_for_every_receptacle_here_it_was_taken_from() -> None:
     world = house()
-    say(world, "go to desk 1", "take mug 1 from desk 1", "move mug 1 to shelf 1", "take mug 1 from shelf 1")
-    assert say(world, "look") == "You are facing the desk 1, and shelf 1. Next to it, you see nothing."
-    assert say(world, "move mug 1 to shelf 1", "look").endswith("Next to it, you see a mug 1.")
+    reply_to(world, "go to desk 1", "take mug 1 from desk 1", "move mug 1 to shelf 1", "take mug 1 from shelf 1")
+    assert reply_to(world, "look") == "You are facing the desk 1, and shelf 1. Next to it, you see nothing."
+    assert reply_to(world, "move mug 1 to shelf 1", "look").endswith("Next to it, you see a mug 1.")
     world = house()
     world.around[world.game.location_ids.index("loc_bar_1")] |= 0b100
     world.missing = {0: 0b100, 2: 0b100}
-    assert say(world, "go to desk 1", "look").endswith("Next to it, you see a mug 1, and a mug 1.")
+    assert reply_to(world, "go to desk 1", "look").endswith("Next to it, you see a mug 1, and a mug 1.")
 
 
 def test_a_held_lamp_that_was_used_is_on() -> None:
     world = house()
-    say(world, "go to shelf 1", "use lamp 1", "use lamp 1", "take lamp 1 from shelf 1")
-    assert say(world, "examine lamp 1") == "This lamp 1 is on."
+    reply_to(world, "go to shelf 1", "use lamp 1", "use lamp 1", "take lamp 1 from shelf 1")
+    assert reply_to(world, "examine lamp 1") == "This lamp 1 is on."
 
 
 def test_looking_at_the_start_sees_nothing_although_the_introduction_does() -> None:
     world = house()
     assert "you see a desk 1, a microwave 1, and a shelf 1." in intro(world)
-    assert say(world, "look") == "You are in the middle of a room. Looking quickly around you, you see nothing."
+    assert reply_to(world, "look") == "You are in the middle of a room. Looking quickly around you, you see nothing."
 
 
 def test_the_introduction_describes_a_start_at_a_receptacle() -> None:
@@ -111,7 +113,7 @@ def test_a_receptacle_without_a_location_is_neither_named_nor_reachable() -> Non
 @pytest.mark.parametrize("held", ["mug_bar_1", "lamp_bar_1"])
 def test_a_game_may_start_with_a_held_object(held: str) -> None:
     world = house(agent=["agent1", "loc_bar_1", held])
-    assert say(world, "inventory") == f"You are carrying: a {held.removesuffix('_bar_1')} 1."
+    assert reply_to(world, "inventory") == f"You are carrying: a {held.removesuffix('_bar_1')} 1."
     assert ("move mug 1 to desk 1" in admissible_commands(world).commands) == (held == "mug_bar_1")
 
 

@@ -145,7 +145,7 @@ def test_the_irregularities_of_released_games_occur_in_generated_ones_too() -> N
         ({"seed": 1, "task_type": "look_at_obj_in_light", "room": "kitchen"}, "unknown room"),
     ],
 )
-def test_wrong_arguments_are_refused_with_the_near_name(wrong: dict, message: str) -> None:
+def test_wrong_arguments_are_rejected_with_the_nearest_name(wrong: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         generate(**wrong)
 

@@ -24,7 +24,7 @@ from creditflow.envs.files.locks import BusyError, locked
 
 LOCKS = "import sys\nfrom creditflow.envs.files.locks import locked\nwith locked(sys.argv[1]):\n"
 HOLDS = LOCKS + "    print('ready', flush=True); sys.stdin.read()\n"
-# a forked child of whoever holds the lock, such as a worker, outlives it
+# a forked child of the lock's holder, such as a worker, outlives it
 FORKS = LOCKS + (
     "    import os, time\n    child = os.fork()\n"
     "    if child: print(child, flush=True); time.sleep(600)\n"
@@ -39,7 +39,7 @@ WRITES = (
 
 @contextmanager
 def process(code: str, argument: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that said its first line, and that line; it is killed at the end."""
+    """Start a process; yield it with its first line of output, and kill it at the end."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
     with subprocess.Popen(
         [sys.executable, "-c", code, str(argument)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -76,7 +76,7 @@ def write(folder: Path) -> None:
 
 
 def test_temporary_files_of_ended_processes_are_removed_by_the_next_writer(tmp_path: Path) -> None:
-    left = left_by(ended_pid(), tmp_path) + left_by(os.getpid(), tmp_path)  # ours: an earlier process had this id
+    left = left_by(ended_pid(), tmp_path) + left_by(os.getpid(), tmp_path)  # our own id: an earlier process had it
     write(tmp_path)
     assert not any(place.exists() for place in left)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]

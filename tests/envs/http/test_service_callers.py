@@ -13,7 +13,7 @@ from creditflow.envs.http.callers import is_own_host
     ("host", "address", "allowed", "ours"),
     [
         ("127.0.0.1:80", "127.0.0.1", (), True),
-        ("localhost", "127.0.0.1", (), True),  # port 80 goes without saying
+        ("localhost", "127.0.0.1", (), True),  # port 80 is implied
         ("[::1]:80", "::1", (), True),
         ("127.0.0.1:80", "::ffff:127.0.0.1", (), True),
         ("127.0.0.5:80", "127.0.0.5", (), True),

@@ -49,7 +49,7 @@ def test_slow_bytes_do_not_extend_the_deadline(part: str, tight: Target) -> None
             with contextlib.suppress(TimeoutError):
                 if sock.recv(4096) == b"":
                     break
-                break  # an answer: refused
+                break  # a response: rejected
     assert time.monotonic() < over
 
 

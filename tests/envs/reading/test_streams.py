@@ -43,7 +43,7 @@ def test_damaged_and_truncated_gzip_is_an_error_that_names_the_file(tmp_path: Pa
                 found = read_bytes(path, 10_000)
             except DataError as error:
                 assert str(error).startswith(f"{path}: ")
-            else:  # a byte of the header that says nothing about the content
+            else:  # a byte of the header that does not affect the content
                 assert found == bytes(range(256)) * 3
 
 
