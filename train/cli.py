@@ -27,7 +27,7 @@ from creditflow.train.commands.arguments.parser import CommandParser
 
 __all__ = ["COMMANDS", "main"]
 
-# name -> line in `creditflow --help`; the module creditflow.train.commands.<name> is imported when the command is called
+# name -> line in `creditflow --help`; creditflow.train.commands.<name> (serve-search: serve.search) is imported when called
 COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             claimed_by,  # brings what commands need, and help does not
         )
 
-        module = import_module(f"creditflow.train.commands.{top.command.replace('-', '_')}")
+        module = import_module(f"creditflow.train.commands.{top.command.replace('-', '.')}")
         sub = CommandParser(prog=f"creditflow {top.command}", description=module.__doc__)
         module.add_arguments(sub)
         args = sub.parse_args(arguments[at + 1 :])

@@ -131,7 +131,7 @@ def bench_server(corpus: str | None, queries: Sequence[str], seconds: float, cli
         return
     port = 18_473
     code = (
-        "import argparse; from creditflow.train.commands import serve_search as s; p = argparse.ArgumentParser(); "
+        "import argparse; from creditflow.train.commands.serve import search as s; p = argparse.ArgumentParser(); "
         "s.add_arguments(p); s.run(p.parse_args())"
     )
     command = [sys.executable, "-c", code, "--port", str(port), *(["--corpus", corpus] if corpus else [])]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from creditflow.agents.language_model import pretrained
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER
-from creditflow.train.commands import serve_reward
+from creditflow.train.commands.serve import reward as serve_reward
 from creditflow.wrappers.records.trajectory import Turn
 
 

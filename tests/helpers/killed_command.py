@@ -121,7 +121,7 @@ def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> li
 
 if __name__ == "__main__":
     for name in COMMANDS:
-        import_module(f"creditflow.train.commands.{name.replace('-', '_')}")
+        import_module(f"creditflow.train.commands.{name.replace('-', '.')}")
     for name in ENVIRONMENTS:
         make(name).reset(seed=0)
     for line in sys.stdin:

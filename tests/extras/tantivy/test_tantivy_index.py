@@ -25,7 +25,7 @@ from creditflow.envs.wikisearch.retrieval.documents import write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
-from creditflow.train.commands import serve_search
+from creditflow.train.commands.serve import search as serve_search
 
 pytestmark = pytest.mark.tantivy
 pytest.importorskip("tantivy", reason="needs the extra [tantivy]")

@@ -18,7 +18,7 @@ from creditflow.train.commands.arguments.parser import CommandParser
 
 
 def module_of(command: str) -> ModuleType:
-    return import_module(f"creditflow.train.commands.{command.replace('-', '_')}")
+    return import_module(f"creditflow.train.commands.{command.replace('-', '.')}")
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

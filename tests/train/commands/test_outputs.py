@@ -53,7 +53,7 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Every command, and every action of a command that has several."""
     for name in COMMANDS:
         parser = argparse.ArgumentParser()
-        import_module(f"creditflow.train.commands.{name.replace('-', '_')}").add_arguments(parser)
+        import_module(f"creditflow.train.commands.{name.replace('-', '.')}").add_arguments(parser)
         below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
         if not below:
             yield name, parser

@@ -14,7 +14,7 @@ from helpers.servers.http_server import served
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.http import bound, url_of
-from creditflow.train.commands import serve_search
+from creditflow.train.commands.serve import search as serve_search
 
 
 def parsed(*arguments: str) -> argparse.Namespace:

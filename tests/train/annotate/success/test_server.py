@@ -29,7 +29,7 @@ from creditflow.train.annotate.success.serving.remote import PicaServerAnnotator
 from creditflow.train.annotate.success.serving.request_bodies import RewardLimits, episodes_of, texts_of
 from creditflow.train.annotate.success.serving.server import create_reward_app
 from creditflow.train.cli import main
-from creditflow.train.commands import serve_reward
+from creditflow.train.commands.serve import reward as serve_reward
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.trajectory import Group, Turn
 
