@@ -78,7 +78,7 @@ def fuzz(name: str, seed: int, seconds: float, out: Path) -> tuple[int, str]:
     kinds, found = Counter[str](), dict[str, tuple[int, str]]()
     try:
         seeds = target.seeds(place)
-        until = began + (seconds or 600.0)
+        until = time.monotonic() + (seconds or 600.0)
         for result in run_cases(target, seeds, _cases(target, len(seeds), seed, bounded=not seconds), until):
             kinds[result.outcome.kind] += 1
             if result.outcome.kind == "finding":
@@ -98,7 +98,7 @@ def fuzz(name: str, seed: int, seconds: float, out: Path) -> tuple[int, str]:
 def _cases(target: Target, samples: int, seed: int, *, bounded: bool) -> Iterator[Case]:
     yield from (Case(f"sample {i}", valid=True) for i in range(samples))
     yield from (Case(f"trap {i}") for i in range(len(traps_of(target))))
-    yield from (Case(f"{seed}:{i}") for i in (range(target.cases) if bounded else count()))
+    yield from (Case(f"{seed}:{i}") for i in (range(target.cases) if bounded or not target.cases else count()))
 
 
 def _written(target: Target, result: Result, out: Path) -> str:

@@ -39,7 +39,7 @@ class Target:
         seeds: valid samples, made in a folder that stays; every one must be accepted unchanged.
         mutate: a new case from the samples.
         traps: hand-made cases that run first, whatever the seed.
-        cases: mutated cases of the bounded run.
+        cases: mutated cases of the bounded run; 0: none in any run, its traps are all there is.
         needs: packages without which the target is skipped.
         place: what the message of a refusal must contain, such as a file's name; "" for objects, which have no place.
         seconds: of processor time that one case may take.
