@@ -221,10 +221,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         key.update("\n".join(sorted(episode.evidence)).encode("utf-8", "replace"))
         if episode.answer is not None:
             key.update(b"\0right" if episode.grade.correct else b"\0wrong")
-        text = blake2b(
-            self._content.encode("utf-8", "replace"), digest_size=16, key=b"answered"[: 8 * bool(episode.answer)]
-        )
-        return key.hexdigest(), text.hexdigest()
+        content, text_salt = self._content.encode("utf-8", "replace"), b"answered" if episode.answer else b""
+        return key.hexdigest(), blake2b(content, digest_size=16, key=text_salt).hexdigest()
 
     def _admissible(self) -> tuple[str, ...]:
         if not self._listed:
