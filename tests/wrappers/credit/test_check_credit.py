@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from helpers.episodes.published_schemes import PUBLISHED
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import Credit, CreditError, Scheme, check_credit
 from creditflow.wrappers.credit.check import PROPERTIES, SchemeContractError
-from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.gigpo import discounted_returns
 from creditflow.wrappers.trajectory import Group
-
-# schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 KEYED = ("gigpo", "graphgpo", "rewardflow")
 

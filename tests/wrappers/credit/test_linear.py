@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
+from helpers.episodes.published_schemes import PUBLISHED
 
 from creditflow import credit
-from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group, StateIndex
-
-# schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 ALLOWED = 4.5  # for four times the turns; 16 would be quadratic
 

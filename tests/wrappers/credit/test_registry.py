@@ -9,14 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
+from helpers.episodes.published_schemes import PUBLISHED
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import Credit, Scheme, registry
-from creditflow.wrappers.credit.registry import lookup
-
-# schemes with released code beside the paper
-PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
 
 BOTH = ("paper", "release")
 

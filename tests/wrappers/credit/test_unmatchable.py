@@ -82,5 +82,5 @@ def test_the_command_lists_unmatchable_entities(tmp_path: Path, capsys: pytest.C
     group = searches(search(("Nolan", ""), ("", "")), task=task)
     write_jsonl(tmp_path / "log.jsonl", [group])
     assert main(["credit", "--scheme", "egrpo", str(tmp_path / "log.jsonl"), "--out", str(tmp_path / "out")]) == 0
-    assert "entities that no text can name, and which count for nothing: 'yes'" in capsys.readouterr().err
+    assert "entities that no text can mention, and which are ignored: 'yes'" in capsys.readouterr().err
     assert json.loads((tmp_path / "out").read_text())["scheme"] == "egrpo"
