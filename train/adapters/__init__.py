@@ -8,10 +8,10 @@ accepts, the lines to write, and the test that shows it.
 trainer                         what it receives                              tested by
 ==============================  ============================================  =============================================
 TRL 1.16, ``trl``               (B, T) advantages and mask in its GRPO loss   ``tests/extras/trl/test_contract.py``
-verl 0.9.1, ``verl.plugin``     (B, T) advantages and mask in its queue       ``tests/extras/verl/test_trainer_step.py``
-verl-agent's forks              arrays of the batch in, (B, T) advantages out        ``tests/conformance/test_verl_agent_golden.py``
+verl 0.9.1, ``verl``            (B, T) advantages and mask in its queue       ``tests/extras/verl/test_trainer_step.py``
+forks of ``verl_agent``         arrays of the batch in, advantages out        ``tests/conformance/test_verl_agent_golden.py``
 Stable-Baselines3, ``sb3``      a dense reward per step                       ``tests/train/adapters/test_sb3.py``
-any with (B, T) advantages      lists per episode: ``trl.batch.make_columns``   ``tests/train/adapters/test_trl_batch.py``
-any with its own rows        flat arrays: ``train.samples.make_rows``      ``tests/extras/train/policy/test_samples.py``
+any with (B, T) advantages      lists per episode: ``trl.batch``              ``tests/train/adapters/test_trl_batch.py``
+any with its own rows           arrays per row: ``train.policy.samples``      ``tests/extras/train/policy/test_samples.py``
 ==============================  ============================================  =============================================
 """

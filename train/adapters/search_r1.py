@@ -1,4 +1,4 @@
-"""Released Search-R1 trajectories as a trajectory log: every scheme and analysis can then read them.
+"""Read released Search-R1 trajectories as groups, which every scheme and analysis can use.
 
 A row is a JSON object with ``question``, ``answers`` and ``response`` (all text after the prompt, with its tags), and
 perhaps ``id``, ``model``, ``metric`` (``{"em": …}``) and ``stop_reason``, as Search-R1's evaluation writes them.
@@ -27,7 +27,7 @@ from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["SearchR1Report", "read_search_r1"]
 
-_CUT = ("length", "max_tokens")  # stop reasons of an engine that ran out of tokens
+_CUT = ("length", "max_tokens")  # stop reasons of an engine that reached its token limit
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class SearchR1Report:
 
     Attributes:
         groups: in order of first appearance.
-        rollouts, turns: how many.
+        rollouts, turns: their numbers.
         without_tags: rollouts in which the model never wrote a think tag.
         unread: turns without a complete search or answer block.
         unanswered: rollouts without an answer.
-        disagreeing: rollouts whose recorded exact match is not ours.
+        disagreeing: rollouts whose recorded exact match differs from ours.
     """
 
     groups: tuple[Group, ...]
@@ -112,7 +112,7 @@ class _Reader:
     def trajectory(
         self, row: Mapping[str, Any], exchanges: Sequence[Exchange], group_id: str, replica: int
     ) -> tuple[Trajectory, bool]:
-        """The rollout, and whether its recorded exact match is ours."""
+        """The rollout, and whether its recorded exact match equals ours."""
         last = exchanges[-1].call if exchanges else None
         answered = last is not None and last.tool == "answer"
         ours = answered and last is not None and bool(exact_match(last.items[0], self._question.answers))
@@ -167,7 +167,7 @@ class _Reader:
         ), success == ours
 
     def _take(self, exchange: Exchange) -> tuple[str, ...]:
-        """Remember the passages shown; returns their ids."""
+        """Collect the passages of a turn; return their ids."""
         ids = []
         for title, text in read_passages(exchange.information or ""):
             name = blake2b(f"{title}\n{text}".encode("utf-8", "replace"), digest_size=8).hexdigest()

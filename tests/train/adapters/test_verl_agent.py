@@ -151,18 +151,20 @@ STEPS = [0, 1, 2, 0, 1, 0, 1]
 def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, Any]) -> None:
     scheme = credit.make(name, **options)
     data = data_of(PATHS, {"a": 1.0, "b": 0.3, "c": 0.0}, step=STEPS)
-    with pytest.raises(TrajectoryError, match=r"between 0.3 and 1 do not tell; write .*'success'"):
+    with pytest.raises(TrajectoryError, match=r"between 0.3 and 1 do not determine it; write .*'success'"):
         compute_advantages(data, scheme=scheme)
     data.non_tensor_batch["success"] = np.array([True] * 3 + [False] * 4, object)
     compute_advantages(data, scheme=scheme)
-    compute_advantages(data_of(PATHS, {"a": 10.0, "b": -0.3, "c": 0.0}, step=STEPS), scheme=scheme)  # these tell
+    compute_advantages(
+        data_of(PATHS, {"a": 10.0, "b": -0.3, "c": 0.0}, step=STEPS), scheme=scheme
+    )  # these determine success
 
 
 def test_the_score_without_success_is_the_reward_where_it_can_be_one() -> None:
     scheme = credit.make("grpo", outcome="score", outcome_scale="none")
     graded, _ = compute_advantages(data_of(PATHS, {"a": 1.0, "b": 0.5, "c": 0.0}), scheme=scheme)
     np.testing.assert_allclose(graded[[0, 3, 5], 0], [0.5, 0.0, -0.5])
-    with pytest.raises(TrajectoryError, match="between 2 and 3 do not tell"):
+    with pytest.raises(TrajectoryError, match="between 2 and 3 do not determine it"):
         compute_advantages(data_of(PATHS, {"a": 3.0, "b": 2.0, "c": 0.0}), scheme=scheme)
 
 

@@ -33,7 +33,7 @@ from creditflow.wrappers.records.trajectory import Trajectory
 __all__ = ["VARIANTS", "LearningCurve", "PlayTasks", "learn_ppo"]
 
 ENVS = 4
-BATCH_STEPS = 128  # of each environment between two updates
+BATCH_STEPS = 128  # per environment between two updates
 GAMMA = 0.97  # PPO's discount, and therefore the shaping's
 # name -> scheme and options of DenseReward; None: the environment's own reward
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {
@@ -72,7 +72,7 @@ class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(seed=seed, options={"task_id": task} if options is None else options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action; numbers of NumPy become plain ones."""
+        """Execute one action; a NumPy integer is converted to an int."""
         outcome = self.env.step(int(action))
         if outcome[2] or outcome[3]:
             self._finished.append(self._recorder.trajectory)
@@ -95,7 +95,7 @@ class LearningCurve:
 
 
 def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -> LearningCurve:
-    """One PPO run.
+    """Run PPO once; return its learning curve.
 
     Args:
         task_ids: Sokoban tasks of the embedded panel.
@@ -149,7 +149,7 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
 
 
 def _groups(trajectories: Sequence[Trajectory], now: int) -> list[Group]:
-    """The episodes of one batch, a group for each task."""
+    """The episodes of one batch as groups, one per task."""
     by_task: dict[str, list[Trajectory]] = {}
     for number, trajectory in enumerate(trajectories):
         name = f"{trajectory.task_id}#{now}"
@@ -167,7 +167,7 @@ def example_tasks(count: int) -> list[str]:
 
 
 def windowed(runs: Sequence[LearningCurve], steps: int, windows: int) -> NDArray[np.float64]:
-    """Success rate of the episodes that ended in each window of steps: float64 (runs, windows)."""
+    """Success rate of the episodes that ended in each window of steps: float64 (runs, windows), nan without episodes."""
     rates = np.full((len(runs), windows), np.nan)
     for i, run in enumerate(runs):
         place = np.minimum(np.array(run.steps) * windows // (steps + 1), windows - 1)
@@ -178,7 +178,7 @@ def windowed(runs: Sequence[LearningCurve], steps: int, windows: int) -> NDArray
 
 
 def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> None:
-    """Mean and standard error over seeds."""
+    """Plot the mean over seeds with a band of one standard error."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -203,10 +203,10 @@ def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> N
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the example and write sb3.json and sb3.png."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=20_000, help="environment steps a run (default 20000)")
-    parser.add_argument("--seeds", type=int, default=5, help="runs a variant (default 5)")
+    parser.add_argument("--steps", type=int, default=20_000, help="environment steps per run (default 20000)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs per variant (default 5)")
     parser.add_argument("--tasks", type=int, default=8, help="levels (default 8)")
-    parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
     args = parser.parse_args(argv)
     from creditflow.train.bench.report.provenance import provenance
 

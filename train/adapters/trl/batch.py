@@ -1,7 +1,7 @@
 """Turn groups with credit into columns of TRL's batch: one prompt and one completion per episode, advantages per token.
 
-The prompt is what the model read before its first turn; everything after it is the completion, in which the tokens of
-the environment are masked. NumPy only, so that the contract "the array in the loss is the scheme's" is tested without TRL.
+The prompt is everything before the first token in the loss; the rest is the completion, in which the tokens of the
+environment are masked. NumPy only, so that the contract "the array in the loss is the scheme's" is tested without TRL.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class TrlColumns:
     """One episode in TRL's format; the last four lists have the length of ``completion_ids``.
 
     Attributes:
-        prompt_ids: token ids before the model's first token in the loss.
+        prompt_ids: token ids before the first token in the loss.
         completion_ids: all token ids from there on.
-        loss_mask: 1 for the model's tokens that are in the loss, 0 for tokens of the environment.
+        loss_mask: 1 for tokens in the loss, 0 for tokens of the environment and of turns outside the loss.
         logprobs: log-probabilities under the sampler, 0 where the mask is 0.
         advantages: advantages of the credit scheme, 0 where the mask is 0.
     """
@@ -64,7 +64,7 @@ def group_tasks(prompts: Sequence[str], size: int) -> list[str]:
 def make_columns(
     groups: Sequence[Group], credits_: Sequence[Credit], names: Sequence[str], *, size: int, filler: int
 ) -> list[TrlColumns]:
-    """TrlBuild the columns of all episodes, group by group in the order of ``names``.
+    """Build the columns of all episodes, group by group in the order of ``names``.
 
     An episode without a token in the loss (it failed to start, or every turn is masked) becomes one masked token,
     because TRL needs a row for every prompt.

@@ -1,6 +1,6 @@
 """The rollout function for TRL: plays whole groups in our environments and assigns credit to them.
 
-TRL passes task ids, each repeated once per episode of its group, and takes token ids, log-probabilities, a mask and
+TRL passes task ids, each repeated once per episode of its group, and receives token ids, log-probabilities, a mask and
 further columns. The advantages are such a column.
 """
 
@@ -77,7 +77,7 @@ class CreditRollout:
         self._step, self._round = -1, 0
 
     def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-        """TrlPlay and credit the batch; returns its columns, one entry per prompt.
+        """Play and credit the batch; return its columns, one entry per prompt.
 
         Args:
             prompts: task ids, each repeated once per episode of its group.

@@ -101,7 +101,7 @@ def collect_groups(
     """Rows of each group, with their records.
 
     Args:
-        uids: verl's name of each row's group.
+        uids: name of each row's group, as verl gives it.
         records: of each row; None for rows that pad the batch.
         size: episodes per group.
 
@@ -130,17 +130,17 @@ def credit_batch(
     """Advantages of every token of a batch, rows in the order given.
 
     Args:
-        scheme: scores groups.
+        scheme: credit scheme.
         uids, records: of each row; None for rows that pad the batch, which get zeros.
-        mask: (B, T), 1 where the model wrote; right-padded with 0.
+        mask: (B, T), 1 for sampled tokens; right-padded with 0.
         size: episodes per group (``rollout.n``).
-        incomplete: what becomes of groups with fewer.
+        incomplete: groups with fewer episodes are an error ("refuse") or get zero advantages ("zero").
 
     Raises:
         TrajectoryError: groups that are not whole, or records that do not fit the mask.
         ConfigError: a scheme that learns a critic.
     """
-    wrote = np.asarray(mask).astype(np.bool_)
+    sampled = np.asarray(mask).astype(np.bool_)
     rows = collect_groups(uids, records, size)
     whole = {uid: members for uid, members in rows.items() if len(members) == size}
     if len(whole) < len(rows) and incomplete == "refuse":
@@ -148,16 +148,16 @@ def credit_batch(
         raise TrajectoryError(
             f"group {uid!r} has {len(members)} of {size} episodes here: credit compares all episodes of a task, so it "
             "is computed where whole groups are. Was the batch split over workers, or did an episode fail? "
-            f"algorithm.{NAME}.incomplete=zero learns nothing from such groups and goes on"
+            f"algorithm.{NAME}.incomplete=zero gives such groups zero advantages instead"
         )
     groups = tuple(_group(uid, [record for _, record in members]) for uid, members in whole.items())
     credits_ = tuple(scheme.assign_batch(groups)) if groups else ()
-    advantages, kept = np.zeros(wrote.shape), wrote.copy()
+    advantages, kept = np.zeros(sampled.shape), sampled.copy()
     for members, one in zip(whole.values(), credits_, strict=True):
         if one.value_targets is not None or one.token_advantages is not None:
             raise ConfigError(f"scheme {scheme.name!r} credits tokens or trains a critic; verl's own GAE does that")
         for (i, record), numbers, in_loss in zip(members, one.advantages, one.loss_mask, strict=True):
-            advantages[i], kept[i] = _over_tokens(record, numbers, in_loss, wrote[i])
+            advantages[i], kept[i] = _over_tokens(record, numbers, in_loss, sampled[i])
     return CreditedBatch(advantages, kept, groups, credits_)
 
 
@@ -169,17 +169,17 @@ def _group(uid: str, records: Sequence[EpisodeRecord]) -> Group:
 
 
 def _over_tokens(
-    record: EpisodeRecord, numbers: NDArray[np.float64], in_loss: NDArray[np.bool_], wrote: NDArray[np.bool_]
+    record: EpisodeRecord, numbers: NDArray[np.float64], in_loss: NDArray[np.bool_], sampled: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """A row's numbers per turn on its response tokens (T,), and which of them are in the loss."""
+    """Advantages per turn as float64 (T,) over a row's response tokens, and bool (T,): the tokens in the loss."""
     name = f"trajectory {record.trajectory.trajectory_id!r}"
     end = int(record.turn_offsets[-1])
-    if end > len(wrote) or wrote[end:].any():
+    if end > len(sampled) or sampled[end:].any():
         raise TrajectoryError(
-            f"{name}: its turns end at token {end}, the mask says that the model wrote up to token "
-            f"{int(np.flatnonzero(wrote)[-1]) + 1 if wrote.any() else 0} of {len(wrote)}: was the response cut?"
+            f"{name}: its turns end at token {end}, the last sampled token of the mask is number "
+            f"{int(np.flatnonzero(sampled)[-1]) + 1 if sampled.any() else 0} of {len(sampled)}: was the response cut?"
         )
     if not len(numbers):
-        return np.zeros(len(wrote)), np.zeros(len(wrote), np.bool_)
-    kept = wrote & (broadcast_to_tokens(in_loss.astype(np.float64), record.turn_offsets, wrote) > 0.0)
+        return np.zeros(len(sampled)), np.zeros(len(sampled), np.bool_)
+    kept = sampled & (broadcast_to_tokens(in_loss.astype(np.float64), record.turn_offsets, sampled) > 0.0)
     return broadcast_to_tokens(numbers, record.turn_offsets, kept), kept

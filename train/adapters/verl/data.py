@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="random seed of the drawn tasks")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the environment")
     parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="agent loop that plays the rows")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet", help="file to write")
     given = parser.parse_args(arguments)
     try:
         from creditflow.train.run.assemble import training_tasks

@@ -67,7 +67,7 @@ def _refuse_states(scheme: Scheme) -> None:
         for name, needed in (("outcome", "return"), ("invalid_penalty", 0.0)):
             if (value := getattr(scheme, name)) != needed:
                 raise ConfigError(
-                    f"scheme {scheme.name!r} with {name}={value!r} reads who succeeded or which turns were invalid, and verl "
+                    f"scheme {scheme.name!r} with {name}={value!r} reads success flags or invalid turns, and verl "
                     f"passes neither to an estimator: set algorithm.creditflow.parameters.{name} to {needed!r}, or play "
                     "with creditflow's agent loop and trainer step"
                 )

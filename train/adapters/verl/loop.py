@@ -1,7 +1,7 @@
 """verl's agent loop "creditflow": one episode in one of our environments, on token ids throughout.
 
-verl calls ``run`` once per episode, many at a time in one event loop. Tokens of the model have mask 1, tokens it reads
-have mask 0, and the sampler's log-probabilities are passed through. The episode record (states, actions, rewards, turn
+verl calls ``run`` once per episode, many at a time in one event loop. Sampled tokens have mask 1, prompt and observation
+tokens have mask 0, and the sampler's log-probabilities are passed through. The episode record (states, actions, rewards, turn
 offsets) goes into the extra fields of the output, where the credit step reads it.
 
 The environment and the prompting are configured in the file that verl's
@@ -89,11 +89,11 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         self.play = read_dataclass(EpisodeConfig, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
         self.threads = threads
         self.scheme = credit_settings(self.config.algorithm).make()
-        self.talk = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
+        self.conversations = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
         self.dialect = make_dialect(self.play.prompting.dialect)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """One episode.
+        """Run one episode.
 
         Args:
             sampling_params: verl's.
@@ -105,9 +105,9 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         """
         turns: list[TurnTokens] = []
         invalid_reasons: dict[int, str] = {}
-        asked_at = int(row.get("global_steps", 0))
+        start_step = int(row.get("global_steps", 0))
         # for an episode in which nothing is sampled
-        versions: list[dict[str, Any]] = [{"min_global_steps": asked_at, "max_global_steps": asked_at}]
+        versions: list[dict[str, Any]] = [{"min_global_steps": start_step, "max_global_steps": start_step}]
         seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
         begun = self._begin(row)
         if isinstance(begun, Trajectory):
@@ -115,9 +115,9 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         recorder, view = begun
         request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
         while not recorder.finished:
-            pending = self.talk.build_prompt(view)
-            room = self._remaining_tokens(turns, len(pending.new))
-            if room < 1:
+            pending = self.conversations.build_prompt(view)
+            remaining = self._remaining_tokens(turns, len(pending.new))
+            if remaining < 1:
                 recorder.stop("token_limit")
                 break
             began = time.perf_counter()
@@ -126,13 +126,13 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
                 prompt_ids=pending.ids.tolist(),
                 sampling_params={
                     **sampling_params,
-                    "max_tokens": min(room, self.play.max_new_tokens),
-                    "stop_token_ids": sorted(self.talk.chat.end_ids),
+                    "max_tokens": min(remaining, self.play.max_new_tokens),
+                    "stop_token_ids": sorted(self.conversations.chat.end_ids),
                 },
             )
             seconds["generate_sequences"] += time.perf_counter() - began
             versions = [*(versions if turns else ()), dict(output.extra_fields)]
-            decision = decide(self.talk, self.dialect, pending, _sampled(output))
+            decision = decide(self.conversations, self.dialect, pending, _sampled(output))
             recorder.record_response(thought=decision.thought, response=decision.response)
             turn, began = len(recorder.turns), time.perf_counter()
             try:
@@ -208,7 +208,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
         tokens = join_tokens(turns) if turns else None
         record = EpisodeRecord.of(replace(played, tokens=tokens), task)
         if tokens is None:  # verl needs a row: one masked token
-            end = int(next(iter(sorted(self.talk.chat.end_ids))))
+            end = int(next(iter(sorted(self.conversations.chat.end_ids))))
             prompt, response, mask, logprobs = [end], [end], [0], [0.0]
         else:
             first = len(turns[0].prompt)

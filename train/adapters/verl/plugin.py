@@ -1,8 +1,8 @@
-"""What verl loads by itself in every process once creditflow is installed: the entry point "verl.plugins".
+"""Entry point "verl.plugins": verl imports this module in every process once creditflow is installed.
 
 It registers the estimator "creditflow", the agent loop "creditflow", and the credit step of verl's v1 trainers, so that
-``python -m verl.trainer.main_ppo algorithm.adv_estimator=creditflow …`` needs no further code. verl keeps silent about
-plugins that fail, so the reason is logged here. ``VERL_USE_EXTERNAL_PLUGINS=none`` turns all plugins off.
+``python -m verl.trainer.main_ppo algorithm.adv_estimator=creditflow …`` needs no further code. verl hides the errors of
+plugins, so the reason is logged here. ``VERL_USE_EXTERNAL_PLUGINS=none`` turns all plugins off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""The record of an episode in a verl batch, as text under one key, which the credit step reads.
+"""The record of an episode in a verl batch, as text under one key, which the credit step reads.
 
 verl's advantage estimators receive rewards and masks but no states; extra fields of the agent loop's output do reach the
 trainer. The loop writes one string there: a line with the turn offsets in the response, and the episode as a line of our
@@ -44,7 +44,7 @@ class EpisodeRecord:
 
     @classmethod
     def of(cls, trajectory: Trajectory, task: Mapping[str, Any] | None = None) -> EpisodeRecord:
-        """The record of a played episode; the first prompt is not part of verl's response.
+        """The record of a finished episode; the first prompt is not part of verl's response.
 
         Raises:
             TrajectoryError: turns without tokens, or a windowed history (one prompt per turn).
@@ -66,7 +66,7 @@ class EpisodeRecord:
 
     @classmethod
     def decode(cls, text: Any) -> EpisodeRecord:
-        """What ``encode`` wrote.
+        """Parse the text of ``encode``.
 
         Raises:
             TrajectoryError: the text is not a record, or is inconsistent.

@@ -51,9 +51,9 @@ def assign_advantages(
         TrajectoryError: incomplete groups, rows without a record, records that do not match the mask.
     """
     mask = data.batch["response_mask"]
-    fills = list(padding) or [False] * len(mask)
+    padded = list(padding) or [False] * len(mask)
     texts = data.non_tensor_batch.get(FIELD, [None] * len(mask))
-    records = [None if fill else EpisodeRecord.decode(text) for fill, text in zip(fills, texts, strict=True)]
+    records = [None if pads else EpisodeRecord.decode(text) for pads, text in zip(padded, texts, strict=True)]
     scored = credit_batch(
         scheme,
         [str(uid) for uid in data.non_tensor_batch["uid"]],
@@ -126,16 +126,16 @@ def _padded(columns: Any) -> DataProto:
 
 
 def _metrics(scored: CreditedBatch) -> dict[str, float]:
-    """For verl's log."""
+    """Metrics for verl's log."""
     members = [member for group in scored.groups for member in group.trajectories]
-    silent = [not one.flat_advantages.any() for one in scored.credits]
+    without_signal = [not one.flat_advantages.any() for one in scored.credits]
     if not members:
         return {}
     return {
         f"{NAME}/success": float(np.mean([member.success for member in members])),
         f"{NAME}/score": float(np.mean([member.score for member in members])),
         f"{NAME}/turns": float(np.mean([len(member.turns) for member in members])),
-        f"{NAME}/groups_without_signal": float(np.mean(silent)),
+        f"{NAME}/groups_without_signal": float(np.mean(without_signal)),
     }
 
 

@@ -8,7 +8,7 @@ In the fork's ``compute_advantage`` (``verl/trainer/ppo/ray_trainer.py``) add on
         scheme = credit.make("grouptd", key="text")
         data.batch["advantages"], data.batch["returns"] = compute_advantages(data, scheme=scheme)
 
-and, so that shuffled and duplicated rows are recognised, one line in its rollout loop, beside ``active_masks`` (without
+and, so that shuffled and duplicated rows are identified, one line in its rollout loop, beside ``active_masks`` (without
 it, only schemes that compare whole trajectories work, unless rows have ``next_obs`` or you assert ``ordered=True``)::
 
     batch.non_tensor_batch["step"] = np.full(batch_size, _step)
@@ -182,7 +182,7 @@ def compute_gigpo_outcome_advantage(
 
 
 def _compares_trajectories(scheme: Scheme) -> bool:
-    """Whether neither the order of a trajectory's rows nor a copy of one can change a number."""
+    """Whether the scheme's advantages depend neither on the order of a trajectory's rows nor on copies of rows."""
     if isinstance(scheme, StateScheme) or not isinstance(scheme, OutcomeScheme):
         return False
     return scheme.stats_over == "trajectories"
@@ -211,15 +211,17 @@ def _count(labels: NDArray[np.int32]) -> int:
 
 
 def _check_outcomes(returns: NDArray[np.float64], scheme: Scheme) -> None:
-    """Raise TrajectoryError if the scheme reads who succeeded, and episodes' rewards (M,) leave it open."""
-    paid = returns[returns > 0.0]
-    plain = not len(paid) or float(np.ptp(paid)) <= TOLERANCE * float(paid.max())  # nothing, or one and the same reward
+    """Raise TrajectoryError if the scheme reads success, and the episodes' rewards (M,) do not determine it."""
+    positive = returns[returns > 0.0]
+    plain = not len(positive) or float(np.ptp(positive)) <= TOLERANCE * float(
+        positive.max()
+    )  # no reward, or always the same one
     graded = bool((returns >= 0.0).all() and (returns <= 1.0).all())
     if plain or not (_reads_success(scheme) or (_outcome(scheme) == "score" and not graded)):
         return
     raise TrajectoryError(
-        f"scheme {scheme.name!r} reads who succeeded, and the batch has no success: rewards of episodes between "
-        f"{paid.min():g} and {paid.max():g} do not tell; write non_tensor_batch['success'], bool, in the rollout loop"
+        f"scheme {scheme.name!r} reads success, and the batch has no such column: episode rewards between "
+        f"{positive.min():g} and {positive.max():g} do not determine it; write non_tensor_batch['success'], bool, in the rollout loop"
     )
 
 
@@ -243,10 +245,10 @@ def _check_rewards(
     penalty = scheme.invalid_penalty if isinstance(scheme, OutcomeScheme) else 0.0
     for number, one in enumerate(groups):
         here = np.flatnonzero(group == number)
-        owed = one.arrays.returns[one.arrays.trajectory][turn[here]]
-        slack = TOLERANCE * np.maximum(1.0, np.abs(owed))
-        lost = np.where(one.arrays.valid[turn[here]], 0.0, penalty)
-        wrong = here[np.abs(owed - totals[here] - lost) > slack]
+        wanted = one.arrays.returns[one.arrays.trajectory][turn[here]]
+        tolerance = TOLERANCE * np.maximum(1.0, np.abs(wanted))
+        penalties = np.where(one.arrays.valid[turn[here]], 0.0, penalty)
+        wrong = here[np.abs(wanted - totals[here] - penalties) > tolerance]
         if len(wrong):
             i = int(wrong[0])
             raise TrajectoryError(

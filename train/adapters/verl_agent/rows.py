@@ -25,14 +25,14 @@ from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["StepRows", "Stepped", "anchor_key", "numbers"]
 
-_MAX_STEPS: Final = 2**53  # float64 counts so far
+_MAX_STEPS: Final = 2**53  # float64 represents every integer up to here
 
 
 def numbers(values: Any) -> NDArray[np.float64]:
     """A tensor or array as float64; tensors are moved off their device.
 
     Raises:
-        TrajectoryError: other things than numbers.
+        TrajectoryError: the values are not numbers.
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
@@ -86,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stepped:
-    """The groups of a batch, and where each row went.
+    """The groups of a batch, and the turn of each row.
 
     Attributes:
         groups: by ``uid``, in order of first appearance.
@@ -115,7 +115,7 @@ class StepRows:
     Attributes:
         uid, traj_uid: (N,), group and trajectory of each row.
         anchor_obs: (N,), the state before the step.
-        rewards: (N,), what the environment paid for the step (not a discounted return).
+        rewards: (N,), the environment's reward of the step (not a discounted return).
         next_obs: (N,), the state after the step, as GraphGPO's fork records it. Without it the last state of a
             trajectory is not known: it counts as a state that no other trajectory visits.
         step: (N,), number of the step in its episode. Without it the rows of a trajectory must stand in the order they
