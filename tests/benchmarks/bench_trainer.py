@@ -25,10 +25,10 @@ import torch
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
 from creditflow.train.policy.samples import Row
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.update import update_policy
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import UpdateConfig, load_settings

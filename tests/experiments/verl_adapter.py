@@ -44,7 +44,7 @@ from creditflow.train.adapters.verl.data import rows_of
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.run.assemble import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 

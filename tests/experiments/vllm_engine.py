@@ -45,7 +45,7 @@ def engine_part() -> dict[str, Any]:
     from creditflow.agents.backends.transformers_backend import TransformersBackend
     from creditflow.agents.backends.vllm.config import VllmConfig
     from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
-    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
+    from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 
     torch.set_num_threads(1)
     out: dict[str, Any] = {}

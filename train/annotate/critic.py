@@ -65,7 +65,7 @@ class CriticAnnotator:
         import torch
 
         from creditflow.train.policy.batching import batches_of, split_by_row
-        from creditflow.train.policy.precision import autocast
+        from creditflow.train.policy.network.precision import autocast
         from creditflow.train.policy.samples import Row
 
         rows, positions = [], []
@@ -131,7 +131,7 @@ def make(argument: str, context: Context) -> CriticAnnotator:
     settings = settings_of("critic", context, {"batch_tokens": 16384})
     require_torch()
     from creditflow.train.policy.critic import open_critic
-    from creditflow.train.policy.device import pick_device
+    from creditflow.train.policy.network.device import pick_device
 
     critic = open_critic(argument, pick_device(context.device))
     return CriticAnnotator(

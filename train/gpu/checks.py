@@ -13,10 +13,10 @@ from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
-from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
 

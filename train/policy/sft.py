@@ -14,8 +14,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.optimizer import OptimizerConfig, clip_gradient, learning_rate, set_learning_rate
-from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory

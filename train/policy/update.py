@@ -19,9 +19,9 @@ from creditflow.train.policy.critic import Critic, count_value_targets
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
 from creditflow.train.policy.minibatches import Minibatch, make_minibatches
+from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
-from creditflow.train.policy.precision import autocast
 from creditflow.train.policy.samples import Row
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.schema import UpdateConfig
@@ -53,21 +53,18 @@ def update_policy(
 
     Args:
         model, optimizer: changed in place.
-        rows: the batch, with advantages.
-        logprobs: log-probabilities of the rows' target tokens before the update.
+        rows, logprobs: the batch; log-probabilities of its target tokens before the update.
         config: settings of the update.
         aggregation: how token losses are averaged over each minibatch.
-        temperature: sampling temperature of the rollout.
+        temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
         lr: learning rate of the policy.
         rng: shuffles rows into minibatches.
-        precision: "none" or "bfloat16" autocast of forward passes.
         critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
-        Means over optimiser steps: loss, clip_fraction, approx_kl (k3 against the old policy), kl_reference, entropy
-        (nats), grad_norm (before clipping); with a critic also value_loss, value_clip_fraction, value_grad_norm. Of the
-        first step: first_step_ratio_deviation (largest |ratio − 1|) and sampler_mismatch_max (largest
-        |trainer − sampler| log-probability). Sums: steps, tokens. Rows without gradient are left out of all of them.
+        Means over optimiser steps: loss, clip_fraction, approx_kl (k3), kl_reference, entropy (nats), grad_norm (before
+        clipping); with a critic value_loss, value_clip_fraction, value_grad_norm. Maxima of the first step:
+        first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max. Sums: steps, tokens. Rows without gradient do not count.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
@@ -80,13 +77,12 @@ def update_policy(
     for _ in range(config.epochs):
         for minibatch in make_minibatches(rows, logprobs, config.minibatches, aggregation, rng):
             trained = learner.with_gradient(minibatch)
-            num_value_targets = 0 if critic is None else count_value_targets(minibatch.rows)
             if not trained.rows and critic is None:
                 continue
+            num_value_targets = 0 if critic is None else count_value_targets(minibatch.rows)
             optimizer.zero_grad(set_to_none=True)
             metrics = learner.policy_gradient(trained, num_value_targets, policy_means.steps)
-            if num_value_targets and not learner.shared:
-                metrics |= learner.critic_gradient(minibatch.rows, num_value_targets)
+            metrics |= learner.critic_gradient(minibatch.rows, num_value_targets)
             if trained.rows:
                 metrics["grad_norm"] = clip_gradient(model, config.optimizer.grad_clip)
                 if not policy_means.steps:
@@ -97,10 +93,9 @@ def update_policy(
                 metrics["value_grad_norm"] = clip_gradient(critic, critic.config.grad_clip)
                 critic_means.add(metrics)
             optimizer.step()
-            if num_value_targets and not learner.shared:
-                learner.more_critic_epochs(optimizer, minibatch.rows, num_value_targets)
-    counts = {"steps": float(policy_means.steps), "tokens": float(tokens)}
-    return policy_means.means() | critic_means.means() | first_step | counts
+            learner.more_critic_epochs(optimizer, minibatch.rows, num_value_targets)
+    means = policy_means.means() | critic_means.means()
+    return means | first_step | {"steps": float(policy_means.steps), "tokens": float(tokens)}
 
 
 class _Means:
@@ -219,13 +214,13 @@ class _Learner:
         return metrics
 
     def critic_gradient(self, rows: Sequence[Row], num_value_targets: int) -> dict[str, float]:
-        """Forward and backward of a separate critic over a minibatch.
+        """Forward and backward of a separate critic over a minibatch; nothing without one, or without value targets.
 
         Raises:
             DivergedError: the value loss is not finite.
         """
         critic, config = self.critic, self.config
-        if critic is None:
+        if critic is None or critic.shared or not num_value_targets:
             return {}
         metrics = {"value_loss": 0.0, "value_clip_fraction": 0.0}
         critic.train()
@@ -242,7 +237,7 @@ class _Learner:
     def more_critic_epochs(self, optimizer: Any, rows: Sequence[Row], num_value_targets: int) -> None:
         """Optimiser steps of a separate critic beyond its first on a minibatch."""
         critic = self.critic
-        if critic is None:
+        if critic is None or critic.shared or not num_value_targets:
             return
         for _ in range(critic.config.epochs - 1):
             optimizer.zero_grad(set_to_none=True)

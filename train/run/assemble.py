@@ -18,10 +18,10 @@ from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.policy.device import pick_device
 from creditflow.train.policy.logprobs import check_model
-from creditflow.train.policy.recomputation import recompute_activations
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.network.device import pick_device
+from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.settings.schema import EnvConfig, TaskConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme

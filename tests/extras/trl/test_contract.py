@@ -25,7 +25,7 @@ def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -
     """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""
     from creditflow.train.adapters.trl.rollout import CreditRollout
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
-    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
     def make(groups: list[Group], credits_: list[Credit], *, others: Any = None, **changes: Any) -> Any:
         by_name = {group.task_id: (group, one) for group, one in zip(groups, credits_, strict=True)}

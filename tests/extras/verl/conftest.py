@@ -32,7 +32,7 @@ def verl_is_there() -> None:
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Qwen2 and its tokenizer."""
-    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
     config = ScratchConfig(
         hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=280, init=0.2,

@@ -20,7 +20,7 @@ _MADE: dict[str, Path] = {}
 
 
 def _sizes() -> Any:
-    from creditflow.train.policy.scratch import ScratchConfig
+    from creditflow.train.policy.network.scratch import ScratchConfig
 
     return ScratchConfig(
         hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=96, init=0.1
@@ -32,7 +32,7 @@ def _made() -> tuple[Any, Any]:
     """A model of no use and its tokenizer."""
     import torch
 
-    from creditflow.train.policy.scratch import build_model, build_tokenizer
+    from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 
     torch.set_num_threads(1)  # children are forked: no pool of threads may exist before
     tokenizer = build_tokenizer(["find ash birch cedar elm look seen"] * 4, _sizes())

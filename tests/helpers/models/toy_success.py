@@ -12,7 +12,7 @@ def success_folder(path: Path, kind: str = "paper", *, positions: int = 96, **te
 
     from creditflow.train.annotate.success.encoding import Encoder, TextConfig
     from creditflow.train.annotate.success.model import SuccessModel, save_success
-    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
     sizes = ScratchConfig(
         hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=280, positions=positions, init=0.1

@@ -14,7 +14,7 @@ from creditflow.agents.backends.base import Completion, GenerationRequest, Sampl
 from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.backends.vllm.trained import tensors_in
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
 
 class TransformersEngine:

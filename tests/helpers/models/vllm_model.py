@@ -9,7 +9,7 @@ __all__ = ["made_model"]
 
 def made_model(architecture: Any, tied: bool) -> Any:
     """A model of two layers whose distributions are neither flat nor certain."""
-    from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
     config = ScratchConfig(
         architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280,

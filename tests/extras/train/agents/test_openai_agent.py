@@ -14,7 +14,7 @@ from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, make_ope
 from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.policy.scratch import ScratchConfig, build_tokenizer
+from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig

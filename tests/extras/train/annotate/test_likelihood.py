@@ -14,7 +14,7 @@ from helpers.episodes.builders import group, walk
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
 

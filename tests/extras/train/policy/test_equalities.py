@@ -12,11 +12,11 @@ import torch
 from creditflow.train.policy.batching import batches_of, plan
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import LossConfig
+from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
 from creditflow.train.policy.optimizer import make_optimizer
-from creditflow.train.policy.recomputation import recompute_activations
 from creditflow.train.policy.samples import Row, token_weights
-from creditflow.train.policy.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
 

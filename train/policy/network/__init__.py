@@ -1,0 +1,1 @@
+"""The network of a policy: a new model, its device, numerical precision and gradient checkpointing."""
