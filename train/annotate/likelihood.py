@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
@@ -70,7 +70,7 @@ class LikelihoodAnnotator:
         if history not in ("text", "tokens") or answer_choice not in ("first", "best"):
             raise ConfigError(
                 "history must be 'text' or 'tokens' and answer_choice 'first' or 'best', got "
-                f"{history!r}, {answer_choice!r}"
+                f"{short_repr(history)}, {short_repr(answer_choice)}"
             )
         self.provenance = provenance
         self._model, self._tokenizer, self._budget = model, tokenizer, batch_tokens
