@@ -54,8 +54,7 @@ def update_policy(
     Args:
         model, optimizer: changed in place.
         rows, logprobs: the batch; log-probabilities of its target tokens before the update.
-        config: settings of the update.
-        aggregation: how token losses are averaged over each minibatch.
+        config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
         lr: learning rate of the policy.
         rng: shuffles rows into minibatches.

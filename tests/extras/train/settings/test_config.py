@@ -51,7 +51,7 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("update.optimizer.lr=fast", "update.optimizer.lr must be a finite number, got 'fast'"),
         ("update.optimizer.lr=nan", "must be a finite number"),
         ("update.packing=pakced", "did you mean 'packed'"),
-        ("rollout=3", "rollout must be a section"),
+        ("rollout=3", "rollout must be a mapping"),
         ("seed.x=3", "seed is a value, not a section"),
         ("nothing", "a setting is written KEY=VALUE"),
         ("update.loss.dual_clip=0.5", "dual_clip must be 0"),
