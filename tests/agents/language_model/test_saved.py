@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_a_field_of_another_type_is_refused_with_file_and_name(part: str, name: 
 @pytest.mark.parametrize("part", ["prompting", "sampling"])
 def test_a_section_that_is_no_object_is_refused(part: str, tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
-    for value in ([], "x", 3, None):
+    values: tuple[Any, ...] = ([], "x", 3, None)
+    for value in values:
         path.write_text(json.dumps({"format_version": 2, "prompting": {}, "sampling": {}, part: value}))
         with pytest.raises(DataError, match=r"agent\.json"):
             read_agent_file(path)

@@ -42,7 +42,10 @@ def _search(rng: np.random.Generator, _: Sequence[bytes]) -> bytes:
 def _echo(data: bytes, _: Path) -> None:
     """What stays of an observation depends on what was found alone: not on the query, and nothing found is lost."""
     case = json.loads(data)
-    query, found = case["query"], [Passage(f"p{i}", *both, both[0]) for i, both in enumerate(case["passages"])]
+    query, found = (
+        case["query"],
+        [Passage(f"p{i}", title, text, title) for i, (title, text) in enumerate(case["passages"])],
+    )
     if not searchable(query) or any(quoted_query(line) for one in found for line in (one.title, *one.text.split("\n"))):
         return  # nothing is asked; or a passage is written as a tool's own heading, and cannot be told from one
     for name, dialect in DIALECTS.items():
