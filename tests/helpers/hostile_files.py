@@ -1,4 +1,4 @@
-"""Files made worse: bytes flipped, cut, doubled; JSON with other values, repeated keys, depth and digits."""
+"""Damaged files: bytes flipped, cut, doubled; JSON with other values, repeated keys, deep nesting and long numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE: list[Any] = [
 
 
 def worse_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """A few bytes flipped, cut out, doubled or put in; or the end missing."""
+    """Flip, cut out, double or insert a few bytes, or cut off the end."""
     out = bytearray(data)
     for _ in range(int(rng.integers(1, 5))):
         a, b = sorted(int(x) for x in rng.integers(0, len(out) + 1, 2))
@@ -44,7 +44,7 @@ def worse_bytes(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def worse_json(text: str, rng: np.random.Generator) -> str:
-    """One value of a JSON text replaced, left out or doubled, or one key written twice."""
+    """Replace, remove or double one value of a JSON text, or write one key twice."""
     value = json.loads(text)
     places: list[tuple[Any, Any]] = []
     level = [value]
@@ -92,7 +92,7 @@ def worse_file(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def worse_sealed(folder: Path, rng: np.random.Generator) -> None:
-    """One file of a sealed folder made worse, and the folder sealed again: its checksums hold."""
+    """Damage one file of a checksummed folder and write new checksums, which match."""
     header = json.loads((folder / HEADER).read_text())
     files = header.pop("files")
     kind = header.pop("format")
@@ -117,7 +117,7 @@ def worse_sealed(folder: Path, rng: np.random.Generator) -> None:
 
 
 def refusals(path: Path, good: bytes, read: Callable[[], object], tries: int, seed: int) -> int:
-    """How many of ``tries`` worse versions of a file are refused; anything but one of our errors goes through."""
+    """The number of ``tries`` damaged versions of a file that are refused; errors that are not ours are raised."""
     refused = 0
     for number in range(tries):
         path.write_bytes(worse_file(good, np.random.default_rng([seed, number])))

@@ -1,8 +1,8 @@
-"""A command that is killed (SIGKILL, nothing cleaned up) at many moments, each time begun again afterwards.
+"""A command that is killed (SIGKILL, nothing cleaned up) at many moments, each time run again afterwards.
 
 python killed_command.py: reads one JSON list a line, [FOLDER, MOMENTS, FIRST, AGAIN], until its input ends. FIRST and AGAIN
 are lists of arguments of ``creditflow``, in which {} stands for a folder below FOLDER. Answers each with a line: a JSON list
-of what the files were after an undisturbed run, then of what they were after each kill, and after AGAIN.
+of the files after an uninterrupted run, then of the files after each kill, and after AGAIN.
 Every child is forked from this process, which has imported everything and done nothing.
 """
 
@@ -38,7 +38,7 @@ def changes(event: str, arguments: Sequence[Any], below: str) -> bool:
 
 
 def forked(work: Callable[[], int], delay: float = -1.0) -> int:
-    """Run in a child; its wait status. It is killed after ``delay`` seconds, if that is not negative."""
+    """Run in a child process and return its wait status; kill it after ``delay`` seconds unless that is negative."""
     pid = os.fork()
     if pid == 0:
         code = 70
@@ -56,7 +56,7 @@ def forked(work: Callable[[], int], delay: float = -1.0) -> int:
 
 
 def killed_at(moment: int, arguments: list[str], below: str) -> Callable[[], int]:
-    """The command, which kills itself before its n-th change; 0 for never. It counts them into a file."""
+    """The command, which kills itself before change number ``moment``; with 0 it never does and writes the number of changes."""
 
     def work() -> int:
         seen = 0
@@ -78,7 +78,7 @@ def killed_at(moment: int, arguments: list[str], below: str) -> Callable[[], int
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Digest of every file, and "folder" for every empty folder."""
+    """SHA-256 of every file, and "folder" for every empty folder, by relative path."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -90,13 +90,13 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> list[dict[str, Any]]:
-    def told(arguments: list[str], place: Path) -> list[str]:
+    def filled(arguments: list[str], place: Path) -> list[str]:
         return [argument.replace("{}", str(place)) for argument in arguments]
 
     whole = folder / "whole"
     whole.mkdir()
     began = time.monotonic()
-    status = forked(killed_at(0, told(first, whole), str(whole)))
+    status = forked(killed_at(0, filled(first, whole), str(whole)))
     seconds = time.monotonic() - began
     count = int(whole.with_suffix(".count").read_text(encoding="ascii")) if status == 0 else 0
     results: list[dict[str, Any]] = [{"whole": tree(whole), "status": status, "changes": count}]
@@ -109,9 +109,9 @@ def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> li
     for number, (step, delay) in enumerate(plan):
         place = folder / f"round{number}"
         place.mkdir()
-        status = forked(killed_at(step, told(first, place), str(place)), delay)
+        status = forked(killed_at(step, filled(first, place), str(place)), delay)
         left = tree(place)
-        code = forked(partial(main, told(again, place)))
+        code = forked(partial(main, filled(again, place)))
         results.append(
             {"at": step, "delay": delay, "status": status, "left": left, "again": code, "after": tree(place)}
         )

@@ -1,4 +1,4 @@
-"""A rollout that is killed (SIGKILL, no clean-up) when it has got so many groups: python killed_rollout.py N ARGUMENTS."""
+"""A rollout that is killed (SIGKILL, no clean-up) after it has received N groups: python killed_rollout.py N ARGUMENTS."""
 
 from __future__ import annotations
 

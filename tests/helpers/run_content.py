@@ -1,4 +1,4 @@
-"""What a run's folder holds, as far as it does not tell the time or its own place."""
+"""The contents of a run's folder, without times and without its own path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from creditflow.train.settings.reading import load_mapping
 
 
 def run_content(folder: Path) -> dict[str, Any]:
-    """Every file of a run: its bytes; records without what the clock says; of events, that there are some."""
+    """By name: the bytes of every file of a run; metrics without seconds, settings without ``out``, no TensorBoard events."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()

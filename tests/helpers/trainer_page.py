@@ -1,4 +1,4 @@
-"""The code blocks of the page "Bring your own trainer", each with what runs it."""
+"""The code blocks of the page "Bring your own trainer", each with the tier that runs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def blocks() -> list[tuple[str, str]]:
 
 
 def run_blocks(tier: str, folder: Path, **names: str) -> int:
-    """Run a tier's blocks as scripts that know some names; how many there were."""
+    """Run a tier's blocks as scripts in which ``names`` are defined; return their number."""
     mine = [code for mark, code in blocks() if mark == f"run={tier}"]
     for number, code in enumerate(mine):
         script = folder / f"block_{number}.py"

@@ -1,4 +1,4 @@
-"""The layout's traps: links, duplicate module names, what the wheel holds, what importing costs."""
+"""The layout: links, one name per module, contents of the wheel, imports of heavy packages."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_gym_make_with_the_module_prefix_needs_no_import():
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """The committed tree, as a stranger would download it."""
+    """The committed tree, as it would be downloaded."""
     folder = tmp_path_factory.mktemp("archive")
     packed = folder / "tree.tar"
     done = run("git", "archive", "--format=tar", f"--output={packed}", "HEAD")
@@ -119,8 +119,8 @@ def test_the_wheel_built_from_the_sdist_holds_exactly_the_tracked_package_files(
         for path in (archive / name).rglob("*")
         if path.is_file()
     }
-    strange = {name for name in expected if Path(name).suffix not in suffixes and not name.endswith("py.typed")}
-    assert not strange, "a package file whose suffix [tool.setuptools.package-data] does not name"
+    unnamed = {name for name in expected if Path(name).suffix not in suffixes and not name.endswith("py.typed")}
+    assert not unnamed, "a package file whose suffix [tool.setuptools.package-data] does not name"
     assert names == expected
     check = run(sys.executable, "-m", "check_wheel_contents", wheel, cwd=ROOT)
     assert check.returncode == 0, check.stdout

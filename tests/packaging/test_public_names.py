@@ -1,4 +1,4 @@
-"""``__all__`` of every public package tells the truth and is sorted."""
+"""``__all__`` of every public package is sorted and names what exists."""
 
 from __future__ import annotations
 

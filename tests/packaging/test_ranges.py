@@ -1,4 +1,4 @@
-"""The lower bounds in pyproject.toml are what the tiers minimal and oldest install: a range cannot promise what never ran."""
+"""The lower bounds in pyproject.toml are the versions that the tiers minimal and oldest install and test."""
 
 from __future__ import annotations
 

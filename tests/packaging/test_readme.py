@@ -1,4 +1,4 @@
-"""The README's Python sessions are run; it stays short."""
+"""The README's Python sessions run as printed; the page stays short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes "add an environment" and "add a credit scheme" of CONTRIBUTING.md, walked in a copy of the package."""
+"""The recipes "add an environment" and "add a credit scheme" of CONTRIBUTING.md, followed in a copy of the package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLEAN = shutil.ignore_patterns("__pycache__", "evidence", "*.egg-info")
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
-    """A copy of the package and its tests, with the newcomers put where the recipes say."""
+    """A copy of the package and its tests, with the new environment and scheme where the recipes put them."""
     tree: Path = tmp_path_factory.mktemp("copy")
     for name in ("envs", "wrappers", "agents", "train", "assets", "src", "tests"):
         shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=CLEAN)
@@ -49,7 +49,7 @@ def run(copy: Path, *command: object) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_new_environment_keeps_the_contract_and_is_played_by_name(copy):
+def test_a_new_environment_passes_the_contract_tests_and_is_played_by_name(copy):
     tests = (copy / "tests/envs/test_contract.py", copy / "tests/envs/test_tasks.py")
     assert " passed" in run(copy, "-m", "pytest", "-q", "-k", "corridor", *tests)
     command = ("-m", "creditflow.train")

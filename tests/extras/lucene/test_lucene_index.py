@@ -1,4 +1,4 @@
-"""The Lucene engine in a real Java machine: own indexes, and those that somebody else made."""
+"""The Lucene engine in a Java virtual machine: our own index folders, and indexes built by Anserini."""
 
 import json
 import os
@@ -49,7 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_it_does_what_every_engine_does(folder: Path, check: Callable[[LocalRetriever], None], threads: int) -> None:
+def test_it_passes_the_checks_of_every_engine(
+    folder: Path, check: Callable[[LocalRetriever], None], threads: int
+) -> None:
     check(LocalRetriever(*open_store(folder, threads=threads)))
 
 
@@ -105,14 +107,14 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return prebuilt(tmp_path_factory.mktemp("theirs"), PASSAGES)
 
 
-def test_somebodys_index_is_searched_with_passages_from_their_file(theirs: tuple[str, str]) -> None:
+def test_an_index_of_anserini_is_searched_with_passages_from_its_file(theirs: tuple[str, str]) -> None:
     corpus, index = theirs
     engine = open_engine(corpus=corpus, index=index, engine="lucene")
     check_corpus(engine)
     check_search(engine)
 
 
-def test_somebodys_index_is_searched_with_passages_from_an_index_folder_of_ours(
+def test_an_index_of_anserini_is_searched_with_passages_from_an_index_folder_of_ours(
     theirs: tuple[str, str], tmp_path: Path
 ) -> None:
     _, index = theirs
@@ -120,11 +122,11 @@ def test_somebodys_index_is_searched_with_passages_from_an_index_folder_of_ours(
     check_corpus(open_engine(corpus=str(tmp_path / "ours"), index=index))
 
 
-def test_somebodys_index_with_stored_passages_needs_no_file(tmp_path: Path) -> None:
+def test_an_index_of_anserini_with_stored_passages_needs_no_file(tmp_path: Path) -> None:
     shown = [passage for passage in PASSAGES if passage.contents.strip()]  # Anserini leaves blank ones out
     _, index = prebuilt(tmp_path, shown, "-storeRaw")
     engine, memory = open_engine(index=index), index_passages(MemoryCorpus(shown))
-    check_search(engine)  # reads passages of the first page, whose name is not its title
+    check_search(engine)  # includes passages of the first page, whose name is not its title
     check_hostile(engine)
     names = [shown[0].page, shown[5].id, shown[9].title, "z", "ü/1", "nobody"]
     assert engine.visit(names, "market") == memory.visit(names, "market")
@@ -134,7 +136,7 @@ def test_somebodys_index_with_stored_passages_needs_no_file(tmp_path: Path) -> N
         engine.fetch(["nobody"])
 
 
-def test_an_index_without_passages_asks_for_their_file(theirs: tuple[str, str]) -> None:
+def test_an_index_without_passages_needs_their_file(theirs: tuple[str, str]) -> None:
     with pytest.raises(DataError, match="without -storeRaw"):
         open_engine(index=theirs[1])
 
@@ -157,14 +159,14 @@ def test_a_broken_foreign_index_is_a_data_error(theirs: tuple[str, str], tmp_pat
         open_engine(corpus=corpus, index=index)
 
 
-def test_the_memory_of_a_running_machine_cannot_change(folder: Path) -> None:
+def test_the_memory_of_a_running_java_machine_cannot_change(folder: Path) -> None:
     open_corpus(str(folder))
     with pytest.raises(ConfigError, match="cannot become 77m"):
         open_store(folder, memory="77m")
 
 
 def alone(code: str, **variables: str) -> str:
-    """What a program prints in a process of its own."""
+    """The output of a program in a process of its own."""
     paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -190,7 +192,7 @@ def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Pa
     assert path == str(JAR)
 
 
-def test_a_fork_of_a_process_with_java_is_refused_with_the_way_out(folder: Path) -> None:
+def test_searching_in_a_fork_of_a_process_with_java_is_refused_with_the_remedy(folder: Path) -> None:
     code = OPEN.format(str(folder), "") + (
         "import os, sys\n"
         "from creditflow.envs.wikisearch.retrieval.base import RetrievalError\n"
@@ -206,7 +208,7 @@ def test_a_fork_of_a_process_with_java_is_refused_with_the_way_out(folder: Path)
     assert found == "1"
 
 
-def test_a_machine_that_something_else_started_is_reported(folder: Path) -> None:
+def test_a_java_machine_that_other_code_started_is_reported(folder: Path) -> None:
     code = (
         "import jnius\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ConnectionError as error:\n    print(error)"

@@ -28,7 +28,7 @@ from creditflow.wrappers.records.jsonl import read_jsonl
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'creditflow[ray]'"),
-    # Ray's own start-up warns of what it will change in later versions
+    # Ray's own start-up warns of changes in later versions
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning",
                                "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]  # fmt: skip
@@ -44,7 +44,7 @@ SOURCE = str(Path(creditflow.__file__).parents[1])
 def cluster() -> Iterator[Any]:
     """Two nodes of one CPU each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", SOURCE)  # what an installed package needs not
+        patch.setenv("PYTHONPATH", SOURCE)  # an installed package does not need it
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         from ray.cluster_utils import Cluster
 
@@ -66,14 +66,14 @@ def items() -> list[str]:
 
 @pytest.fixture(scope="module")
 def played(items: list[str]) -> list[str]:
-    """The answers of one process."""
+    """The results of one process."""
     worker = RolloutWorker(SPEC)
     return [worker.play(item) for item in items]
 
 
 @pytest.fixture
 def stopped() -> Iterator[list[int]]:
-    """Processes that a test stopped: they get a task and cannot finish it. Ended afterwards."""
+    """Processes that a test stopped, so that they cannot finish their item; killed afterwards."""
     pids: list[int] = []
     yield pids
     for pid in pids:
@@ -82,12 +82,12 @@ def stopped() -> Iterator[list[int]]:
 
 
 class Failing:
-    """Ray, but for a number of answers that end in an error.
+    """Ray whose first results are errors.
 
     Args:
         error: what is raised.
-        times: of how many answers.
-        starting: what actors say once they stand is lost, not the answers to items.
+        times: number of such results.
+        starting: the results of starting actors are errors, not those of items.
     """
 
     def __init__(self, error: Exception, *, times: int = 1, starting: bool = False) -> None:
@@ -114,7 +114,7 @@ def call(*arguments: str) -> int:
     return rollout.run(parser.parse_args(arguments))
 
 
-def test_a_killed_actor_loses_and_doubles_nothing(
+def test_with_a_killed_actor_every_item_is_played_once(
     cluster: Any, items: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     executor = RayExecutor(SPEC, 2, cluster.address)
@@ -129,13 +129,13 @@ def test_a_killed_actor_loses_and_doubles_nothing(
     assert "a worker was lost (Ray:" in capsys.readouterr().err
 
 
-def test_a_lost_node_loses_and_doubles_nothing(
+def test_with_a_lost_node_every_item_is_played_once(
     cluster: Any, items: list[str], played: list[str], stopped: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     executor = RayExecutor(SPEC, 3, cluster.address)
-    if executor.nodes()[0] == third.node_id:  # the first item is waited for: it must not go to the stopped one
+    if executor.nodes()[0] == third.node_id:  # the first item is awaited: it must not go to the stopped actor
         executor._idle.append(executor._idle.pop(0))
     [victim] = [pid for pid, node in zip(executor.pids(), executor.nodes(), strict=True) if node == third.node_id]
     stopped.append(victim)
@@ -143,18 +143,18 @@ def test_a_lost_node_loses_and_doubles_nothing(
     results = run_in_order(executor, items)
     found = [next(results)]
     cluster.remove_node(third, allow_graceful=False)
-    found += results  # its actor's successor finds no CPU and holds nothing up
+    found += results  # its actor's replacement finds no CPU and delays nothing
     assert found == played
     assert "a worker was lost (Ray:" in capsys.readouterr().err
 
 
-def test_an_answer_that_was_lost_after_it_was_finished_is_played_again(
+def test_a_result_that_was_lost_after_it_was_finished_is_played_again(
     cluster: Any, items: list[str], played: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     from ray.exceptions import ObjectLostError
 
     executor = RayExecutor(SPEC, 2, cluster.address)
-    executor.nodes()  # all stand
+    executor.nodes()  # all actors have started
 
     executor._ray = Failing(ObjectLostError("00" * 28, None, ""))
     assert list(run_in_order(executor, items)) == played
@@ -175,7 +175,7 @@ def test_an_actor_that_ran_out_of_memory_or_lost_its_node_is_replaced(
     assert executor._ray.left == 0
 
 
-def test_actors_that_run_out_of_memory_again_and_again_are_told(cluster: Any, items: list[str]) -> None:
+def test_actors_that_run_out_of_memory_repeatedly_are_reported(cluster: Any, items: list[str]) -> None:
     from ray.exceptions import OutOfMemoryError
 
     executor = RayExecutor(SPEC, 1, cluster.address)
@@ -185,7 +185,7 @@ def test_actors_that_run_out_of_memory_again_and_again_are_told(cluster: Any, it
 
 
 @pytest.mark.parametrize("kind", ["ActorUnschedulableError", "RuntimeEnvSetupError"])
-def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, items: list[str], kind: str) -> None:
+def test_a_cluster_that_can_never_run_an_actor_is_reported(cluster: Any, items: list[str], kind: str) -> None:
     import ray.exceptions
 
     executor = RayExecutor(SPEC, 1, cluster.address)
@@ -197,25 +197,23 @@ def test_a_cluster_that_can_never_run_an_actor_is_told(cluster: Any, items: list
 def test_a_slow_reader_stops_the_dispatch(cluster: Any, items: list[str], played: list[str]) -> None:
     begun: list[int] = []
 
-    class Noted(RayExecutor):
+    class Observed(RayExecutor):
         def submit(self, item: int, text: str) -> None:
             begun.append(item)
             super().submit(item, text)
 
     found = []
-    for given, result in enumerate(run_in_order(Noted(SPEC, 2, cluster.address), items, max_in_flight=3)):
+    for given, result in enumerate(run_in_order(Observed(SPEC, 2, cluster.address), items, max_in_flight=3)):
         assert max(begun) < given + 3
         found.append(result)
     assert found == played
 
 
-def test_more_actors_than_cpus_are_asked_for_and_what_stands_plays(
-    cluster: Any, items: list[str], played: list[str]
-) -> None:
+def test_with_more_actors_than_cpus_those_that_started_play(cluster: Any, items: list[str], played: list[str]) -> None:
     assert list(run_in_order(RayExecutor(SPEC, 5, cluster.address), items)) == played
 
 
-def test_actors_that_cannot_start_are_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_actors_that_cannot_start_are_reported(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: Any, spec: str) -> None:
         raise OSError("no such drive on this node")
 
@@ -226,7 +224,7 @@ def test_actors_that_cannot_start_are_told(cluster: Any, monkeypatch: pytest.Mon
         list(run_in_order(RayExecutor(SPEC, 2, cluster.address), ["{}"]))
 
 
-def test_a_killed_command_goes_on_to_the_file_of_one_process(cluster: Any, tmp_path: Path) -> None:
+def test_a_killed_command_resumes_to_the_file_of_one_process(cluster: Any, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     assert call(*COMMAND, "--out", str(whole)) == 0
     command = [*COMMAND, "--ray", cluster.address, "--workers", "2", "--out", str(out)]
@@ -242,6 +240,6 @@ def test_a_killed_command_goes_on_to_the_file_of_one_process(cluster: Any, tmp_p
     assert len(set(places)) == len(places) == 8 * 2
 
 
-def test_an_address_without_a_cluster_is_told() -> None:
+def test_an_address_without_a_cluster_is_reported() -> None:
     with pytest.raises(ConfigError, match="cannot reach a Ray cluster"):
         RayExecutor(SPEC, 1, "127.0.0.1:1")

@@ -40,11 +40,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_it_does_what_every_engine_does(folder: Path, check: Callable[[LocalRetriever], None], threads: int) -> None:
+def test_it_passes_the_checks_of_every_engine(
+    folder: Path, check: Callable[[LocalRetriever], None], threads: int
+) -> None:
     check(LocalRetriever(*open_store(folder, threads=threads)))
 
 
-def test_two_builds_answer_alike(folder: Path, tmp_path: Path) -> None:
+def test_two_builds_give_the_same_hits(folder: Path, tmp_path: Path) -> None:
     write_store(tmp_path / "again", PASSAGES, "tantivy", memory="15m")
     queries = [passage.title for passage in PASSAGES[:50]]
     assert open_corpus(str(tmp_path / "again")).search(queries, 9) == open_corpus(str(folder)).search(queries, 9)
@@ -120,21 +122,21 @@ def test_serve_search_builds_then_opens(tmp_path: Path) -> None:
         serve_search._engine(parser.parse_args(options))
 
 
-def test_it_finds_as_much_evidence_as_the_default_engine(tmp_path: Path) -> None:
+def test_its_recall_is_at_least_98_percent_of_the_default_engines(tmp_path: Path) -> None:
     path = shared_file("data/search/passages.jsonl.gz")
     write_store(tmp_path / "index", read_passages(path), "tantivy")
     questions = real_questions()
-    share = []
+    recall_sums = []
     for engine in (open_corpus(str(tmp_path / "index")), open_corpus(str(path))):
         found = engine.search([row["question"] for row in questions], 10)
         golden = [set(row["gold_passage_ids"]) for row in questions]
-        share.append(
+        recall_sums.append(
             sum(
                 len(gold & {hit.passage.id for hit in hits}) / len(gold)
                 for gold, hits in zip(golden, found, strict=True)
             )
         )
-    assert share[0] > 0.98 * share[1]
+    assert recall_sums[0] > 0.98 * recall_sums[1]
 
 
 def test_an_environment_searches_with_it(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_every_byte_is_compared_before_the_library_sees_it(
     open_store(copy)
 
 
-def test_files_that_the_header_does_not_name_are_not_seen(folder: Path, tmp_path: Path) -> None:
+def test_files_that_the_header_does_not_name_are_not_read(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / ".managed.json").unlink(missing_ok=True)
@@ -178,6 +180,6 @@ def test_files_that_the_header_does_not_name_are_not_seen(folder: Path, tmp_path
     (copy / "other.json").rename(tmp_path / "meta.json")
     facts = {name: value for name, value in header.items() if name not in ("files", "format", "checksum")}
     write_checksums(copy, header["format"], facts)
-    (tmp_path / "meta.json").rename(copy / "meta.json")  # laid beside the sealed files
+    (tmp_path / "meta.json").rename(copy / "meta.json")  # put beside the checksummed files
     with pytest.raises(DataError, match="tantivy cannot open it"):
         open_store(copy)

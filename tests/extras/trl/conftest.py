@@ -1,4 +1,4 @@
-"""The TRL tier: without TRL every test here is skipped and says so; ``--require trl`` makes that a failure."""
+"""The TRL tier: without TRL every test here is skipped with the reason; ``--require trl`` makes that a failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def trl_is_there() -> None:
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> Callable[..., Any]:
-    """TRL's settings of a run on the CPU that writes and says as little as possible."""
+    """TRL's settings of a run on the CPU with minimal output."""
     from trl import GRPOConfig
 
     def make(**changes: Any) -> GRPOConfig:

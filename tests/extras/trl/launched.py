@@ -1,4 +1,4 @@
-"""What a launcher starts in every process: two steps of training; writes what the process played, and the model.
+"""The script that a launcher starts in every process: two training steps; writes the process's prompts and the model.
 
 python launched.py MODEL LEVELS OUT EPISODES_PER_PROCESS
 """

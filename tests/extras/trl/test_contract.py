@@ -1,4 +1,4 @@
-"""What reaches TRL's loss is ours, number by number, and gives the gradient that our own loss gives."""
+"""Advantages and mask in TRL's loss equal the scheme's, token by token, and give the gradient of our own loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.trl
 
 @pytest.fixture
 def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A trainer whose rollouts are given groups, scored by a given scheme, and the batches that reached its loss."""
+    """Makes a trainer whose rollouts are given groups with given credit, and the list of batches that reach its loss."""
     from creditflow.train.adapters.trl.rollout import CreditRollout
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
@@ -69,7 +69,7 @@ def expected(groups: list[Group], credits_: list[Credit]) -> dict[tuple[int, ...
 
 
 def reached(seen: list[dict[str, Any]]) -> dict[tuple[int, ...], dict[int, float]]:
-    """The same, read off what TRL's loss was given; what is masked must be worth nothing."""
+    """The same from the batches of TRL's loss; masked tokens must have advantage zero."""
     out = {}
     for batch in seen:
         assert batch["advantages"].shape == batch["completion_ids"].shape
@@ -100,14 +100,14 @@ def test_the_array_and_the_mask_in_the_loss_are_ours(name: str, scheme: str, tra
     same(reached(seen), expected([group], [one]))
 
 
-def test_equal_outcomes_are_worth_nothing_in_the_loss(trainer_of: Callable[..., Any]) -> None:
+def test_equal_outcomes_have_advantage_zero_in_the_loss(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["zero variance"]
     trainer, seen = trainer_of([group], [credit.make("grpo").assign(group)])
     trainer.train()
     assert not any(any(numbers.values()) for numbers in reached(seen).values())
 
 
-def test_turns_of_one_episode_keep_different_numbers(trainer_of: Callable[..., Any]) -> None:
+def test_turns_of_one_episode_keep_different_advantages(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["unequal turn counts"]
     one = Credit.of(group, outcome=np.zeros(SIZE), step=np.arange(len(group.turns), dtype=np.float64) - 8.5)
     trainer, seen = trainer_of([group], [one])
@@ -135,7 +135,7 @@ def test_turns_outside_the_loss_are_masked_in_it(trainer_of: Callable[..., Any])
         {"pad_to_multiple_of": 16},
     ],
 )
-def test_cutting_shuffling_and_padding_keep_every_row_with_its_numbers(
+def test_splitting_shuffling_and_padding_keep_every_row_with_its_advantages(
     changes: dict[str, Any], trainer_of: Callable[..., Any]
 ) -> None:
     groups = list(GROUPS.values())
@@ -155,12 +155,12 @@ def test_cutting_shuffling_and_padding_keep_every_row_with_its_numbers(
             "cispo",
             "token_mean",
             {"epsilon_high": 5.0},
-        ),  # of CISPO it is the largest ratio itself, not its distance from 1
+        ),  # CISPO: the largest ratio itself, not its distance from 1
         ("grpo", "trajectory_mean", {}),
         ("grpo", "trajectory_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
     ],
 )
-def test_one_step_moves_the_weights_as_our_own_loss_does(
+def test_one_step_changes_the_weights_as_our_own_loss_does(
     loss_type: str, averages: Any, changes: dict[str, Any], trainer_of: Callable[..., Any]
 ) -> None:
     import torch
@@ -196,7 +196,7 @@ def test_one_step_moves_the_weights_as_our_own_loss_does(
         torch.testing.assert_close(parameter.detach(), wanted[name], rtol=1e-4, atol=1e-5 * max(1.0, largest), msg=name)
 
 
-def test_an_episode_with_nothing_to_learn_from_is_masked_out(trainer_of: Callable[..., Any]) -> None:
+def test_an_episode_without_a_token_in_the_loss_is_masked_out(trainer_of: Callable[..., Any]) -> None:
     full = GROUPS["one turn"]
     bare = Trajectory("one/3", "one", "one", (), False, 0.0, "token_limit", "s0", replica=3)
     group = Group((*full.trajectories[:3], bare))
@@ -209,7 +209,7 @@ def test_an_episode_with_nothing_to_learn_from_is_masked_out(trainer_of: Callabl
     same(got, expected([group], [one]))
 
 
-def test_a_group_that_could_not_begin_leaves_the_others_as_they_are(
+def test_a_group_that_failed_to_start_leaves_the_others_unchanged(
     trainer_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = list(GROUPS.values())
@@ -254,7 +254,7 @@ def test_groups_that_would_be_split_over_processes_are_refused(trainer_of: Calla
         trainer._generate_and_score_completions(half)
 
 
-def test_what_the_adapter_decides_cannot_be_given(trainer_of: Callable[..., Any]) -> None:
+def test_arguments_that_the_adapter_sets_cannot_be_passed(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["one turn"]
     with pytest.raises(ConfigError, match="reward_funcs"):
         trainer_of([group], [credit.make("grpo").assign(group)], others={"reward_funcs": []})

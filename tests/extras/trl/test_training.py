@@ -35,18 +35,18 @@ MODEL = {
 
 @dataclass(frozen=True, kw_only=True)
 class FirstWord(Scheme):
-    """A lesson that is quickly learned: say "up", whatever the board."""
+    """Credits the action "up" in every state, which is learned quickly."""
 
     name = "first_word"
 
     def assign(self, group: Group) -> Credit:
-        said = np.array([turn.action == "up" for turn in group.turns], float)
-        return Credit.of(group, outcome=np.zeros(len(group)), step=said - said.mean())
+        up = np.array([turn.action == "up" for turn in group.turns], float)
+        return Credit.of(group, outcome=np.zeros(len(group)), step=up - up.mean())
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Settings of creditflow's own trainer that stop after a short warm-up."""
+    """Settings of creditflow's own trainer for a short SFT without RL."""
     from creditflow.train.settings.reading import read_dataclass
     from creditflow.train.settings.schema import TrainConfig
 
@@ -66,7 +66,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def warm(settings: Any) -> Path:
-    """The folder of a model that knows the words."""
+    """The folder of a model after this SFT, which writes valid actions."""
     import io
 
     from creditflow.train.trainer import Trainer
@@ -116,7 +116,7 @@ def test_a_few_steps_on_sokoban_change_the_policy_and_log_its_success(trainer_of
     assert any(not torch.equal(before[name], value) for name, value in weights(trainer.model).items())
 
 
-def test_the_lines_of_the_page_on_trainers_run(warm: Path, tmp_path: Path) -> None:
+def test_the_block_of_the_page_on_trainers_runs(warm: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run_blocks("trl", tmp_path, MODEL=str(warm), OUT=str(out)) == 1
     assert (out / "checkpoint-2" / "creditflow_agent.json").is_file()
@@ -137,7 +137,7 @@ def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any])
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_the_samplers_logprobs_are_the_ones_that_trl_computes_again(
+def test_the_samplers_logprobs_are_those_that_trl_recomputes(
     checkpointing: bool, trainer_of: Callable[..., Any]
 ) -> None:
     import torch
@@ -164,17 +164,17 @@ def test_the_samplers_logprobs_are_the_ones_that_trl_computes_again(
     assert float(gaps.abs().max()) < 1e-4
 
 
-def test_what_credit_rewards_is_what_is_learned(trainer_of: Callable[..., Any]) -> None:
-    said: list[float] = []
+def test_the_credited_action_becomes_more_frequent(trainer_of: Callable[..., Any]) -> None:
+    frequencies: list[float] = []
 
     @dataclass(frozen=True, kw_only=True)
     class Watched(FirstWord):
         def assign(self, group: Group) -> Credit:
-            said.append(float(np.mean([turn.action == "up" for turn in group.turns])))
+            frequencies.append(float(np.mean([turn.action == "up" for turn in group.turns])))
             return super().assign(group)
 
     trainer_of(Watched(), max_steps=16, learning_rate=4e-3).train()
-    assert np.mean(said[-12:]) > np.mean(said[:12]) + 0.3
+    assert np.mean(frequencies[-12:]) > np.mean(frequencies[:12]) + 0.3
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(
 
 @pytest.fixture(scope="module")
 def launched(settings: Any, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """Runs ``launched.py`` behind a launcher: the weights it leaves, after a look at what each process played."""
+    """Runs ``launched.py`` by a launcher and checks each process's prompts; returns the saved weights."""
     from safetensors.numpy import load_file
 
     def launch(processes: int, *launcher: str) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def launched(settings: Any, warm: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def alone(launched: Callable[..., dict[str, Any]], warm: Path) -> dict[str, Any]:
-    """The weights that one process leaves."""
+    """The weights saved by a run of one process."""
     from safetensors.numpy import load_file
 
     weights, before = launched(1), load_file(warm / "model.safetensors")
@@ -247,7 +247,7 @@ def alone(launched: Callable[..., dict[str, Any]], warm: Path) -> dict[str, Any]
     ],
     ids=["torchrun", "accelerate"],
 )
-def test_two_processes_play_whole_groups_and_together_do_what_one_does(
+def test_two_processes_play_whole_groups_and_train_as_one_does(
     launcher: tuple[str, ...], launched: Callable[..., dict[str, Any]], alone: dict[str, Any]
 ) -> None:
     together = launched(2, *launcher)
@@ -268,7 +268,7 @@ def test_accelerate_reads_the_launch_files(name: str, kind: str) -> None:
         assert (arguments.fsdp_version, arguments.fsdp_reshard_after_forward) == (2, True)
 
 
-def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
+def test_a_checkpoint_is_opened_as_an_agent_with_the_prompting_of_training(
     trainer_of: Callable[..., Any], settings: Any, tmp_path: Path
 ) -> None:
     from creditflow.agents.language_model.pretrained import make_hf_agent
@@ -280,27 +280,27 @@ def test_a_checkpoint_is_opened_as_an_agent_that_speaks_as_it_was_trained(
     assert agent.conversations.prompt.name == settings.prompting.prompt
 
 
-def test_a_sampler_of_ones_own_is_made_once_and_told_of_every_update(trainer_of: Callable[..., Any]) -> None:
+def test_a_custom_sampler_is_made_once_and_synced_after_every_update(trainer_of: Callable[..., Any]) -> None:
     from creditflow.agents.backends.transformers_backend import TransformersBackend
 
     made: list[Any] = []
-    told: list[str] = []
+    synced: list[str] = []
 
-    class Told(TransformersBackend):
+    class Observed(TransformersBackend):
         def sync(self, version: str = "") -> None:
-            told.append(version)
+            synced.append(version)
             super().sync(version)
 
     def make(trainer: Any) -> Any:
-        made.append(Told(trainer.model))
+        made.append(Observed(trainer.model))
         return made[-1]
 
     trainer_of(max_steps=3, others={"make_backend": make}).train()
     assert len(made) == 1
-    assert told == ["step-0", "step-1", "step-2"]
+    assert synced == ["step-0", "step-1", "step-2"]
 
 
-def test_a_model_in_shards_is_refused_without_a_sampler_of_its_own(
+def test_a_sharded_model_is_refused_without_a_custom_sampler(
     trainer_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import transformers
@@ -325,12 +325,12 @@ def test_several_generations_within_a_step_play_different_episodes(trainer_of: C
     numbers: list[int] = []
     count = rollout._iteration
 
-    def noted(trainer: Any) -> int:
+    def observed(trainer: Any) -> int:
         number: int = count(trainer)
         numbers.append(number)
         return number
 
-    rollout._iteration = noted
+    rollout._iteration = observed
     trainer.train()
     assert numbers == [0, 1, 2, 3, 4, 5]
 
@@ -341,7 +341,7 @@ def test_evaluation_plays_its_own_episodes(trainer_of: Callable[..., Any]) -> No
     assert 0.0 <= result["eval_success"] <= 1.0
 
 
-def test_a_scheme_that_averages_otherwise_is_refused_unless_trls_averaging_is_asked_for(
+def test_a_scheme_with_another_aggregation_is_refused_unless_trls_is_selected(
     trainer_of: Callable[..., Any],
 ) -> None:
     with pytest.raises(ConfigError, match="loss types that fit: grpo"):
@@ -355,12 +355,12 @@ def test_a_scheme_that_needs_annotations_is_refused_without_annotators(trainer_o
         trainer_of(credit.make("ppo_gae"))
 
 
-def test_annotators_write_before_the_scheme_reads(trainer_of: Callable[..., Any], settings: Any) -> None:
+def test_annotators_run_before_the_scheme(trainer_of: Callable[..., Any], settings: Any) -> None:
     from creditflow.train.annotate import Context, make_annotator
 
     @dataclass(frozen=True, kw_only=True)
     class Nearer(Scheme):
-        """Credits what brings the goal nearer."""
+        """Credits the decrease of the distance to success."""
 
         name = "nearer"
         requires = ("distance.oracle", "distance.oracle.next")

@@ -1,6 +1,6 @@
-"""The verl tier: without verl every test here is skipped and says so; ``--require verl`` makes that a failure.
+"""The verl tier: without verl every test here is skipped with the reason; ``--require verl`` makes that a failure.
 
-Everything runs on verl's own types and functions, on a CPU. The servers that would sample are played by ``Server``.
+Everything runs on verl's own types and functions, on a CPU. ``Server`` replaces the inference servers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helpers.servers.verl_parts import LEVELS, Server
 
 @pytest.fixture(autouse=True, scope="session")
 def verl_is_there() -> None:
-    with warnings.catch_warnings():  # verl says which engines are not installed
+    with warnings.catch_warnings():  # verl warns of engines that are not installed
         warnings.simplefilter("ignore")
         pytest.importorskip("verl", reason="verl is not installed: pip install 'creditflow[verl]'")
         importlib.import_module("verl.trainer.main_ppo")
@@ -47,7 +47,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def options(tmp_path: Path) -> dict[str, Any]:
-    """Of the environment that is played: Sokoban on three levels."""
+    """Options of the environment: Sokoban on three levels."""
     levels = tmp_path / "levels.txt"
     levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
     return {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}
@@ -55,7 +55,7 @@ def options(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def composed(model_folder: Path) -> Callable[..., Any]:
-    """verl's whole config, as its own command would make it from its defaults and these overrides; each made once."""
+    """verl's complete config, composed from its defaults and these overrides as by its command; cached."""
     from functools import cache
 
     @cache
@@ -79,7 +79,7 @@ def composed(model_folder: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def config_of(composed: Callable[..., Any], options: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
-    """verl's config with a loop on Sokoban; what is given by name changes the loop."""
+    """verl's config with a loop on Sokoban; keyword arguments are settings of the loop."""
 
     def make(*overrides: str, **loop: Any) -> Any:
         settings = {

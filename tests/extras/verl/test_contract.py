@@ -1,4 +1,4 @@
-"""The array and the mask that reach verl's loss are ours, number by number, and give our own loss's gradient."""
+"""Advantages and mask in verl's loss equal the scheme's, token by token, and give the gradient of our own loss."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def expected(groups: list[Group], credits_: list[Credit]) -> dict[tuple[int, ...
 
 
 def reached(data: Any) -> dict[tuple[int, ...], dict[int, float]]:
-    """The same, read off verl's batch; what is masked must be worth nothing."""
+    """The same from verl's batch; masked tokens must have advantage zero."""
     advantages, mask = data.batch["advantages"], data.batch["response_mask"]
     assert advantages.shape == mask.shape == data.batch["responses"].shape
     assert not (advantages * (1 - mask)).any()
@@ -114,7 +114,7 @@ def test_the_array_and_the_mask_in_the_batch_are_ours(name: str, scheme: str, ba
     same(reached(data), expected([group], [made.assign(group)]))
 
 
-def test_rows_in_any_order_keep_their_numbers(batch_of: Callable[..., Any]) -> None:
+def test_rows_in_any_order_keep_their_advantages(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
     groups, made = list(GROUPS.values()), credit.make("gigpo")
@@ -124,7 +124,7 @@ def test_rows_in_any_order_keep_their_numbers(batch_of: Callable[..., Any]) -> N
 
 
 class Chosen(Scheme):
-    """Numbers per turn that are all different, every second turn left out of the loss."""
+    """Advantages that all differ; every second turn is outside the loss."""
 
     name = "chosen"
 
@@ -138,7 +138,9 @@ class Chosen(Scheme):
         )
 
 
-def test_turns_keep_different_numbers_and_those_outside_the_loss_leave_verls_mask(batch_of: Callable[..., Any]) -> None:
+def test_turns_keep_different_advantages_and_those_outside_the_loss_leave_verls_mask(
+    batch_of: Callable[..., Any],
+) -> None:
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
     group, made = GROUPS["unequal turn counts"], Chosen()
@@ -149,7 +151,7 @@ def test_turns_keep_different_numbers_and_those_outside_the_loss_leave_verls_mas
     assert 0 < int(data.batch["response_mask"].sum()) < before
 
 
-def test_rows_that_only_fill_the_batch_get_nothing_and_change_nothing(batch_of: Callable[..., Any]) -> None:
+def test_padding_rows_get_zero_advantages_and_change_no_other_row(batch_of: Callable[..., Any]) -> None:
     from verl.protocol import DataProto
 
     from creditflow.train.adapters.verl.trainer import assign_advantages
@@ -172,7 +174,7 @@ def test_a_group_split_over_workers_is_refused(batch_of: Callable[..., Any]) -> 
             assign_advantages(half, credit.make("grpo"), size=SIZE)
 
 
-def test_an_incomplete_group_can_be_left_out_instead(batch_of: Callable[..., Any]) -> None:
+def test_an_incomplete_group_can_get_zero_advantages_instead(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.credit import CreditSettings
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
@@ -183,7 +185,7 @@ def test_an_incomplete_group_can_be_left_out_instead(batch_of: Callable[..., Any
     same(reached(data[:SIZE]), expected(groups[:1], [made.assign(groups[0])]))
 
 
-def test_rows_without_a_record_say_which_loop_writes_one(batch_of: Callable[..., Any]) -> None:
+def test_rows_without_a_record_are_refused_with_the_loop_that_writes_one(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["one turn"]])
@@ -201,7 +203,7 @@ def test_a_response_that_was_cut_after_the_loop_is_refused(batch_of: Callable[..
         assign_advantages(data, credit.make("grpo"), size=SIZE)
 
 
-# -- the estimator, with what verl passes to every estimator ------------------------------------------------------------
+# the estimator, with the arguments that verl passes to every estimator
 def test_the_registered_name_resolves_through_verl() -> None:
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
@@ -238,7 +240,7 @@ def test_verls_own_grpo_agrees_where_its_formula_is_the_same(batch_of: Callable[
 
 
 @pytest.mark.parametrize("scheme", ["gigpo", "graphgpo", "rewardflow", "grouptd", "gdcr"])
-def test_the_estimator_alone_refuses_what_it_cannot_see(scheme: str, batch_of: Callable[..., Any]) -> None:
+def test_the_estimator_alone_refuses_schemes_over_states_and_tasks(scheme: str, batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"]])
@@ -275,14 +277,14 @@ def test_the_estimator_refuses_groups_of_unequal_size(batch_of: Callable[..., An
 
 
 @pytest.mark.parametrize("scheme", ["pica", "ppo_gae", "igpo"])
-def test_schemes_over_annotations_are_refused_with_the_way_out(scheme: str) -> None:
+def test_schemes_over_annotations_are_refused_with_the_remedy(scheme: str) -> None:
     from creditflow.train.adapters.verl.credit import CreditSettings
 
     with pytest.raises(ConfigError, match="which annotators write"):
         CreditSettings(scheme=scheme).make()
 
 
-# -- settings that would change what is learned --------------------------------------------------------------------------
+# settings that would change the loss
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -307,9 +309,7 @@ def test_schemes_over_annotations_are_refused_with_the_way_out(scheme: str) -> N
         ),
     ],
 )
-def test_settings_that_change_what_is_learned_are_refused(
-    override: str, message: str, config_of: Callable[..., Any]
-) -> None:
+def test_settings_that_change_the_loss_are_refused(override: str, message: str, config_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.support import check_config
 
     check_config(config_of())
@@ -325,14 +325,14 @@ def test_another_release_is_refused() -> None:
             VERL.check(version)
 
 
-def test_a_typo_in_the_settings_names_the_near_one() -> None:
+def test_a_misspelt_setting_is_answered_with_the_nearest_one() -> None:
     from creditflow.train.adapters.verl.credit import read_settings
 
     with pytest.raises(ConfigError, match="did you mean 'scheme'"):
         read_settings({"schem": "grpo"})
 
 
-# -- the loss ------------------------------------------------------------------------------------------------------------
+# the loss
 @pytest.mark.parametrize(
     ("mode", "averages"), [("token-mean", "token_mean"), ("seq-mean-token-mean", "trajectory_mean")]
 )
@@ -390,7 +390,7 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
         torch.testing.assert_close(theirs[name], parameter.grad, rtol=1e-3, atol=1e-5 * max(1.0, largest), msg=name)
 
 
-def test_a_scheme_that_averages_otherwise_than_verl_says_so() -> None:
+def test_a_scheme_with_another_aggregation_than_verls_is_refused() -> None:
     from creditflow.train.adapters.verl.credit import check_averaging
 
     check_averaging("token_mean", "token-mean")
@@ -401,7 +401,7 @@ def test_a_scheme_that_averages_otherwise_than_verl_says_so() -> None:
         check_averaging("turn_mean", "token-mean")
 
 
-# -- verl-agent's tensors --------------------------------------------------------------------------------------------------
+# verl-agent's tensors
 def test_the_verl_agent_drop_in_takes_tensors_and_returns_tensors() -> None:
     import torch
 

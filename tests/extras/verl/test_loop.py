@@ -1,4 +1,4 @@
-"""The agent loop under verl's own worker: what it asks, what it returns, and what reaches the batch."""
+"""The agent loop under verl's own worker: its requests, its output, and the columns of the batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.servers.verl_parts import Server, speaker
+from helpers.servers.verl_parts import Server, random_server
 
 from creditflow.envs.errors import DataError
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
@@ -33,8 +33,8 @@ def whole(batch: Any, i: int) -> list[int]:
     return kept
 
 
-def test_every_answer_continues_exactly_the_ids_that_the_row_holds(play: Callable[..., Any], tokenizer: Any) -> None:
-    server = speaker(tokenizer)
+def test_every_completion_continues_exactly_the_ids_of_its_row(play: Callable[..., Any], tokenizer: Any) -> None:
+    server = random_server(tokenizer)
     batch = play(server)
     asked: dict[str, list[list[int]]] = {}
     for request, prompt, _ in server.asked:
@@ -45,10 +45,10 @@ def test_every_answer_continues_exactly_the_ids_that_the_row_holds(play: Callabl
         assert any(all(row[: len(prompt)] == prompt for prompt in prompts) for row in rows)
 
 
-def test_the_mask_is_one_on_answers_and_their_logprobs_are_the_servers(
+def test_the_mask_is_one_on_completions_and_their_logprobs_are_the_servers(
     play: Callable[..., Any], tokenizer: Any
 ) -> None:
-    batch = play(speaker(tokenizer))
+    batch = play(random_server(tokenizer))
     for i, record in enumerate(records(batch)):
         mask, logprobs = batch.batch["response_mask"][i], batch.batch["rollout_log_probs"][i]
         starts = np.flatnonzero(np.diff(np.concatenate([[0], mask.numpy()])) == 1)
@@ -62,7 +62,7 @@ def test_the_mask_is_one_on_answers_and_their_logprobs_are_the_servers(
 
 
 def test_the_records_are_the_episodes_that_were_played(play: Callable[..., Any], tokenizer: Any) -> None:
-    batch = play(speaker(tokenizer))
+    batch = play(random_server(tokenizer))
     for i, record in enumerate(records(batch)):
         played = record.trajectory
         text = tokenizer.decode(whole(batch, i))
@@ -77,8 +77,8 @@ def test_the_records_are_the_episodes_that_were_played(play: Callable[..., Any],
     assert replicas == {(f"uid{g}", r) for g in range(2) for r in range(4)}
 
 
-def test_the_weights_versions_of_all_turns_are_told_to_verl(play: Callable[..., Any], tokenizer: Any) -> None:
-    server = speaker(tokenizer)
+def test_verl_gets_the_range_of_weight_versions_of_all_turns(play: Callable[..., Any], tokenizer: Any) -> None:
+    server = random_server(tokenizer)
     batch = play(server)
     lows, highs = batch.non_tensor_batch["min_global_steps"], batch.non_tensor_batch["max_global_steps"]
     assert min(lows) == 1
@@ -86,10 +86,10 @@ def test_the_weights_versions_of_all_turns_are_told_to_verl(play: Callable[..., 
     assert all(low <= high for low, high in zip(lows, highs, strict=True))
 
 
-def test_an_episode_ends_before_it_outgrows_the_response(
+def test_an_episode_ends_before_it_exceeds_the_response_length(
     play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
 ) -> None:
-    batch = play(speaker(tokenizer), config=config_of("actor_rollout_ref.rollout.response_length=40"))
+    batch = play(random_server(tokenizer), config=config_of("actor_rollout_ref.rollout.response_length=40"))
     reasons = {record.trajectory.stop_reason for record in records(batch)}
     assert "token_limit" in reasons
     assert batch.batch["responses"].shape[1] == 40
@@ -99,7 +99,7 @@ def test_an_episode_ends_before_it_outgrows_the_response(
 def test_a_prompt_that_does_not_fit_is_one_masked_token(
     play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
 ) -> None:
-    batch = play(speaker(tokenizer), config=config_of("actor_rollout_ref.rollout.prompt_length=8"))
+    batch = play(random_server(tokenizer), config=config_of("actor_rollout_ref.rollout.prompt_length=8"))
     assert not batch.batch["response_mask"].any()
     assert {record.trajectory.stop_reason for record in records(batch)} == {"token_limit"}
     assert all(not record.trajectory.turns for record in records(batch))
@@ -107,15 +107,15 @@ def test_a_prompt_that_does_not_fit_is_one_masked_token(
 
 
 def test_budgets_end_episodes(play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any) -> None:
-    batch = play(speaker(tokenizer), config=config_of(budget={"turns": 2}))
+    batch = play(random_server(tokenizer), config=config_of(budget={"turns": 2}))
     assert {len(record.trajectory.turns) for record in records(batch)} <= {1, 2}
 
 
-def test_without_logprobs_none_are_claimed(
+def test_without_logprobs_of_the_server_the_batch_has_none(
     play: Callable[..., Any], config_of: Callable[..., Any], tokenizer: Any
 ) -> None:
     config = config_of("actor_rollout_ref.rollout.calculate_log_probs=false")
-    assert "rollout_log_probs" not in play(speaker(tokenizer), config=config).batch
+    assert "rollout_log_probs" not in play(random_server(tokenizer), config=config).batch
 
 
 def test_an_environment_that_fails_marks_its_episode_and_no_other(
@@ -131,13 +131,13 @@ def test_an_environment_that_fails_marks_its_episode_and_no_other(
         return step(self, action)
 
     monkeypatch.setattr(Recorder, "step", fails)
-    played = [record.trajectory for record in records(play(speaker(tokenizer)))]
+    played = [record.trajectory for record in records(play(random_server(tokenizer)))]
     assert {one.replica for one in played if one.stop_reason == "env_error"} <= {1}
     assert any(one.stop_reason == "env_error" and len(one.turns) == 1 for one in played)
 
 
 @pytest.mark.parametrize("lost", [{1}, {0, 1, 2, 3}])
-def test_an_environment_that_cannot_begin_marks_its_episode_and_no_other(
+def test_an_environment_that_fails_to_start_marks_its_episode_and_no_other(
     lost: set[int], play: Callable[..., Any], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from creditflow import credit
@@ -152,7 +152,7 @@ def test_an_environment_that_cannot_begin_marks_its_episode_and_no_other(
         return reset(self, **options)
 
     monkeypatch.setattr(Recorder, "reset", fails)
-    batch = play(speaker(tokenizer))
+    batch = play(random_server(tokenizer))
     played = [record.trajectory for record in records(batch)]
     assert {(one.group_id, one.replica) for one in played if one.stop_reason == "env_error"} == {
         ("uid0", replica) for replica in lost
@@ -195,7 +195,9 @@ def test_wrong_settings_are_named(
         play(Server(lambda *_: ([], None)), config=config_of(**settings))
 
 
-def test_a_row_without_task_says_how_to_write_one(config_of: Callable[..., Any], tokenizer: Any) -> None:
+def test_a_row_without_task_is_refused_with_the_command_that_writes_one(
+    config_of: Callable[..., Any], tokenizer: Any
+) -> None:
     import asyncio
 
     from verl.experimental.agent_loop.agent_loop import DictConfigWrap
@@ -214,7 +216,7 @@ def test_a_row_without_task_says_how_to_write_one(config_of: Callable[..., Any],
         asyncio.run(run())
 
 
-def test_a_record_survives_verls_text_column_and_nothing_else_passes_for_one() -> None:
+def test_a_record_round_trips_through_verls_text_column_and_other_texts_are_refused() -> None:
     from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
     played = Trajectory("t", "g", "task", (Turn("a", "x", "b"),), False, 0.0, "failed", "b")

@@ -19,7 +19,7 @@ FOLDER = Path(creditflow.train.adapters.__file__).parent / "verl"
 
 
 def recipe(*overrides: str) -> Any:
-    """As ``python -m verl.trainer.main_ppo --config-dir FOLDER --config-name recipe`` composes it."""
+    """The config that ``python -m verl.trainer.main_ppo --config-dir FOLDER --config-name recipe`` composes."""
     from hydra import compose, initialize_config_dir
 
     with initialize_config_dir(config_dir=str(FOLDER), version_base=None):
@@ -59,7 +59,7 @@ def test_the_recipes_batches_divide_over_its_gpus() -> None:
     assert actor.ppo_max_token_len_per_gpu >= rollout.max_model_len
 
 
-def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
+def test_the_loops_of_the_recipe_can_be_constructed() -> None:
     from hydra.utils import get_class
     from omegaconf import OmegaConf
 
@@ -74,7 +74,7 @@ def test_the_recipes_loops_are_ones_that_verl_can_make() -> None:
         assert read_dataclass(EpisodeConfig, loop).prompting == PromptingConfig()
 
 
-def test_verls_data_set_reads_our_tasks_whole(tmp_path: Path, config_of: Any, model_folder: Path) -> None:
+def test_verls_data_set_reads_complete_tasks(tmp_path: Path, config_of: Any, model_folder: Path) -> None:
     import json
 
     from verl.utils.dataset.rl_dataset import RLHFDataset

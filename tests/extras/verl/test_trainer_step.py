@@ -1,4 +1,4 @@
-"""Through verl's v1 path on a CPU: its queue, its worker, its padding, its trainer's advantage step, its update's columns."""
+"""The v1 path of verl on a CPU: queue, worker, padding, the trainer's advantage step, the columns of the update."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.servers.verl_parts import speaker
+from helpers.servers.verl_parts import random_server
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
@@ -52,7 +52,7 @@ def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """Groups played by verl's queue worker; returns the batch that its sampler would hand to the trainer."""
+    """Groups played by verl's queue worker; returns the batch that its sampler would pass to the trainer."""
 
     def run(config: Any, names: list[str], *, lose: int = 0, moved: float = 0.0) -> Any:
         from tensordict import TensorDict
@@ -67,7 +67,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         tasks = training_tasks(EnvConfig(name="sokoban", options=options), TaskConfig(), seed=0)
         tokenizer = open_tokenizer(config.actor_rollout_ref.model.path)
         worker_class = AgentLoopWorkerTQ.__ray_metadata__.modified_class
-        worker = worker_class(config, speaker(tokenizer))
+        worker = worker_class(config, random_server(tokenizer))
 
         async def groups() -> None:
             for uid, row in zip(names, rows_of("sokoban", tasks), strict=False):
@@ -86,7 +86,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         for uid in names:
             assert found[uid]["status"] == "finished"
         keys = keys[lose:]
-        # what verl's actor would compute: here the sampler's numbers, or a little more
+        # in place of verl's actor: the sampler's log-probabilities plus ``moved``
         sampled = queue.kv_batch_get(keys=keys, partition_id="train", select_fields=["rollout_log_probs"])
         old = TensorDict({"old_log_probs": sampled["rollout_log_probs"] + moved}, batch_size=len(keys))
         queue.kv_batch_put(keys=keys, partition_id="train", fields=old)
@@ -109,7 +109,7 @@ def columns(queue: Any, batch: Any, *names: str) -> Any:
 
 
 def wanted(scheme: str, texts: list[str], mask: Any) -> list[Any]:
-    """By our own functions: each row's advantages, from the records alone."""
+    """Each row's advantages by our own functions, from the records alone."""
     records = [EpisodeRecord.decode(text) for text in texts]
     out: list[Any] = [None] * len(records)
     for uid in dict.fromkeys(record.trajectory.group_id for record in records):
@@ -123,7 +123,7 @@ def wanted(scheme: str, texts: list[str], mask: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("scheme", "mode"), [("graphgpo", "sync"), ("gigpo", "colocate_async"), ("grouptd", "separate_async")]
 )
-def test_what_the_trainer_writes_to_the_queue_is_ours(
+def test_the_trainer_writes_the_schemes_advantages_to_the_queue(
     scheme: str, mode: str, played: Callable[..., Any], queue: Any, config_of: Callable[..., Any]
 ) -> None:
     from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
@@ -149,7 +149,7 @@ def test_what_the_trainer_writes_to_the_queue_is_ours(
     assert 1.0 <= metrics["creditflow/turns"] <= 5.0
 
 
-def test_a_group_that_lost_an_episode_is_refused_unless_told_otherwise(
+def test_a_group_that_lost_an_episode_is_refused_unless_settings_allow_it(
     played: Callable[..., Any], queue: Any, config_of: Callable[..., Any]
 ) -> None:
     config = config_of("+algorithm.creditflow.scheme=gigpo")
@@ -164,7 +164,7 @@ def test_a_group_that_lost_an_episode_is_refused_unless_told_otherwise(
     assert not any(got["advantages"][i].any() for i in range(7) if lost[i])
 
 
-def test_the_averaging_of_the_scheme_is_asked_for(played: Callable[..., Any], config_of: Callable[..., Any]) -> None:
+def test_the_aggregation_of_the_scheme_is_required(played: Callable[..., Any], config_of: Callable[..., Any]) -> None:
     config = config_of("+algorithm.creditflow.scheme=rewardflow", "actor_rollout_ref.actor.loss_agg_mode=token-mean")
     batch = played(config, ["avgA"])
     with pytest.raises(ConfigError, match="averages token losses by turn_mean"):
@@ -223,7 +223,7 @@ def test_other_estimators_get_verls_own_step(config_of: Callable[..., Any], monk
     assert trainer(config_of("algorithm.adv_estimator=grpo"))._compute_advantage("batch", {}) == ("verl's", "batch")
 
 
-def test_verl_finds_all_of_it_by_the_entry_point_alone() -> None:
+def test_verl_loads_estimator_loop_and_step_by_the_entry_point_alone() -> None:
     import os
     import subprocess
     import sys

@@ -1,6 +1,6 @@
-"""The vLLM tier: without vLLM every test here is skipped and says so; ``--require vllm`` makes that a failure.
+"""The vLLM tier: without vLLM every test here is skipped with the reason; ``--require vllm`` makes that a failure.
 
-Engines are opened once: starting one takes seconds. Several live in one process.
+Engines are opened once, because starting one takes seconds; several share one process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pair(kind: str) -> tuple[Any, Any]:
 
 @pytest.fixture
 def shift() -> Callable[[Any], None]:
-    """Moves every weight a little, as an update does."""
+    """Adds small noise to every weight, as an update would."""
     import torch
 
     def move(model: Any) -> None:

@@ -1,4 +1,4 @@
-"""The commands with vLLM, each in a process of its own: training samples with it, its server is played against."""
+"""The commands with vLLM, each in a process of its own: training samples with it, evaluation queries its server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ for number in range(4):  # the second follows a dropped one, the third stands be
 """
 
 
-def test_engines_come_and_go_without_taking_others_down() -> None:
+def test_engines_start_and_stop_without_stopping_others() -> None:
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
     done = subprocess.run([sys.executable, "-c", SEVERAL], timeout=300, text=True, check=False, capture_output=True,
                           env=environment)  # fmt: skip
@@ -60,7 +60,7 @@ def test_engines_come_and_go_without_taking_others_down() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run: warm-up with transformers, two iterations that sample with vLLM."""
+    """A run: SFT with transformers, then two iterations that sample with vLLM."""
     out = tmp_path_factory.mktemp("run")
     changes = [word for one in (*SMALL, f"out={out}") for word in ("--set", one)]
     creditflow("train", "train/configs/quickstart.yaml", *changes, "--set", "update.iterations=0")
@@ -73,16 +73,18 @@ def iterations(run: Path) -> list[dict[str, Any]]:
     return [row for row in rows if "push_difference" in row]
 
 
-def test_a_run_samples_with_vllm_what_the_trainer_would(run: Path) -> None:
+def test_a_run_samples_with_vllm_from_the_trainers_distribution(run: Path) -> None:
     rows = iterations(run)
     assert len(rows) == 2
     assert all(row["push_difference"] < 1e-4 and row["sampler_mismatch_max"] < 1e-4 for row in rows)
     assert all(row["completion_tokens"] > 0 for row in rows)
 
 
-def test_a_run_goes_on_from_its_checkpoint(run: Path) -> None:
-    said = creditflow("train", "--resume", str(run), "--set", "generation.backend=vllm", "--set", "update.iterations=3")
-    assert "iteration 3/3" in said
+def test_a_run_resumes_from_its_checkpoint(run: Path) -> None:
+    printed = creditflow(
+        "train", "--resume", str(run), "--set", "generation.backend=vllm", "--set", "update.iterations=3"
+    )
+    assert "iteration 3/3" in printed
     assert len(iterations(run)) == 3
 
 
@@ -98,12 +100,12 @@ def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: P
             creditflow("eval", "--agent", agent, "--panel", "small-v1:valid", "--limit", "6", "--samples", "1", *ENV,
                        "--out", str(log))  # fmt: skip
             logs[log.stem] = [one for one in read_jsonl(log) if one.group_id.endswith("#0")]
-        said = creditflow("eval", "--agent", f"openai:{url}#nothing", "--panel", "small-v1:valid", code=2)
-        assert "unknown model at" in said
+        printed = creditflow("eval", "--agent", f"openai:{url}#nothing", "--panel", "small-v1:valid", code=2)
+        assert "unknown model at" in printed
         log = tmp_path / "warm.jsonl"
-        said = creditflow("eval", "--agent", f"openai:{url}#{model}", "--panel", "small-v1:valid", "--limit", "2",
+        printed = creditflow("eval", "--agent", f"openai:{url}#{model}", "--panel", "small-v1:valid", "--limit", "2",
                           "--samples", "1", "--temperature", "0.7", *ENV, "--out", str(log))  # fmt: skip
-        assert "processed_logprobs" in said, "a server with raw log-probabilities must be noticed"
+        assert "processed_logprobs" in printed, "a server with raw log-probabilities must be noticed"
         assert all((one.tokens is None) is not one.group_id.endswith("#0") for one in read_jsonl(log))
     assert len(logs["hf"]) == 6
     for kind in ("vllm", "openai"):

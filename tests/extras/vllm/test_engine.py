@@ -1,4 +1,4 @@
-"""vLLM samples what the trained model says, after every push; a push that does not arrive ends the run."""
+"""vLLM samples from the trained model after every weight push; a push that does not arrive is an error."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from helpers.models.vllm_model import made_model
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
 from creditflow.envs.errors import ConfigError
 
-# vLLM and what it imports warn of their own deprecated calls
+# vLLM and its imports warn of their own deprecated calls
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 ENDS = frozenset({1})
 TOLERANCE = 1e-4  # of a log-probability, float32 against a float32 forward pass
 
 
-def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[GenerationRequest]:
+def requests_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0) -> list[GenerationRequest]:
     rng = np.random.default_rng(seed)
     return [
         GenerationRequest(first + i, rng.integers(5, 260, length + i % 7).astype(np.int32), rng.random(tokens))
@@ -27,7 +27,7 @@ def jobs_of(count: int, length: int, tokens: int, seed: int = 0, first: int = 0)
 
 
 def scored(model: Any, ids: Any, answer: Any, temperature: float = 1.0) -> list[float]:
-    """Log-probabilities of an answer by one plain forward pass."""
+    """Log-probabilities of a completion's ids by one forward pass."""
     import torch
 
     whole = torch.from_numpy(np.concatenate([ids, answer]).astype(np.int64))
@@ -39,17 +39,17 @@ def scored(model: Any, ids: Any, answer: Any, temperature: float = 1.0) -> list[
 def cached(
     backend: Any, requests: list[GenerationRequest], sampling: Sampling, monkeypatch: pytest.MonkeyPatch
 ) -> list[int]:
-    """How many prompt tokens of each request came out of the prefix cache."""
+    """The number of prompt tokens of each request that came from the prefix cache."""
     found: list[int] = []
     whole = backend.engine._generate
 
-    def told(*arguments: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         outputs = whole(*arguments)
         found.extend(one.num_cached_tokens for one in outputs)
         return outputs
 
     with monkeypatch.context() as patched:
-        patched.setattr(backend.engine, "_generate", told)
+        patched.setattr(backend.engine, "_generate", counted)
         backend.generate(requests, sampling, ENDS)
     return found
 
@@ -57,7 +57,7 @@ def cached(
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
 def test_logprobs_are_those_of_a_plain_forward_pass_at_the_temperature(pair: Any, temperature: float) -> None:
     model, backend = pair
-    requests = jobs_of(16, 60, 24)
+    requests = requests_of(16, 60, 24)
     answers = backend.generate(requests, Sampling(max_new_tokens=24, temperature=temperature), ENDS)
     for request, answer in zip(requests, answers, strict=True):
         assert np.allclose(
@@ -65,11 +65,11 @@ def test_logprobs_are_those_of_a_plain_forward_pass_at_the_temperature(pair: Any
         )
 
 
-def test_greedy_answers_are_those_of_the_transformers_backend(pair: Any) -> None:
+def test_greedy_completions_are_those_of_the_transformers_backend(pair: Any) -> None:
     from creditflow.agents.backends.transformers_backend import TransformersBackend
 
     model, backend = pair
-    requests, greedy = jobs_of(16, 40, 16), Sampling(max_new_tokens=16, temperature=0.0)
+    requests, greedy = requests_of(16, 40, 16), Sampling(max_new_tokens=16, temperature=0.0)
     ours = TransformersBackend(model).generate(requests, greedy, ENDS)
     theirs = backend.generate(requests, greedy, ENDS)
     assert [one.ids.tolist() for one in theirs] == [one.ids.tolist() for one in ours]
@@ -77,7 +77,7 @@ def test_greedy_answers_are_those_of_the_transformers_backend(pair: Any) -> None
 
 def test_three_pushes_arrive(pair: Any, shift: Callable[[Any], None]) -> None:
     model, backend = pair
-    requests = jobs_of(4, 70, 8)
+    requests = requests_of(4, 70, 8)
     before: list[Completion] = backend.generate(requests, Sampling(max_new_tokens=8), ENDS)
     for number in range(3):
         shift(model)
@@ -103,10 +103,10 @@ def test_a_push_that_does_not_arrive_is_refused(
         with pytest.raises(WeightPushError, match=r"rl-7.* differ by"):
             backend.sync("rl-7")
     with pytest.raises(GenerationError, match="sync"):
-        backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+        backend.generate(requests_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
 
 
-def test_cached_prefixes_of_old_weights_are_noticed(
+def test_cached_prefixes_of_old_weights_are_detected(
     pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, backend = pair
@@ -120,7 +120,7 @@ def test_cached_prefixes_of_old_weights_are_noticed(
             backend.sync()
 
 
-def test_a_tied_output_layer_that_stays_behind_is_noticed(
+def test_a_tied_output_layer_without_the_update_is_detected(
     kind: str, pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from creditflow.agents.backends.vllm import worker as vllm_worker
@@ -136,12 +136,12 @@ def test_a_tied_output_layer_that_stays_behind_is_noticed(
             backend.sync()
 
 
-def test_a_longer_conversation_reads_its_past_from_the_cache_until_the_weights_move(
+def test_a_longer_conversation_uses_the_cached_prefix_until_the_weights_change(
     pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, backend = pair
     short = Sampling(max_new_tokens=4)
-    [first] = jobs_of(1, 100, 4, seed=3)
+    [first] = requests_of(1, 100, 4, seed=3)
     assert cached(backend, [first], short, monkeypatch) == [0]
     [answer] = backend.generate([first], short, ENDS)
     longer = GenerationRequest(0, np.concatenate([first.ids, answer.ids, first.ids[:9]]), first.uniforms)
@@ -150,9 +150,9 @@ def test_a_longer_conversation_reads_its_past_from_the_cache_until_the_weights_m
     assert cached(backend, [longer], short, monkeypatch) == [0]
 
 
-def test_equal_prompts_are_one_request_with_unequal_answers(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_prompts_are_one_request_with_different_completions(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, backend = pair
-    [one] = jobs_of(1, 50, 12)
+    [one] = requests_of(1, 50, 12)
     rng = np.random.default_rng(1)
     requests = [GenerationRequest(i, one.ids, rng.random(12)) for i in range(8)]
     assert len(cached(backend, requests, Sampling(max_new_tokens=12), monkeypatch)) == 1
@@ -160,9 +160,9 @@ def test_equal_prompts_are_one_request_with_unequal_answers(pair: Any, monkeypat
     assert len({tuple(answer.ids.tolist()) for answer in answers}) > 4
 
 
-def test_the_same_call_from_the_same_cache_gives_the_same_answers(pair: Any) -> None:
+def test_the_same_call_from_the_same_cache_gives_the_same_completions(pair: Any) -> None:
     _, backend = pair
-    sampling, requests = Sampling(max_new_tokens=12), jobs_of(64, 100, 12)
+    sampling, requests = Sampling(max_new_tokens=12), requests_of(64, 100, 12)
     rounds = []
     for draws in (0, 0, 1):
         backend.sync()
@@ -178,7 +178,7 @@ def test_the_same_call_from_the_same_cache_gives_the_same_answers(pair: Any) -> 
 def test_a_completion_stops_at_its_end_token_or_is_cut(pair: Any) -> None:
     _, backend = pair
     ends = frozenset(range(5, 60))
-    answers = backend.generate(jobs_of(32, 30, 8), Sampling(max_new_tokens=8, temperature=2.0), ends)
+    answers = backend.generate(requests_of(32, 30, 8), Sampling(max_new_tokens=8, temperature=2.0), ends)
     assert all(1 <= len(one.ids) <= 8 and not ends & set(one.ids[:-1].tolist()) for one in answers)
     assert all(len(one.ids) == 8 or int(one.ids[-1]) in ends for one in answers)
     assert {len(one.ids) == 8 for one in answers} == {True, False}
@@ -192,30 +192,30 @@ def test_the_host_process_keeps_its_random_state_and_threads(pair: Any) -> None:
     expected = torch.rand(3)
     torch.manual_seed(11)
     backend.sync()
-    backend.generate(jobs_of(2, 20, 4), Sampling(max_new_tokens=4), ENDS)
+    backend.generate(requests_of(2, 20, 4), Sampling(max_new_tokens=4), ENDS)
     assert torch.equal(torch.rand(3), expected)
     torch.set_num_threads(2)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
 
 
-def test_what_vllm_would_report_falsely_is_refused(pair: Any) -> None:
+def test_sampling_whose_logprobs_vllm_would_report_wrongly_is_refused(pair: Any) -> None:
     _, backend = pair
     for sampling in (Sampling(top_p=0.9), Sampling(top_k=5), Sampling(entropies=2), Sampling(temperature=0.001)):
         with pytest.raises(ConfigError, match="vLLM"):
-            backend.generate(jobs_of(1, 9, 4), sampling, ENDS)
+            backend.generate(requests_of(1, 9, 4), sampling, ENDS)
 
 
-def test_a_sleeping_sampler_wants_to_be_synced(pair: Any) -> None:
+def test_a_sleeping_sampler_must_be_synced(pair: Any) -> None:
     _, backend = pair
     backend.sleep()
     with pytest.raises(GenerationError, match="asleep"):
-        backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+        backend.generate(requests_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
     backend.sync()
-    assert backend.generate(jobs_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
+    assert backend.generate(requests_of(1, 9, 4), Sampling(max_new_tokens=4), ENDS)
 
 
-def test_a_coarser_sampler_is_held_to_a_coarser_tolerance(
+def test_a_sampler_of_lower_precision_has_a_larger_tolerance(
     shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from creditflow.agents.backends.vllm.config import VllmConfig

@@ -1,4 +1,4 @@
-"""Short spellings for hand-made rollouts: worked examples must fit on a screen."""
+"""Short notation for hand-made rollouts of worked examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def walk(
         path: states, as a list or separated by spaces.
         end: stop reason.
         name: trajectory id; default the path itself.
-        reward: paid on the last turn; default 1 for success and 0 else.
+        reward: of the last turn; default 1 for success and 0 else.
         rewards: of every turn, instead of ``reward``.
         actions: of every turn; default "to NEXT".
         costs: of every turn; default 1.

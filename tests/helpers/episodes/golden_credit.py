@@ -53,7 +53,7 @@ def build_group(data):
 
 
 def scheme_for(estimator, params):
-    """Their parameter names to ours."""
+    """Our scheme with the parameters of a golden case."""
     options = {"std_eps": params["epsilon"], "invalid_penalty": params["invalid_action_penalty"]}
     if estimator in ("grpo", "rloo"):
         options["stats_over"] = {"steps": "turns", "trajectories": "first_turns"}[params["stats_over"]]

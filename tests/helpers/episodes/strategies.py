@@ -30,7 +30,7 @@ def groups(
     ends: tuple[StopReason, ...] = ENDS,
     invalid: bool = True,
 ) -> Group:
-    """A group of random walks on a small deterministic world; a success pays 1 more on its last turn.
+    """A group of random walks on a small deterministic world; a success adds 1 to the reward of its last turn.
 
     Args:
         draw: of Hypothesis.
@@ -77,7 +77,7 @@ def groups(
 
 
 def renamed(group: Group) -> Group:
-    """The group with every state and action under another name."""
+    """The group with every state and action renamed."""
 
     def other(turn: Turn) -> Turn:
         return replace(

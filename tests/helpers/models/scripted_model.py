@@ -1,4 +1,4 @@
-"""A language model made of a function: texts in, texts out, one token a character. No torch."""
+"""A language model whose completions are a function of the prompt, one token per character; without torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CharChat:
 
 
 class ScriptedBackend:
-    """Answers every prompt with what a function makes of its text, and keeps what it was asked."""
+    """Completes every prompt by a function of its text, and keeps the prompts in ``asked``."""
 
     version, context = "scripted", 0
 
@@ -56,8 +56,10 @@ class ScriptedBackend:
 
 def scripted_model(answer: Callable[[str], str]) -> LanguageModelAgent:
     """A language-model agent whose model is a function of the whole prompt."""
-    talk = Conversations(make_prompt("think-v1"), CharChat())
-    return LanguageModelAgent(ScriptedBackend(answer), talk, make_dialect("think"), Sampling(max_new_tokens=64))
+    conversations = Conversations(make_prompt("think-v1"), CharChat())
+    return LanguageModelAgent(
+        ScriptedBackend(answer), conversations, make_dialect("think"), Sampling(max_new_tokens=64)
+    )
 
 
 def _ids(text: str) -> NDArray[np.int32]:

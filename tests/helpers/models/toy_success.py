@@ -1,4 +1,4 @@
-"""A success model's folder made from nothing in a moment: its numbers mean nothing, its format is right."""
+"""The folder of an untrained success model: the format is right, the predictions are arbitrary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def success_folder(path: Path, kind: str = "paper", *, positions: int = 96, **text: Any) -> str:
-    """An untrained model with a head that is not flat."""
+    """Save an untrained model whose head has random weights; return the folder."""
     import torch
 
     from creditflow.train.annotate.success.encoding import Encoder, TextConfig

@@ -1,4 +1,4 @@
-"""A small model that vLLM's build for CPUs takes: heads of 32 (it knows no narrower ones than that)."""
+"""A small model that vLLM's build for CPUs takes: heads of width 32, the narrowest that it supports."""
 
 from __future__ import annotations
 

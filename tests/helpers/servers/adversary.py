@@ -1,4 +1,4 @@
-"""A hostile HTTP client: raw bytes over sockets, bounded in time, and what it knows to send."""
+"""A hostile HTTP client: raw bytes over sockets, bounded in time, and a table of malformed requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-PATIENCE = 20.0  # seconds before a server that says nothing counts as hanging
-PAUSE = 1.0  # seconds that a server may take to refuse, before it is told that nothing more comes
+PATIENCE = 20.0  # seconds before a silent server counts as hanging
+PAUSE = 1.0  # seconds that a server may take to refuse, before the sending side is closed
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Target:
 
     Attributes:
         url: its base URL.
-        path, body: of a POST that it answers well.
-        wanted: status of that answer.
-        origin: what its own pages would send.
+        path, body: of a valid POST.
+        wanted: status of the response to it.
+        origin: the Origin header of its own pages, "" for none.
     """
 
     url: str
@@ -43,7 +43,7 @@ class Target:
         return "".join(f"{line}\r\n" for line in [*first, *own, *lines]).encode("latin-1")
 
     def good(self, *lines: str, **parts: str) -> bytes:
-        """A whole request that is answered well."""
+        """A complete valid request."""
         return self.head(f"Content-Length: {len(self.body)}", *lines, **parts) + b"\r\n" + self.body
 
     def chunked(self, *chunks: bytes) -> bytes:
@@ -112,7 +112,7 @@ def attempt(url: str, data: bytes) -> int:
 
 @contextlib.contextmanager
 def holding(url: str, count: int, data: bytes) -> Iterator[list[socket.socket]]:
-    """So many connections, each of which has sent these bytes and says no more."""
+    """So many connections, each of which has sent these bytes and nothing else."""
     held: list[socket.socket] = []
     try:
         for _ in range(count):
@@ -127,8 +127,8 @@ def holding(url: str, count: int, data: bytes) -> Iterator[list[socket.socket]]:
 
 
 def ended(sock: socket.socket, within: float) -> bytes | None:
-    """What a connection still said before the server ended it; None if it is open at the end of the time."""
-    until, said = time.monotonic() + within, b""
+    """The bytes that a connection still sent before the server closed it; None if it is open after ``within`` seconds."""
+    until, received = time.monotonic() + within, b""
     while (left := until - time.monotonic()) > 0:
         sock.settimeout(left)
         try:
@@ -136,10 +136,10 @@ def ended(sock: socket.socket, within: float) -> bytes | None:
         except TimeoutError:
             return None
         except ConnectionError:
-            return said
+            return received
         if not part:
-            return said
-        said += part
+            return received
+        received += part
     return None
 
 
@@ -201,7 +201,7 @@ def malformed(target: Target) -> dict[str, bytes]:
         "a chunk's size in words": chunked(b"zz\r\nab\r\n0\r\n\r\n"),
         "a negative chunk": chunked(b"-1\r\nab\r\n0\r\n\r\n"),
         "a chunk of endless size": chunked(b"f" * 100 + b"\r\nab\r\n"),
-        "a chunk longer than it says": chunked(b"1\r\nabc\r\n0\r\n\r\n"),
+        "a chunk longer than its size": chunked(b"1\r\nabc\r\n0\r\n\r\n"),
         "a chunk without end": chunked(b"5\r\nab"),
         "a huge chunk extension": chunked(b"2;" + b"x" * 100_000 + b"\r\n{}\r\n0\r\n\r\n"),
         "a huge trailer": chunked(b"2\r\n{}\r\n0\r\nX: " + b"x" * 100_000 + b"\r\n\r\n"),

@@ -29,7 +29,7 @@ class Served:
 
 
 def toy_ids(prompt: Sequence[int], n: int, tokens: int) -> list[int]:
-    """What the toy model writes as its n-th answer: a token that tells the prompt's last one, then n, then an end."""
+    """What the toy model writes as its n-th answer: a token that depends on the prompt's last one, then n, then an end token."""
     return [10 + prompt[-1] % 10, 30 + n, 1][:tokens]
 
 
@@ -53,7 +53,7 @@ def toy_choice(index: int, prompt: list[int], ids: list[int], temperature: float
 
 
 def toy(body: dict[str, Any]) -> dict[str, Any]:
-    """An honest completion, its choices in reverse order."""
+    """A correct response, its choices in reverse order."""
     prompts, n = body["prompt"], body["n"]
     choices = [
         toy_choice(p * n + k, prompt, toy_ids(prompt, k, body["max_tokens"]), body["temperature"])

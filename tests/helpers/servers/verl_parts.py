@@ -1,4 +1,4 @@
-"""Parts of verl tests: Sokoban levels, and a server that answers by a script or by a model."""
+"""Parts of verl tests: Sokoban levels, and a server whose completions are a function of the prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####
 
 
 class Server:
-    """What verl's loops see of the inference servers: ``generate``, and nothing else.
+    """Stand-in for verl's inference servers, with ``generate`` alone.
 
     Args:
         answer: from the ids of a prompt and the sampling parameters to ids and log-probabilities (or None).
@@ -32,8 +32,8 @@ class Server:
         return TokenOutput(token_ids=ids, log_probs=logprobs, stop_reason="completed", extra_fields=steps)
 
 
-def speaker(tokenizer: Any, seed: int = 0) -> Server:
-    """Says a word at random, closed by the end token; log-probabilities are −0.25, −0.5, ...; sometimes nonsense."""
+def random_server(tokenizer: Any, seed: int = 0) -> Server:
+    """A server that samples a random action (one of five invalid) and the end token; log-probabilities are −0.25, −0.5, ..."""
     rng = np.random.default_rng(seed)
     [end] = tokenizer.encode("<|end|>", add_special_tokens=False)
 

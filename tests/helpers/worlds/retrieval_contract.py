@@ -1,4 +1,4 @@
-"""What every engine must do, whatever ranks the passages: the tests of each engine call these on an engine of their own."""
+"""Checks that hold for every engine, whatever ranks the passages; the tests of each engine call them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check_corpus(engine: LocalRetriever) -> None:
 
 
 def check_search(engine: LocalRetriever) -> None:
-    """Lists are best first, no longer than asked, equal alone and in company, and find what is written."""
+    """Hits are sorted by score, at most k, equal for a query alone and in a batch, and contain the words of the query."""
     queries = [PASSAGES[0].title, "market charter", "who was born in a town?", "zzzz qqqq", PASSAGES[0].title]
     together = engine.search(queries, 7)
     assert together == [engine.search([query], 7)[0] for query in queries]
@@ -88,7 +88,7 @@ def check_search(engine: LocalRetriever) -> None:
 
 
 def check_hostile(engine: LocalRetriever) -> None:
-    """Query syntax, control characters, half characters and huge texts are words or nothing, never an error."""
+    """Query syntax, control characters, lone surrogates and huge texts are words or nothing, never an error."""
     for query in HOSTILE:
         hits = engine.search([query], 5)[0]
         assert "market" not in query or any("market" in hit.passage.contents for hit in hits), query[:40]
@@ -97,7 +97,7 @@ def check_hostile(engine: LocalRetriever) -> None:
 
 
 def check_threads(engine: LocalRetriever) -> None:
-    """Eight threads at once get what one gets."""
+    """Eight concurrent threads get the results of one."""
     queries = [passage.title for passage in PASSAGES[:120]]
     alone = engine.search(queries, 5)
     found: list[list[list[Hit]]] = [[] for _ in range(8)]
@@ -118,7 +118,7 @@ HARMS = ["flip", "cut", "gone", "empty"]
 
 
 def check_damage(folder: Path, copy: Path, harm: str) -> None:
-    """An index folder of which any file is harmed does not open; mended, it does."""
+    """An index folder with a damaged file does not open; with the file restored it does."""
     shutil.copytree(folder, copy)
     for name in [*json.loads((copy / "header.json").read_text())["files"], "header.json"]:
         file = copy / name

@@ -1,4 +1,4 @@
-"""A shop of a dozen products, small enough to try everything in it."""
+"""A shop of a dozen products, small enough for exhaustive search."""
 
 from __future__ import annotations
 

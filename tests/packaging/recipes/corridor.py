@@ -119,18 +119,18 @@ class CorridorOracle:
 
     exact = True
 
-    def _left(self, state: str) -> int:
+    def _distance(self, state: str) -> int:
         data = json.loads(state)
         return int(data["length"] - 1 - data["cell"])
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
         """1.0 if the end can be reached."""
-        return float(self._left(state) <= (math.inf if steps_left is None else steps_left))
+        return float(self._distance(state) <= (math.inf if steps_left is None else steps_left))
 
     def distance(self, state: str) -> float:
         """Steps to the end."""
-        return float(self._left(state))
+        return float(self._distance(state))
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
         """Right."""
-        return ("right",) if self._left(state) else ()
+        return ("right",) if self._distance(state) else ()

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 learns on a dense reward; what does not need it is tested without."""
+"""The Stable-Baselines3 example: task draws and learning curves without it, PPO with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.trajectory import Trajectory
 
 
-def test_episodes_are_handed_over_with_the_environments_own_reward():
+def test_finished_episodes_of_drawn_tasks_are_collected():
     finished: list[Trajectory] = []
     tasks = example_tasks(3)
     inner = Recorder(creditflow.make("sokoban", action_mode="discrete", max_steps=4))

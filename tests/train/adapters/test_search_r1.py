@@ -1,4 +1,4 @@
-"""Released Search-R1 trajectories as a log: states, outcomes, what malformed rows say; the real file."""
+"""Released Search-R1 trajectories as a log: states, outcomes, errors of malformed rows; the released file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_turns_have_states_thoughts_queries_and_documents(tmp_path):
 
 
 @pytest.mark.parametrize(("before", "after"), [(" ", " "), ("\n\t", ""), ("", "  \n"), ("\u00a0", "\u2003")])
-def test_space_around_queries_and_answers_is_not_theirs(tmp_path, before, after):
+def test_white_space_around_queries_and_answers_is_stripped(tmp_path, before, after):
     """As in the released code, which strips what stands between the tags."""
     spaced = RESPONSE
     for text in ("Nile", "river Nile", "The Nile"):
@@ -104,7 +104,7 @@ def test_malformed_rows_are_named(tmp_path, row, message):
         read_search_r1(written(tmp_path, row))
 
 
-def test_files_that_are_none_are_refused(tmp_path):
+def test_files_without_trajectories_are_refused(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     with pytest.raises(DataError, match="holds no trajectories"):
@@ -121,7 +121,7 @@ def _text(folder, text):
     return path
 
 
-def test_the_released_rollouts_are_read_whole_and_graded_as_recorded():
+def test_the_released_rollouts_are_read_completely_and_graded_as_recorded():
     path = shared_file("data/search/trajectories_searchr1.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]

@@ -1,4 +1,4 @@
-"""The page "Bring your own trainer": every block is marked, what can run is run, what it names is there."""
+"""The page "Bring your own trainer": every block is marked with its tier and parses, its tier runs it, named files exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.shared_data import ROOT
 from helpers.trainer_page import PAGE, blocks, run_blocks
 
 
-def test_every_block_says_what_runs_it_and_parses() -> None:
+def test_every_block_is_marked_with_its_tier_and_parses() -> None:
     marks = [mark for mark, _ in blocks()]
     assert set(marks) == {"run=core", "run=train", "run=trl", "run=sb3", "not-run"}
     for _, code in blocks():
@@ -22,12 +22,12 @@ def test_every_block_says_what_runs_it_and_parses() -> None:
     assert len(text.splitlines()) <= 250
 
 
-def test_files_that_the_page_names_are_there() -> None:
+def test_files_that_the_page_names_exist() -> None:
     for name in re.findall(r"`(tests/[\w./]+)`", PAGE.read_text(encoding="utf-8")):
         assert (ROOT / name).exists(), name
 
 
-def test_blocks_that_need_nothing_run(tmp_path: Path) -> None:
+def test_blocks_that_need_no_extra_run(tmp_path: Path) -> None:
     assert run_blocks("core", tmp_path) == 2
 
 

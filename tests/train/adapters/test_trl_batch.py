@@ -1,4 +1,4 @@
-"""TRL's columns and what is refused; everything here is tested without TRL."""
+"""The columns for TRL and the settings that are refused, without TRL."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Spans = list[tuple[int, int]]
 
 
 def episode(name: str, task: str, spans: Spans, *, windowed: bool = False) -> Trajectory:
-    """One turn per (tokens read, tokens written); ids count up from 100."""
+    """One turn per (prompt or observation tokens, sampled tokens); ids count up from 100."""
     turns = tuple(Turn(f"s{t}", "a", f"s{t + 1}") for t in range(len(spans)))
-    mask = [wrote for read, written in spans for wrote in [False] * (0 if windowed else read) + [True] * written]
+    mask = [sampled for read, written in spans for sampled in [False] * (0 if windowed else read) + [True] * written]
     sizes = [written + (0 if windowed else read) for read, written in spans]
     ids = np.arange(100, 100 + len(mask), dtype=np.int32)
     prompts = tuple(np.zeros(read, np.int32) for read, _ in spans) if windowed else ()
@@ -45,7 +45,7 @@ def columns(*pairs: tuple[Group, Credit], names: list[str], size: int = 1) -> li
     return make_columns([g for g, _ in pairs], [c for _, c in pairs], names, size=size, filler=7)
 
 
-def test_the_prompt_is_what_was_read_before_the_first_answer_and_the_rest_is_the_completion() -> None:
+def test_the_prompt_is_everything_before_the_first_sampled_token_and_the_rest_is_the_completion() -> None:
     [one] = columns(scored("a", [(3, 2), (2, 1)]), names=["a"])
     assert one.prompt_ids == [100, 101, 102]
     assert one.completion_ids == [103, 104, 105, 106, 107]
@@ -55,7 +55,7 @@ def test_the_prompt_is_what_was_read_before_the_first_answer_and_the_rest_is_the
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=6))
-def test_columns_hold_the_credit_that_spread_puts_on_tokens(spans: Spans) -> None:
+def test_columns_hold_the_advantages_of_broadcast_to_tokens(spans: Spans) -> None:
     group, credit = scored("a", spans)
     [one] = columns((group, credit), names=["a"])
     tokens = group.trajectories[0].tokens
@@ -72,13 +72,13 @@ def test_turns_outside_the_loss_are_masked() -> None:
     assert one.advantages == [1.0, 0.0, 0.0, 0.0, 3.0]
 
 
-def test_groups_come_in_the_order_of_the_prompts_and_lost_ones_are_one_masked_token() -> None:
-    rows = columns(scored("b", [(1, 1)]), scored("a", [(1, 2)]), names=["a", "lost", "b"])
+def test_groups_come_in_the_order_of_the_prompts_and_missing_ones_are_one_masked_token() -> None:
+    rows = columns(scored("b", [(1, 1)]), scored("a", [(1, 2)]), names=["a", "missing", "b"])
     assert [len(row.completion_ids) for row in rows] == [2, 1, 1]
     assert rows[1] == TrlColumns([7], [7], [0], [0.0], [0.0])
 
 
-def test_an_episode_that_never_began_is_one_masked_token() -> None:
+def test_an_episode_that_failed_to_start_is_one_masked_token() -> None:
     bare = Trajectory("a/1", "a", "a", (), False, 0.0, "token_limit", "s0")
     group = Group((episode("a/0", "a", [(1, 1)]), bare))
     credit = Credit.of(group, outcome=np.array([1.0, -1.0]))
@@ -148,12 +148,12 @@ def test_plain_settings_pass() -> None:
         ({"delta": 2.0}, "delta=2.0"),
     ],
 )
-def test_settings_that_would_change_what_is_learned_from_are_refused(changes: dict[str, Any], words: str) -> None:
+def test_settings_that_would_change_sampling_or_the_loss_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         check_arguments(arguments(**changes), tasks=2)
 
 
-def test_a_loss_type_must_average_as_the_scheme_asks() -> None:
+def test_a_loss_type_must_aggregate_as_the_scheme_requires() -> None:
     check_averaging("token_mean", "dapo")
     check_averaging("trajectory_mean", "grpo")
     with pytest.raises(ConfigError, match="loss types that fit: grpo"):

@@ -1,4 +1,4 @@
-"""The verl-agent drop-in: what it refuses, and what it makes of what a fork leaves out. (Parity: tests/conformance.)"""
+"""The verl-agent drop-in: what it refuses, and how it treats missing columns. (Parity: tests/conformance.)"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key
 
 
 def data_of(paths: dict[str, dict[str, str]], rewards: dict[str, float], **columns: list[Any]) -> Any:
-    """Trajectories as spaced anchors, by group; the reward is paid on the last row."""
+    """Trajectories as spaced anchors, by group; the reward comes with the last row."""
     rows = [
         (group, name, anchor, rewards[name] * (t == len(path.split()) - 1), rewards[name])
         for group, members in paths.items()
@@ -52,7 +52,7 @@ def test_the_four_columns_that_every_fork_has_are_enough(name: str) -> None:
     [("gigpo", {}), ("graphgpo", {}), ("rewardflow", {}), ("grouptd", {}), ("grpo", {"semantics": "release"}),
      ("rloo", {"stats_over": "first_turns"})],
 )  # fmt: skip
-def test_rows_whose_order_nothing_shows_are_refused(name: str, options: dict[str, Any]) -> None:
+def test_rows_of_unknown_order_are_refused(name: str, options: dict[str, Any]) -> None:
     data, scheme = data_of(PATHS, WON), credit.make(name, **options)
     with pytest.raises(TrajectoryError, match=r"reads the order of steps.*ordered=True"):
         compute_advantages(data, scheme=scheme)
@@ -63,7 +63,7 @@ def test_rows_whose_order_nothing_shows_are_refused(name: str, options: dict[str
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo"])
-def test_comparing_trajectories_needs_no_order_and_no_copy_counts(name: str) -> None:
+def test_schemes_that_compare_trajectories_need_no_order_and_ignore_copies(name: str) -> None:
     data, scheme = data_of(PATHS, WON), credit.make(name)
     wanted, _ = compute_advantages(data, scheme=scheme)
     order = np.array([4, 6, 1, 3, 0, 5, 2, 3, 0])
@@ -73,7 +73,7 @@ def test_comparing_trajectories_needs_no_order_and_no_copy_counts(name: str) -> 
     np.testing.assert_array_equal(compute_advantages(data, scheme=scheme)[0], wanted[order])
 
 
-def test_the_last_state_without_next_obs_is_nobody_elses() -> None:
+def test_the_last_state_without_next_obs_is_visited_by_no_other_trajectory() -> None:
     groups = StepRows(**data_of(PATHS, WON).non_tensor_batch).stepped().groups
     ends = [member.final_state_key for member in groups[0].trajectories]
     assert len({*ends, "s", "t", "u", "v"}) == 7
@@ -129,13 +129,15 @@ def test_a_trajectory_in_two_groups_is_refused() -> None:
 
 def test_rewards_that_are_not_the_episodes_are_refused() -> None:
     data = data_of(PATHS, WON, step=[0, 1, 2, 0, 1, 0, 1])
-    data.batch["token_level_rewards"][4, 1] -= 0.1  # a KL penalty, say, or an invalid step that the scheme knows not of
+    data.batch["token_level_rewards"][4, 1] -= (
+        0.1  # as by a KL penalty, or by an invalid step that the scheme does not penalise
+    )
     with pytest.raises(TrajectoryError, match=r"row 4: .*use_kl_in_reward.*invalid_action_penalty_coef"):
         compute_advantages(data, scheme=credit.make("gigpo"))
     valid = [True, True, True, True, False, True, True]
     data.non_tensor_batch["is_action_valid"] = np.array(valid, object)
     compute_advantages(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
-    data.batch["token_level_rewards"][4, 1] += 0.1  # a fork that takes nothing off, under a scheme that does
+    data.batch["token_level_rewards"][4, 1] += 0.1  # a fork without a penalty, under a scheme with one
     with pytest.raises(TrajectoryError, match=r"row 4: .*an invalid step loses 0\.1"):
         compute_advantages(data, scheme=credit.make("gigpo", invalid_penalty=0.1))
 
@@ -160,7 +162,7 @@ def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, 
     )  # these determine success
 
 
-def test_the_score_without_success_is_the_reward_where_it_can_be_one() -> None:
+def test_the_score_without_success_is_the_reward_if_it_lies_in_the_unit_interval() -> None:
     scheme = credit.make("grpo", outcome="score", outcome_scale="none")
     graded, _ = compute_advantages(data_of(PATHS, {"a": 1.0, "b": 0.5, "c": 0.0}), scheme=scheme)
     np.testing.assert_allclose(graded[[0, 3, 5], 0], [0.5, 0.0, -0.5])
@@ -204,7 +206,7 @@ def test_equal_anchors_and_no_others_have_equal_keys(one: Any, other: Any) -> No
     assert anchor_key(tuple(one) if isinstance(one, list) else one) == anchor_key(one)
 
 
-def test_images_are_told_apart_by_content_shape_and_type() -> None:
+def test_images_are_distinguished_by_content_shape_and_type() -> None:
     image = np.arange(12, dtype=np.uint8)
     different = [image, image.reshape(3, 4), image.astype(np.int16), image + 1]
     assert len({anchor_key(one) for one in different}) == 4
@@ -215,7 +217,7 @@ def test_images_are_told_apart_by_content_shape_and_type() -> None:
 
 @pytest.mark.parametrize("column", ["rewards", "step", "active"])
 @pytest.mark.parametrize("cell", [[1.0], {}, "x", None, float("nan"), 1j, 10**400, 0.5])
-def test_a_wild_cell_is_refused_with_the_name_of_its_column(column: str, cell: Any) -> None:
+def test_an_odd_cell_is_read_as_a_number_or_refused_with_the_name_of_its_column(column: str, cell: Any) -> None:
     columns: dict[str, list[Any]] = {"rewards": [0.0, 1.0], "step": [0, 1], "active": [True, True]}
     columns[column] = [columns[column][0], cell]
     rows = StepRows(uid=["g", "g"], traj_uid=["a", "a"], anchor_obs=["s", "t"], next_obs=["t", "u"], **columns)

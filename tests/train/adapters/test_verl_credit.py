@@ -35,7 +35,7 @@ def rows(group: Group) -> tuple[list[EpisodeRecord], np.ndarray]:
 
 @pytest.mark.parametrize("scheme", ["grpo", "gigpo", "graphgpo", "grouptd"])
 @pytest.mark.parametrize("name", GROUPS)
-def test_numbers_of_turns_arrive_on_their_tokens(name: str, scheme: str) -> None:
+def test_advantages_of_turns_arrive_on_their_tokens(name: str, scheme: str) -> None:
     group, made = GROUPS[name], credit.make(scheme)
     records, mask = rows(group)
     scored = credit_batch(made, ["u"] * SIZE, records, mask, size=SIZE)
@@ -48,7 +48,7 @@ def test_numbers_of_turns_arrive_on_their_tokens(name: str, scheme: str) -> None
     assert (scored.mask == mask.astype(bool)).all()
 
 
-def test_groups_are_whole_or_refused_or_worth_nothing() -> None:
+def test_incomplete_groups_are_refused_or_get_zero_advantages() -> None:
     records, mask = rows(GROUPS["unequal turn counts"])
     made = credit.make("grpo")
     with pytest.raises(TrajectoryError, match="has 3 of 4 episodes here"):
@@ -67,7 +67,7 @@ def test_episodes_of_two_tasks_under_one_name_are_refused() -> None:
         credit_batch(credit.make("grpo"), ["u"] * SIZE, [other, *records[1:]], mask, size=SIZE)
 
 
-def test_an_episode_that_never_began_is_worth_nothing_and_counts_in_its_group() -> None:
+def test_an_episode_that_failed_to_start_gets_zero_advantages_and_counts_in_its_group() -> None:
     records, mask = rows(GROUPS["one turn"])
     bare = replace(records[3].trajectory, turns=(), final_state_key="s0", success=False, stop_reason="token_limit")
     mask[3] = 0
@@ -79,17 +79,17 @@ def test_an_episode_that_never_began_is_worth_nothing_and_counts_in_its_group() 
 
 def test_passages_that_the_group_read_reach_schemes_over_them() -> None:
     records, mask = rows(GROUPS["one turn"])
-    told = [
+    annotated = [
         EpisodeRecord(one.trajectory, one.turn_offsets, {"question": "q", "documents": {f"d{i}": "text"}})
         for i, one in enumerate(records)
     ]
-    [group] = credit_batch(credit.make("grpo"), ["u"] * SIZE, told, mask, size=SIZE).groups
+    [group] = credit_batch(credit.make("grpo"), ["u"] * SIZE, annotated, mask, size=SIZE).groups
     assert group.task["question"] == "q"
     assert sorted(group.task["documents"]) == ["d0", "d1", "d2", "d3"]
 
 
 @pytest.mark.parametrize("text", [None, 3, "", "no lines", "[0]", "[0, -1]\n{}", "[0.5]\n{}", "{}\n{}"])
-def test_what_is_no_record_says_which_loop_writes_one(text: object) -> None:
+def test_a_text_that_is_no_record_is_refused(text: object) -> None:
     with pytest.raises(TrajectoryError):
         EpisodeRecord.decode(text)
 
