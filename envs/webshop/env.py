@@ -47,7 +47,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         goals: with ``data``, "synthetic" or "human".
         split: with ``data``, a split of the preset: "val" and "train" (verl_agent, rewardflow, graphgpo), "test", "dev"
             and "train" (upstream), "valid" and "train" (standard), or "all".
-        seed: with ``data``, random seed of prices and price caps.
+        seed: with ``data``, random seed of prices and price caps; in the trainers' presets also of the order of goals.
         num_products: with ``data``, number of records to read.
         solvable_only: with ``data``, leave out goals whose own product cannot be bought for a score of 1.
         preset: see ``presets``; the next six arguments override it.
@@ -57,7 +57,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         show_attributes: whether item pages offer their attributes.
         ads: number of advertisements inserted into every page.
         ad_chance: probability that each of them appears.
-        tagger: "rules" or "spacy": finds the nouns of a product name for the reward.
+        tagger: "rules" or "spacy": the rule that finds the nouns of a product name, for the reward.
 
     Info has, beside the common keys: ``page``, ``url``, ``asin``, ``goal_index`` (-1 if it is not one of the stock's goals),
     ``solvable``, and the parts of the score, zero before a purchase: ``r_type``, ``r_att``, ``w_att``, ``r_option``,

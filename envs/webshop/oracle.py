@@ -71,12 +71,12 @@ class GoalOracle:
         if back is None or (state.page != "results" and kind == "search_results"):
             return
         for rank, asin in enumerate(self.shop.catalogue.search(state.query).asins):
-            turns = abs(rank // PAGE_SIZE + 1 - state.number)
+            pages = abs(rank // PAGE_SIZE + 1 - state.number)
             if asin != state.asin:
-                yield asin, back + turns + 1
+                yield asin, back + pages + 1
 
     def optimal_actions(self, state: ShopState) -> tuple[str, ...]:
-        """Listed actions that begin a shortest plan, or without any a search that does; sorted."""
+        """Listed actions that begin a shortest plan, sorted; where none does, a search that does."""
         distance = self.distance(state)
         if state.page == "done" or math.isinf(distance):
             return ()

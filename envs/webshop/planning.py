@@ -53,7 +53,7 @@ def find_product(catalogue: Catalogue, asin: str) -> tuple[str, int]:
 def steps_by_search(catalogue: Catalogue, asin: str) -> float:
     """Fewest steps from a search to the product's purchase, without options; infinity if no search lists it."""
     _, page = find_product(catalogue, asin)
-    return 1 + (page - 1) + 1 + 1 if page else math.inf  # search, turn pages, open, buy
+    return 1 + (page - 1) + 1 + 1 if page else math.inf  # search, go to the page, open, buy
 
 
 def click_costs(groups: Mapping[str, Mapping[int, int]]) -> dict[int, int]:

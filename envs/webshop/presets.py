@@ -1,12 +1,12 @@
 """Environment variants of published work, each a named set of options.
 
-| preset | from | what it is |
+| preset | from | options |
 | --- | --- | --- |
 | standard | here | text pages, reward = score, 15 steps |
 | upstream | Princeton's WebShop | the same pages, 100 steps, goal order from seed 233, their three splits |
 | verl_agent | verl-agent (GiGPO) | reward 10 for a perfect purchase, else 0; ``seed`` orders the goals; text key: page without instruction |
-| rewardflow | RewardFlow | the same; text key: page with the clicked option values |
-| graphgpo | GraphGPO | the same; pages with labelled buttons; ``ads`` inserts advertisements |
+| rewardflow | RewardFlow | as verl_agent; text key: page with the clicked option values |
+| graphgpo | GraphGPO | as verl_agent; pages with labelled buttons; ``ads`` inserts advertisements |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Preset:
 
     Attributes:
         obs_mode: format of the page.
-        reward: "score" of a purchase in [0, 1], or "ten" for a perfect one and 0 else.
+        reward: "score": the score of the purchase, in [0, 1]; "ten": 10 for a score of 1, else 0.
         max_steps: limit of an episode.
         show_attributes: whether item pages offer the "Attributes" sub page.
         text_key: "page" (the observation), "bare_page" (verl-agent's form, without the instruction) or "clicked"

@@ -2,7 +2,7 @@
 
     score = (attributes met + options met + [price ≤ cap]) / (attributes + options + 1) · type factor
 
-The type factor penalises a purchase of another kind: see ``type_factor``.
+The type factor, in [0, 1], lowers the score of a product of another kind: see ``type_factor``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIMILARITY_THRESHOLD = 85  # per cent above which two phrases count as equal
 
 
 class RewardParts(NamedTuple):
-    """The score and its parts; every ``r_`` part lies in [0, 1], the ``w_`` weights sum to 1.
+    """The score and its parts; every ``r_`` part lies in [0, 1], the ``w_`` weights sum to 1 (all are 0 before a purchase).
 
     Attributes:
         score: the reward.

@@ -94,7 +94,7 @@ def check_state(catalogue: Catalogue, state: ShopState) -> None:
     if not state.asin:
         return
     if catalogue.store.row(state.asin) is None:
-        raise DataError(f"webshop: the snapshot is about product {state.asin[:40]!r}, which the catalogue has not")
+        raise DataError(f"webshop: the snapshot's product {state.asin[:40]!r} is not in the catalogue")
     offered = dict(catalogue.product(state.asin).options)
     for name, value in state.options:
         if value not in offered.get(name, ()):

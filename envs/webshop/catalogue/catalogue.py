@@ -157,7 +157,11 @@ class Catalogue:
         return self.store.product(row)
 
     def price(self, asin: str) -> float:
-        """The price of this product for the reward, in dollars."""
+        """The price of this product for the reward, in dollars.
+
+        Raises:
+            KeyError: the catalogue has no such product.
+        """
         row = self.store.row(asin)
         if row is None:
             raise KeyError(asin)
@@ -166,9 +170,9 @@ class Catalogue:
     def search(self, query: str) -> Results:
         """Results of a lower-case query.
 
-        A query that begins with ``<r>`` returns fifty random products, ``<c> name`` all of a department, ``<q> phrase`` all
-        that were collected under a phrase. The original crashes on ``<a> …`` and on ``<c>`` alone; here they return
-        nothing, and ``<r>`` always returns the same products, so that a state determines its future.
+        A query that begins with ``<r>`` returns fifty random products, ``<c> name`` all products of a department,
+        ``<q> phrase`` all products collected under a phrase. The original crashes on ``<a> …`` and on ``<c>`` alone;
+        here they return nothing, and ``<r>`` always returns the same products, so that a state determines its future.
         """
         return self._cached_search(query) if len(query) <= CACHED_LENGTH else self._search(query)
 

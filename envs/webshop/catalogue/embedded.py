@@ -141,7 +141,7 @@ def make_products(seed: int = SEED) -> list[Product]:
 
 
 def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int = SEED) -> list[Goal]:
-    """Up to three goals per product with options, and one for a few products without."""
+    """Up to three goals for a product with several option groups, one with one group, one for a few products without any."""
     goals: list[Goal] = []
     for row, (product, price) in enumerate(zip(products, prices, strict=True)):
         rng = RandomSource(seed, GENERATION, 100, row)

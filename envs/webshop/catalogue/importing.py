@@ -201,10 +201,10 @@ def import_webshop(
     Args:
         source: the files, or the folder that holds them.
         out: the store's folder; must not exist, without ``replace``.
-        seed: random seed of prices and price caps.
+        seed: random seed of prices and price caps, and of one of the two stored orders of goals.
         strict: raise an error for malformed records instead of skipping them.
         replace: replace an existing folder.
-        progress: called with the number of products done, every ten thousand.
+        progress: called with the number of products written so far, every ten thousand.
 
     Raises:
         DataError: a file is missing, truncated or malformed.

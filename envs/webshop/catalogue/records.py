@@ -1,7 +1,7 @@
 """Streaming of JSON files too large for memory: one pass, one element at a time, plain or gzip.
 
-A truncated file gets another error than a malformed one, since incomplete downloads are the usual problem with WebShop's
-5 GB file.
+A truncated file has an error message of its own, since incomplete downloads are the usual problem with WebShop's 5 GB
+file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Reader:
         self._decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_missing)
 
     def _fill(self) -> bool:
-        """Read more, as much again as waits to be read, so that a long element is not parsed too often; False at the end."""
+        """At least double the unparsed text, so that a long element is parsed only O(log length) times; False at the end."""
         try:
             chunk = self._stream.read(max(CHUNK, len(self._buffer) - self._at))
         except OSError as error:
@@ -91,7 +91,7 @@ class _Reader:
                     raise self.truncated() from error
                 continue
             except ValueError as error:  # an integer of more digits than Python reads
-                raise DataError(f"{self._path}: {where} is not JSON that is read: {error}") from error
+                raise DataError(f"{self._path}: {where} is not JSON that can be read: {error}") from error
             if type(value) in (int, float) and len(self._buffer) - end < MAX_TOKEN and not self._ended:
                 self._fill()  # the number may continue
                 continue

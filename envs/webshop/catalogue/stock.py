@@ -77,7 +77,7 @@ class ShopFiles:
     Attributes:
         items: ``items_shuffle*.json``: the products.
         attributes: ``items_ins_v2*.json``: their attributes and synthetic instructions.
-        human: ``items_human_ins*.json``: instructions written by annotators, for human goals only.
+        human: ``items_human_ins*.json``: instructions written by people, for human goals only.
     """
 
     items: Path
@@ -125,7 +125,7 @@ def load_stock(
 
     Args:
         files: the files, or the folder that holds them.
-        goals: made from templates ("synthetic") or written by annotators ("human").
+        goals: made from templates ("synthetic") or written by people ("human").
         seed: random seed of prices and price caps.
         goal_seed: random seed of the order of goals; the original uses 233.
         num_products: number of records to read; None for all.
@@ -133,6 +133,7 @@ def load_stock(
 
     Raises:
         DataError: a file is missing, truncated or malformed; with ``strict``, a record is malformed.
+        ConfigError: another kind of goals.
     """
     if not isinstance(files, ShopFiles):
         files = find_files(files)
@@ -154,6 +155,6 @@ def load_stock(
     else:
         raise ConfigError(f"goals must be 'synthetic' or 'human', got {short_repr(goals)}")
     if not unordered:
-        raise DataError(f"{files.items}: no product carries an instruction, so there is no {goals} goal")
+        raise DataError(f"{files.items}: no product has an instruction, so there is no {goals} goal")
     ordered, _ = shuffled(unordered, goal_seed)
     return Stock(Catalogue(MemoryProducts(products, prices)), ordered, report)

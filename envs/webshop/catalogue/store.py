@@ -101,10 +101,12 @@ class StoredProducts:
         self._order = files.rows("asin_order.i4", count)
         self._prices = files.array("prices.f8", "<f8")
         if not len(self._asins) == len(self._order) == len(self._prices) == count or not count:
-            raise DataError(f"{files.path}: ids, prices and products do not fit together; {files.how_to_fix}")
+            raise DataError(f"{files.path}: ids, prices and products differ in number; {files.how_to_fix}")
         ordered = self._asins[self._order]
         if (ordered[1:] <= ordered[:-1]).any():
-            raise DataError(f"{files.path}: ids must differ and be named in their order; {files.how_to_fix}")
+            raise DataError(
+                f"{files.path}: ids must be unique, and asin_order.i4 must list them in ascending order; {files.how_to_fix}"
+            )
         if not np.isfinite(self._prices).all():
             raise DataError(f"{files.path}: a price is not a number; {files.how_to_fix}")
         self._queries = _Groups(files, "queries", count)
@@ -159,7 +161,9 @@ class _Groups:
         self._rows = files.rows(f"{name}_rows.i4", products)
         self._starts = files.offsets(f"{name}_starts.i8", len(self._rows))
         if len(self._starts) != len(names) + 1:
-            raise DataError(f"{files.path}: {name}.json and its rows do not fit together; {files.how_to_fix}")
+            raise DataError(
+                f"{files.path}: {name}_starts.i8 must have one entry more than {name}.json; {files.how_to_fix}"
+            )
 
     def rows(self, name: str) -> Sequence[int]:
         number = self._numbers.get(name)

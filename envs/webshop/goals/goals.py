@@ -1,7 +1,8 @@
 """Goals: an instruction and its requirements, made from products as WebShop makes them.
 
-Synthetic goals come from a product's instruction and every combination of its options; human goals from
-annotators' texts. Price caps, order and weights use one random stream, so that goal ``i`` is the original's goal ``i``.
+Synthetic goals come from a product's instruction and every combination of its options; human goals from texts that
+people wrote. Prices, price caps and order replay the original's random streams, so that goal ``i`` is the original's
+goal ``i``.
 """
 
 from __future__ import annotations
@@ -155,10 +156,10 @@ def _human_problem(entry: Any) -> str:
 
 
 def attribute_weight(attributes: Sequence[str], carriers: Mapping[str, int]) -> float:
-    """The weight of a synthetic goal: rare attributes count more.
+    """The weight of a synthetic goal: the mean of 1 / carriers over its attributes, so that rare ones count more.
 
     Args:
-        attributes: wanted by the goal.
+        attributes: wanted by the goal, at least one.
         carriers: attribute -> number of goals that want it.
     """
     return sum(1 / carriers[attribute] for attribute in attributes) / len(attributes)

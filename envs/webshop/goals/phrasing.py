@@ -26,8 +26,6 @@ _PRICES: Final = (
     "It has to cost {cap:.2f} dollars or less",
     "I can spend up to {cap:.2f} dollars",
 )
-
-
 _REWORDED: Final = {
     "ounce": "oz",
     "pound": "lb",

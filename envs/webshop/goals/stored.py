@@ -25,7 +25,6 @@ from creditflow.envs.webshop.goals.mersenne import Mersenne
 
 __all__ = ["StoredGoals", "open_store"]
 
-
 MAX_GOALS = 2**31 - 1  # their order is kept in 32-bit numbers
 
 
@@ -37,6 +36,9 @@ class StoredGoals(Sequence[Goal]):
         products: its products.
         kind: "synthetic" or "human".
         goal_seed: random seed of their order.
+
+    Raises:
+        DataError: the store is damaged, or has no such goals.
     """
 
     def __init__(self, files: ChecksummedFolder, products: StoredProducts, kind: str, goal_seed: int) -> None:
@@ -47,13 +49,13 @@ class StoredGoals(Sequence[Goal]):
         self._weights = files.array(f"{kind}_weights.f8", "<f8")
         count = files.fact("goals", dict).get(kind)
         if type(count) is not int or not 0 < count <= MAX_GOALS:
-            raise DataError(f"{files.path}: its header names no number of {kind} goals; {files.how_to_fix}")
+            raise DataError(f"{files.path}: its header has no valid number of {kind} goals; {files.how_to_fix}")
         self._starts = files.offsets(f"{kind}_starts.i8", count)
         self._texts = files.blob("human_texts") if self._human else None
         sizes = {len(self._rows), len(self._caps), len(self._weights), len(self._starts) - 1}
         if len(sizes | ({len(self._texts)} if self._texts is not None else set())) > 1:
             raise DataError(
-                f"{files.path}: rows, caps and weights of {kind} goals do not fit together; {files.how_to_fix}"
+                f"{files.path}: rows, caps and weights of {kind} goals differ in number; {files.how_to_fix}"
             )
         if not (np.isfinite(self._caps).all() and np.isfinite(self._weights).all()):
             raise DataError(f"{files.path}: a cap or weight of {kind} goals is not a number; {files.how_to_fix}")
@@ -137,10 +139,10 @@ def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, see
         ConfigError: its prices were sampled with another seed.
     """
     files = open_files(path)
-    drawn, kinds = files.fact("seed", int), files.fact("goals", dict)
-    if seed is not None and drawn != seed:
+    sampled, kinds = files.fact("seed", int), files.fact("goals", dict)
+    if seed is not None and sampled != seed:
         raise ConfigError(
-            f"{path}: prices were sampled with seed {drawn}, not {seed}; import the data with --seed {seed}"
+            f"{path}: prices were sampled with seed {sampled}, not {seed}; import the data with --seed {seed}"
         )
     if goals not in kinds:
         raise DataError(f"{path}: holds no {goals} goals, only {', '.join(kinds) or 'none'}")

@@ -87,6 +87,9 @@ class GoalTasks:
     Args:
         stock: catalogue and goals.
         numbers: the numbers of the goals, in order.
+
+    Raises:
+        ConfigError: there are no numbers.
     """
 
     def __init__(self, stock: Stock, numbers: Sequence[int]) -> None:

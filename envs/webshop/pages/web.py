@@ -40,9 +40,9 @@ class PageLimits:
     """Limits of the web page.
 
     Attributes:
-        pending: requests that wait; further ones get status 503.
+        pending: requests that may wait; further ones get status 503.
         batch: requests handled together.
-        seconds: time from arrival to response; then status 504.
+        seconds: longest time from arrival to response; beyond it status 504.
     """
 
     pending: int = 1_024
@@ -51,7 +51,7 @@ class PageLimits:
 
 
 class ShopPage:
-    """One environment as a web page. Not safe for threads.
+    """One environment as a web page. Not thread-safe.
 
     Args:
         env: the environment.
@@ -99,7 +99,8 @@ def create_shop_app(env: WebShopEnv, *, seed: int | None = None, limits: PageLim
         MissingExtraError: starlette is not installed.
     """
     shop = ShopPage(env, seed=seed)
-    worker: Batcher[None, None] = Batcher(lambda _: [], limits or PageLimits())  # calls alone, in its one thread
+    # only ``call`` is used: functions run one at a time, in the batcher's thread
+    worker: Batcher[None, None] = Batcher(lambda _: [], limits or PageLimits())
 
     async def show(_: Request) -> Response:
         return _answer(200, await worker.call(shop.page, 1))

@@ -32,9 +32,9 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, path, data, {"Content-Type": "application/json"})
-        answer = json.load(connection.getresponse())["value"]
+        value = json.load(connection.getresponse())["value"]
         connection.close()
-        return answer
+        return value
 
     def do(self, method, path, body=None):
         return self.call(method, f"/session/{self.session}{path}", body)

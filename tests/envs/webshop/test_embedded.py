@@ -22,7 +22,7 @@ from creditflow.envs.webshop.rules import INDEX, Shop
 
 STOCK = embedded_stock()
 ROOT = Path(__file__).resolve().parents[3]
-# measured on the real thousand by those who recorded the golden data
+# measured on WebShop's thousand products with the golden data
 REAL = {
     "whole_1": 0.55, "whole_10": 0.93, "whole_50": 0.996, "short_1": 0.18, "short_10": 0.57, "short_50": 0.97,
     "first_score": 0.57, "first_success": 0.01, "text_score": 0.80, "text_success": 0.55, "right_success": 0.03,
@@ -67,16 +67,16 @@ def test_every_goal_is_solved_by_its_product_with_the_wanted_options():
         assert score_purchase(product, price, goal.option_values, goal, rule_tagger).score == 1.0, goal
 
 
-def test_the_oracle_needs_three_steps_and_one_an_option_at_most():
+def test_the_oracle_needs_three_steps_and_at_most_one_per_option():
     for goal in STOCK.goals:
         distance = GoalOracle(Shop(STOCK.catalogue, goal, "0")).distance(INDEX)
         assert 3 <= distance <= 3 + len(goal.options)
 
 
-def test_the_embedded_shop_is_as_difficult_as_the_real_thousand():
+def test_the_embedded_shop_is_as_difficult_as_the_original():
     assert asdict(measure(STOCK.catalogue, STOCK.goals)) == pytest.approx(REAL, abs=TOLERANCE)
 
 
-def test_the_real_thousand_has_the_target_figures():
+def test_the_originals_thousand_products_have_the_target_figures():
     stock = load_stock(shared_file("data/webshop"))
     assert asdict(measure(stock.catalogue, stock.goals[::4])) == pytest.approx(REAL, abs=TOLERANCE)

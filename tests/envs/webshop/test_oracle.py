@@ -1,4 +1,4 @@
-"""The oracle against exhaustive search, and the laws that hold in every shop."""
+"""The oracle against exhaustive search, and properties that hold in every shop."""
 
 from __future__ import annotations
 

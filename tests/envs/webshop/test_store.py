@@ -61,7 +61,7 @@ def test_a_store_equals_the_stock_loaded_from_the_files(folder, store, goals, go
         assert disk.catalogue.search(query) == memory.catalogue.search(query)
 
 
-def test_the_store_of_the_real_thousand_equals_its_loaded_stock(tmp_path):
+def test_the_store_of_the_originals_thousand_products_equals_the_loaded_stock(tmp_path):
     folder = shared_file("data/webshop")
     report = import_webshop(folder, tmp_path / "store", strict=True)
     memory, disk = load_stock(folder), open_store(tmp_path / "store")

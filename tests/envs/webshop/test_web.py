@@ -31,7 +31,7 @@ def server():
         yield SimpleNamespace(env=env, port=urlsplit(url).port)
 
 
-def ask(server, method="GET", path="/", form=None, **headers):
+def request(server, method="GET", path="/", form=None, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     host = headers.pop("Host", f"127.0.0.1:{server.port}")
     headers = {"Host": host, **({"Origin": f"http://{host}"} if method == "POST" else {}), **headers}
@@ -39,10 +39,10 @@ def ask(server, method="GET", path="/", form=None, **headers):
     if form is not None:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     connection.request(method, path, urlencode(form) if form is not None else None, headers)
-    answer = connection.getresponse()
-    text = answer.read().decode()
+    response = connection.getresponse()
+    text = response.read().decode()
     connection.close()
-    return answer, text
+    return response, text
 
 
 class Tags(HTMLParser):
@@ -81,58 +81,58 @@ def test_html_and_script_in_texts_never_become_markup():
 
 def test_pages_load_nothing_from_elsewhere(server):
     for form in ({"words": "tents"}, {"action": "click[p01]"}, {"action": "click[features]"}):
-        ask(server, "POST", "/act", form)
-        answer, text = ask(server)
+        request(server, "POST", "/act", form)
+        response, text = request(server)
         assert not re.search(r"(src|href|srcset|@import|url\()\s*=?", text)
-        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
 def test_a_user_can_search_open_choose_and_buy(server):
     env = server.env
     product = env.stock.catalogue.product(env.shop.goal.asin)
-    ask(server, "POST", "/act", {"words": product.title})
-    ask(server, "POST", "/act", {"action": f"click[{product.asin.lower()}]"})
+    request(server, "POST", "/act", {"words": product.title})
+    request(server, "POST", "/act", {"action": f"click[{product.asin.lower()}]"})
     for value in env.shop.goal.option_values:
-        _, text = ask(server)
-        ask(server, "POST", "/act", {"action": f"click[{value}]"})
-    assert ask(server, "POST", "/act", {"action": "click[buy now]"})[0].status == 303
-    _, text = ask(server)
+        _, text = request(server)
+        request(server, "POST", "/act", {"action": f"click[{value}]"})
+    assert request(server, "POST", "/act", {"action": "click[buy now]"})[0].status == 303
+    _, text = request(server)
     assert f'<span id="reward">{env.reward_parts.score}</span>' in text
-    ask(server, "POST", "/act", {"words": "more"})
-    assert "begin a new task" in ask(server)[1]
-    ask(server, "POST", "/new", {})
-    assert "steps are left" in ask(server)[1]
+    request(server, "POST", "/act", {"words": "more"})
+    assert "begin a new task" in request(server)[1]
+    request(server, "POST", "/new", {})
+    assert "steps are left" in request(server)[1]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", "0.0.0.0:80", ""])
 def test_other_hosts_are_rejected(server, host):
     before = server.env.elapsed_steps
-    assert ask(server, Host=host)[0].status == 421
-    assert ask(server, "POST", "/act", {"words": "x"}, Host=host)[0].status == 421
+    assert request(server, Host=host)[0].status == 421
+    assert request(server, "POST", "/act", {"words": "x"}, Host=host)[0].status == 421
     assert server.env.elapsed_steps == before
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", None, "https://127.0.0.1", "http://127.0.0.1:1"])
 def test_posts_from_other_sites_are_rejected(server, origin):
     for path in ("/act", "/new"):
-        assert ask(server, "POST", path, {"words": "x"}, Origin=origin)[0].status == 403
+        assert request(server, "POST", path, {"words": "x"}, Origin=origin)[0].status == 403
     assert server.env.elapsed_steps == 0
 
 
 def test_localhost_is_this_host_too(server):
-    assert ask(server, Host=f"localhost:{server.port}")[0].status == 200
-    assert ask(server, "POST", "/act", {"words": "x"}, Host=f"localhost:{server.port}")[0].status == 303
+    assert request(server, Host=f"localhost:{server.port}")[0].status == 200
+    assert request(server, "POST", "/act", {"words": "x"}, Host=f"localhost:{server.port}")[0].status == 303
 
 
 def test_huge_and_malformed_forms_are_rejected(server):
-    assert ask(server, "POST", "/act", {"words": "x" * MAX_BODY})[0].status == 413
-    assert ask(server, "POST", "/act", {f"k{i}": "x" for i in range(20)})[0].status == 400
-    assert ask(server, "POST", "/elsewhere", {"words": "x"})[0].status == 404
-    assert ask(server, path="/etc/passwd")[0].status == 404
+    assert request(server, "POST", "/act", {"words": "x" * MAX_BODY})[0].status == 413
+    assert request(server, "POST", "/act", {f"k{i}": "x" for i in range(20)})[0].status == 400
+    assert request(server, "POST", "/elsewhere", {"words": "x"})[0].status == 404
+    assert request(server, path="/etc/passwd")[0].status == 404
     assert server.env.elapsed_steps == 0
 
 
 def test_the_reason_of_an_invalid_action_is_on_the_page(server):
-    ask(server, "POST", "/act", {"action": "click[<b>nothing</b>]"})
-    _, text = ask(server)
+    request(server, "POST", "/act", {"action": "click[<b>nothing</b>]"})
+    _, text = request(server)
     assert "nothing called &#x27;&lt;b&gt;nothing&lt;/b&gt;&#x27;" in text
