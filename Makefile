@@ -6,6 +6,7 @@
 #   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
 #   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
+#   make slow    the tests that take minutes
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)

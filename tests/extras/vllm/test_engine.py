@@ -175,7 +175,7 @@ def test_the_same_call_from_the_same_cache_gives_the_same_completions(pair: Any)
     assert rounds[0] == rounds[1] != rounds[2]
 
 
-def test_a_completion_stops_at_its_end_token_or_is_cut(pair: Any) -> None:
+def test_a_completion_stops_at_its_end_token_or_at_the_length_limit(pair: Any) -> None:
     _, backend = pair
     ends = frozenset(range(5, 60))
     answers = backend.generate(requests_of(32, 30, 8), Sampling(max_new_tokens=8, temperature=2.0), ends)
