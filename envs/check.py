@@ -94,7 +94,7 @@ def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -
 
     _check_naming(env, base, first)
     _check_fresh_instance(base, seed)
-    _check_walk(env, base, types, rng, steps)
+    _check_random_steps(env, base, types, rng, steps)
     _check_invalid_actions(env, base, types)
     _check_limit(env, base.max_steps)
 
@@ -140,7 +140,7 @@ def _check_fresh_instance(base: AgentEnv[Any, Any, Any], seed: int) -> None:
             return
 
 
-def _check_walk(
+def _check_random_steps(
     env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any], types: dict[str, type], rng: np.random.Generator, steps: int
 ) -> None:
     """Check info, oracle and snapshots along random admissible actions."""

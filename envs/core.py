@@ -42,7 +42,13 @@ class Oracle(Protocol):
 
 
 class Outcome(NamedTuple):
-    """Result of one executed action."""
+    """Result of one executed action.
+
+    Attributes:
+        reward: reward of the step.
+        terminated: whether the task is over.
+        effective: whether the state changed.
+    """
 
     reward: float
     terminated: bool
@@ -220,6 +226,9 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """Undo the step count of the action just rejected; return the unchanged observation and fresh info.
 
         The caller must know that the last action was rejected; ``InvalidActions`` uses this for its retries.
+
+        Raises:
+            EpisodeError: no step has been counted.
         """
         if self.elapsed_steps == 0:
             raise EpisodeError("there is no step to undo")

@@ -5,9 +5,9 @@ CreditflowError
 ├── DataError (ValueError)           a file or record that violates its format; names file and line
 │   ├── LevelError                   a malformed Sokoban level
 │   └── TrajectoryError              a malformed or inconsistent trajectory log
-├── UnknownTaskError (KeyError)      a task id that the environment's task source does not hold
+├── UnknownTaskError (KeyError)      a task id that the environment's task source does not have
 ├── EpisodeError (RuntimeError)      step before reset, or after the end of the episode
-├── OracleLimitError (RuntimeError)  the exact oracle would exceed its memory limit
+├── OracleLimitError (RuntimeError)  the oracle would exceed its limit of memory or of expanded states
 └── MissingExtraError (ImportError)  an optional component is not installed; names the install command
 """
 
@@ -77,7 +77,7 @@ class TrajectoryError(DataError):
 
 
 class UnknownTaskError(CreditflowError, KeyError):
-    """A task id that the environment's task source does not hold."""
+    """A task id that the environment's task source does not have."""
 
     def __str__(self) -> str:  # KeyError would show the repr of its argument
         return str(self.args[0]) if self.args else ""
@@ -88,7 +88,7 @@ class EpisodeError(CreditflowError, RuntimeError):
 
 
 class OracleLimitError(CreditflowError, RuntimeError):
-    """The exact oracle would exceed its memory limit."""
+    """The oracle would exceed its limit of memory (Sokoban) or of expanded states (ALFWorld)."""
 
 
 class MissingExtraError(CreditflowError, ImportError):
@@ -118,7 +118,7 @@ def check_name(kind: str, value: object, known: Iterable[str]) -> None:
     """Check that a value of any type is one of the known names.
 
     Raises:
-        ConfigError: it is not; suggests the nearest known name.
+        ConfigError: not a known name; the message suggests the nearest one.
     """
     options = list(known)
     if not isinstance(value, str) or value not in options:

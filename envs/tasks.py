@@ -106,7 +106,7 @@ class PanelRow:
 
     Attributes:
         task_id: id that the task of the locator must have.
-        split: "train", "valid" or "test".
+        split: "train", "valid" or "test"; "all" in sources without splits, such as level files.
         locator: content of the task, or arguments of its generator.
         strata: named properties by which the panel is stratified.
     """
@@ -229,6 +229,9 @@ class RowTasks:
         env: name of the environment, for messages.
         rows: rows in published order.
         build: makes a task from a locator or a user's content; raises ``DataError`` if it is malformed.
+
+    Raises:
+        ConfigError: no rows.
     """
 
     def __init__(self, env: str, rows: Sequence[PanelRow], build: Callable[[Any], Task]) -> None:
@@ -245,7 +248,12 @@ class RowTasks:
         return self._task(sample_index(rng, len(self.rows)))
 
     def get(self, task_id: str) -> Task:
-        """Return the task of the row with this id."""
+        """Return the task of the row with this id.
+
+        Raises:
+            UnknownTaskError: no row has this id.
+            DataError: the row's content does not hash to its id.
+        """
         index = self._index.get(task_id)
         if index is None:
             raise UnknownTaskError(

@@ -41,7 +41,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         split: "train" (default), "valid_seen" or "valid_unseen", for the generator and ``data_path``.
         task_types: only these of the six task types, for the generator and ``data_path``.
         observation: "raw" (the engine's reply, byte for byte) or "augmented" (adds location, held object and its
-            properties, moved objects; costs no step).
+            properties, moved objects; takes no step).
         text_key: "observation", "graphgpo", "rewardflow" or "rewardflow_paper": the state as that method sees it.
         syntax: None keeps each game's own dialect; "move" or "put" (``put X in/on Y``, of ALFWorld ≤ 0.3) replaces it.
         reward: "sparse" (1 when won) or "ten" (10 when won).
@@ -164,7 +164,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
 
     # -- snapshots, oracle -------------------------------------------------------------------------------------------
     def get_state(self) -> str:
-        """The snapshot of the present state: JSON text with the house, its changes, the history and the step count.
+        """Return the snapshot of the present state: JSON text with the house, its changes, the history and the step count.
 
         Raises:
             EpisodeError: before the first ``reset``.
@@ -172,7 +172,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return write_snapshot(self.world, self._history.to_json(), self._backend.past, self.elapsed_steps)
 
     def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
-        """Restore a snapshot of any ``ALFWorldEnv`` with the same ``syntax``; returns what ``reset`` would.
+        """Restore a snapshot of any ``ALFWorldEnv`` with the same ``syntax``; return observation and info as ``reset`` does.
 
         Raises:
             DataError: not a snapshot, not a state of its game, or (``backend="textworld"``) not made by that backend.
@@ -207,9 +207,8 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         """Fields of a task's original file, for the engine that reads files; None without one, or in another dialect."""
         if self._syntax is not None:
             return None
-        if self._game_file is not None and self.tasks.task_ids() == (
-            task.task_id,
-        ):  # not another game named by a reset option
+        # a reset option may have named another game than the argument
+        if self._game_file is not None and self.tasks.task_ids() == (task.task_id,):
             if isinstance(self._game_file, str):
                 return fields_from_file(Path(self._game_file).expanduser())
             return self._game_file if "pddl_problem" in self._game_file else None
@@ -222,5 +221,5 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return "" if path is None else str(path)
 
     def render(self) -> str | None:
-        """The augmented observation, with ``render_mode="ansi"``."""
+        """Return the augmented observation with ``render_mode="ansi"``, else None."""
         return OBSERVATIONS["augmented"](self.world, self._history) if self.render_mode == "ansi" else None

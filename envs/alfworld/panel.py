@@ -1,7 +1,7 @@
 """Construction of the embedded panels.
 
 ``standard-v1``: 480 generated houses, whose rows name seeds: of each task type 40 for training, 20 for validation (known
-layouts) and 20 for testing (held-out layouts); the rooms take turns, and no two houses are equal up to renaming.
+layouts) and 20 for testing (held-out layouts); the rooms alternate, and no two houses are equal up to renaming.
 
 ``released-v1``: released games, whose rows name files below the folder of released games and whose ids are hashes of
 their content: all validation games of the archive ("valid" is valid_seen, "test" is valid_unseen) and 100 training games

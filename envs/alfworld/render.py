@@ -1,16 +1,16 @@
 """Observations, and text keys: the state as a text-only method sees it.
 
 ``raw`` is the engine's reply, byte for byte. ``augmented`` adds what the engine leaves out (location, held object with
-all its properties, moved objects) and costs no step. Text keys:
+all its properties, moved objects) and takes no step. Text keys:
 
 ``observation``
     the observation itself (GiGPO's anchor).
 ``graphgpo``
     reply, location and held object, moved objects, sorted commands: the anchor of GraphGPO's recipe.
 ``rewardflow``
-    reply and inventory, a tag such as ``(cleaned)`` only in the very step that cleans, "You Won!" at success: what
+    reply and inventory, a tag such as ``(cleaned)`` only right after the command that cleans, "You Won!" at success: what
     RewardFlow's released code builds, but with the inventory of the *same* moment (there it lags one command behind, and
-    costs a step).
+    takes a step).
 ``rewardflow_paper``
     the same with lasting tags such as ``[cleaned]``, as its paper describes.
 """

@@ -193,7 +193,7 @@ class FolderTasks:
         task = self._tasks.get(index)
         if task is None:
             task = build_task(str(self.paths[index]))
-            self._ids.setdefault(task.task_id, index)
+            self._ids[task.task_id] = min(index, self._ids.get(task.task_id, index))  # of equal games the first file
             self._tasks[index] = task
             if len(self._tasks) > PARSED:
                 self._tasks.popitem(last=False)
@@ -235,7 +235,7 @@ def open_tasks(
     return GeneratedTasks(split, kinds)
 
 
-# Environments of one process share sources, so a panel or folder is read once; a source only ever adds to its caches.
+# Environments of one process share sources, so a panel or folder is read once; only the caches of a source ever change.
 @lru_cache(maxsize=16)
 def _panel_tasks(panel: str, root: Path | None) -> RowTasks:
     return RowTasks("alfworld", parse_panel_spec("alfworld", panel), partial(build_task, root=root))

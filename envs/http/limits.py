@@ -23,7 +23,7 @@ class ConnectionLimits:
         idle_seconds: time between two requests.
         linger_seconds: time for which a closed connection is still read, as bytes that arrive at a closed socket would
             destroy the response.
-        chunks: most chunks of a body; each costs time, however few bytes it has.
+        chunks: most chunks of a body; each takes time to parse, however few bytes it has.
     """
 
     connections: int = 1_000

@@ -2,7 +2,7 @@
 
 The decoder is the standard library's. msgspec, orjson and pydantic are faster, but reject the lone surrogates that models
 write and logs must preserve, and silently keep the last of two equal keys; a schema (msgspec, pydantic) would replace
-checks that log readers make in any case, at the price of a hard dependency. The only addition on the hot path, a check
+checks that log readers make in any case, and would be a hard dependency. The only addition on the hot path, a check
 of every object's keys, takes a tenth of the time to read a log.
 """
 

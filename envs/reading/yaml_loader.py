@@ -1,4 +1,4 @@
-"""PyYAML's safe loader without aliases, other tags than those of plain data, and repeated keys."""
+"""PyYAML's safe loader that rejects aliases, repeated keys, and tags of anything but plain data."""
 
 from __future__ import annotations
 

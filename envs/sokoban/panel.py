@@ -19,7 +19,7 @@ from creditflow.envs.tasks import PanelRow
 __all__ = ["DEAD_BOUNDS", "LENGTH_RANGES", "level_strata", "panel_rows", "stratum_rows"]
 
 SEED: Final = 20_261_121
-# (fewest moves, most moves, (side, boxes) of the levels, which take turns)
+# (fewest moves, most moves, (side, boxes) of the levels, which alternate)
 LENGTH_RANGES: Final = (
     (3, 7, ((6, 1), (6, 2), (7, 2), (8, 2))),
     (8, 12, ((6, 1), (6, 2), (7, 2), (8, 2), (8, 3))),
@@ -58,10 +58,10 @@ def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
     rng = np.random.Generator(np.random.PCG64([SEED, index]))
     found: dict[str, list[tuple[str, PanelRow]]] = {f"{low}-{high}/{name}": [] for name in DEAD_NAMES}
     seen: set[str] = set()
-    turn = 0
+    tried = 0
     while any(len(rows) < PER_STRATUM for rows in found.values()):
-        side, boxes = kinds[turn % len(kinds)]
-        turn += 1
+        side, boxes = kinds[tried % len(kinds)]
+        tried += 1
         level = generate_level(rng, GeneratorOptions(side, side, boxes, low, high))
         task = level_task(level)
         if task.canonical_id in seen:
@@ -76,7 +76,7 @@ def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
 
 
 def panel_rows() -> Iterator[PanelRow]:
-    """Yield all rows in published order: train, valid, test, with the strata taking turns."""
+    """Yield all rows in published order: train, valid, test; within a split, one row of each stratum at a time."""
     strata = [rows for index in range(len(LENGTH_RANGES)) for rows in stratum_rows(index).values()]
     for split in dict.fromkeys(SPLITS):
         for index in range(PER_STRATUM):

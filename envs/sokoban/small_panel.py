@@ -27,7 +27,7 @@ COUNTS: Final = {"train": 32, "valid": 24, "test": 64}
 
 
 def small_rows() -> Iterator[PanelRow]:
-    """Yield all rows in published order: train, valid, test, with the ranges taking turns."""
+    """Yield all rows in published order: train, valid, test; within a split, one row of each range at a time."""
     seen = {build_task(row.locator).canonical_id for row in load_panel("sokoban", "standard-v1").rows}
     ranges = [_range_rows(low, high, np.random.Generator(np.random.PCG64([SEED, low])), seen)
               for low, high in SMALL_RANGES]  # fmt: skip

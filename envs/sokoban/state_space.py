@@ -105,7 +105,15 @@ class StateTable:
         return -1 if rank < 0 else int(self.layers[rank * self.size + self.floor_index[player]])
 
     def search(self, sources: Ints, *, backwards: bool) -> None:
-        """Fill ``layers`` breadth-first from ``sources``, along forward or backward moves."""
+        """Fill ``layers`` breadth-first from ``sources``, along forward or backward moves.
+
+        Args:
+            sources: int64 (n,): states of layer 0.
+            backwards: undo moves, for the distance *to* the sources; else make them.
+
+        Raises:
+            OracleLimitError: a state is more than 32,767 moves away.
+        """
         floor = np.arange(self.size)
         ahead, behind = self.neighbour, self.neighbour[[1, 0, 3, 2]]
         if backwards:  # the player steps back and pulls the box ahead into its own cell
@@ -147,7 +155,7 @@ class StateTable:
             layers[states] = depth
 
     def ranks(self, subsets: npt.NDArray[np.int64]) -> Ints:
-        """Return the ranks of unsorted rows of box indices."""
+        """Return the ranks, int64 (n,), of rows of box indices (n, k) in any order within a row."""
         if self.k > 1:
             subsets = np.sort(subsets, axis=1)
         ranks: Ints = self._choose_table[0][subsets[:, 0]]

@@ -46,7 +46,11 @@ class LevelTasks(RowTasks):
         self._ids = {level.name: row.task_id for level, row in zip(levels, rows, strict=True)}
 
     def get(self, task_id: str) -> Task:
-        """Return the level with this id or name."""
+        """Return the level with this id or name.
+
+        Raises:
+            UnknownTaskError: no level has it.
+        """
         return super().get(self._ids.get(task_id, task_id))
 
 

@@ -18,8 +18,8 @@ def episode(env, weights, rng):
     while not over:
         x = np.eye(7)[obs.astype(int).ravel()].ravel()
         logits = x @ weights
-        chances = np.exp(logits - logits.max())
-        action = int(rng.choice(4, p=chances / chances.sum()))
+        probabilities = np.exp(logits - logits.max())
+        action = int(rng.choice(4, p=probabilities / probabilities.sum()))
         features.append(x)
         actions.append(action)
         obs, reward, terminated, truncated, _ = env.step(action)
@@ -39,9 +39,9 @@ def test_reinforce_on_grid_observations_learns_to_solve_a_level():
     for _ in range(150):
         x, actions, total = episode(env, weights, rng)
         logits = x @ weights
-        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        weights += 0.05 * (total - baseline) * x.T @ (np.eye(4)[actions] - chances)
+        probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        weights += 0.05 * (total - baseline) * x.T @ (np.eye(4)[actions] - probabilities)
         baseline += 0.1 * (total - baseline)
     assert np.mean([episode(env, weights, rng)[2] for _ in range(60)]) > 0.95 > untrained + 0.2
 

@@ -16,7 +16,7 @@ ENVS = {source: made(source) for source in SOURCES}
 
 
 def agree(env, snapshot):
-    """The law: value 1 exactly where the distance is finite, within any number of steps."""
+    """Assert that the value is 1 exactly where the distance is finite, within any number of steps."""
     oracle = env.oracle
     value, distance, best = oracle.value(snapshot), oracle.distance(snapshot), oracle.optimal_actions(snapshot)
     assert (value == 1.0) == math.isfinite(distance)

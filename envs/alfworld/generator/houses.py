@@ -1,4 +1,4 @@
-"""An endless supply of houses: seeded, solvable, not trivial, of known optimal length.
+"""Generated houses: seeded, solvable, not trivial, of known optimal length.
 
 Only raw 64-bit draws are used, whose streams NumPy keeps stable, so a seed is the same house on every machine. Splits
 are disjoint by *content*: whether a house belongs to "valid_unseen" depends on its furniture alone (one layout in
@@ -28,7 +28,7 @@ GENERATION: Final = 1  # increased when the same seed gives another house
 MAX_SEED: Final = 2**64
 SPLITS: Final = ("train", "valid_seen", "valid_unseen")
 HELD_OUT: Final = 8  # one layout, and one arrangement, in this many is held out
-# minimum length of a shortest plan: shorter ones come from lucky placement
+# minimum length of a shortest plan in commands: a shorter one means that the object lay at its goal by chance
 MIN_STEPS: Final[dict[str, int]] = {
     "pick_and_place_simple": 4,
     "look_at_obj_in_light": 3,

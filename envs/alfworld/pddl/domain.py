@@ -47,7 +47,7 @@ def check_domain(text: str, source: str) -> frozenset[str]:
     if problem:
         raise DataError(
             f"{source}: the PDDL domain is not the one of ALFWorld's released games ({problem}); the native rules "
-            "would not be exact on it. Get the games with alfworld-download, or play this file with backend='textworld'"
+            "would not be exact on it. Get the games with alfworld-download, or run this file with backend='textworld'"
         )
     return names
 

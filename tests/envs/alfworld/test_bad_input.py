@@ -66,7 +66,7 @@ def test_a_file_that_declares_its_game_unsolvable_is_rejected() -> None:
         ALFWorldEnv(game=fields(solvable=False))
 
 
-def test_older_files_without_solution_and_flag_are_played() -> None:
+def test_older_files_without_solution_and_flag_are_accepted() -> None:
     old = {name: text for name, text in fields().items() if name not in ("solvable", "walkthrough")}
     assert ALFWorldEnv(game=old).reset()[1]["task_id"] == ALFWorldEnv(game=str(REAL)).reset()[1]["task_id"]
 
@@ -105,7 +105,7 @@ def test_a_file_with_changed_wording_keeps_that_wording() -> None:
 
 
 def test_the_article_free_generation_of_files_is_understood() -> None:
-    """The earliest games: no articles, "put … in/on …", open or closed said when facing something."""
+    """The earliest games: no articles, "put … in/on …", and the list of what the agent is facing states whether it is open."""
     text = fields()["grammar"]
     for old, new in (
         ("You arrive at {r.name}.", "You arrive at {lend.name}."),

@@ -89,7 +89,7 @@ def test_wrong_arguments_are_rejected_with_the_nearest_name(options: dict, messa
         ALFWorldEnv(**options)
 
 
-# -- play --------------------------------------------------------------------------------------------------------------
+# -- episodes ----------------------------------------------------------------------------------------------------------
 def test_a_walkthrough_wins_and_is_rewarded_once() -> None:
     for reward, expected in (("sparse", 1.0), ("ten", 10.0)):
         env = ALFWorldEnv(reward=reward)

@@ -14,7 +14,9 @@ from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import folder as folder_module
 from creditflow.envs.alfworld.game_files.archive import iter_archive, unpack_archive
 from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.tasks import FolderTasks
 from creditflow.envs.errors import ConfigError, DataError
 
 SCENE = "valid_seen/pick_and_place_simple-Mug-None-Desk-1/trial_1/game.tw-pddl"
@@ -77,6 +79,19 @@ def test_games_whose_files_declare_them_unsolvable_are_skipped(tmp_path: Path) -
     assert len(env.tasks.task_ids()) == 1
 
 
+def test_of_files_with_equal_content_the_first_one_names_the_task_whichever_was_parsed_first(tmp_path: Path) -> None:
+    for number, seed in enumerate((0, 1, 0)):
+        trial = tmp_path / "train" / f"pick_and_place_simple-Mug-None-Desk-{number}" / "trial"
+        trial.mkdir(parents=True)
+        (trial / "game.tw-pddl").write_text(json.dumps(game_fields(Game(generate(seed)))))
+    paths = game_paths(find_root(str(tmp_path)), "train")
+    forwards, backwards = FolderTasks(tmp_path, paths), FolderTasks(tmp_path, paths)
+    for index in (2, 1, 0):
+        backwards._task(index)
+    assert forwards.task_ids() == backwards.task_ids()
+    assert [backwards.path_of(task_id) for task_id in backwards.task_ids()] == list(paths[:2])
+
+
 # -- archives --------------------------------------------------------------------------------------------------------
 def archive_of(path: Path, *members: tuple[str, bytes, bytes]) -> Path:
     with tarfile.open(path, "w") as archive:
@@ -108,9 +123,9 @@ def test_only_regular_files_at_paths_of_games_are_unpacked(tmp_path: Path) -> No
 
 def test_an_archive_beyond_the_limits_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive_of(tmp_path / "games.tar", (SCENE, tarfile.REGTYPE, b"x" * 100))
-    for cap, value in (("MAX_MEMBER_BYTES", 50), ("MAX_ARCHIVE_BYTES", 50), ("MAX_ARCHIVE_MEMBERS", 0)):
+    for limit, value in (("MAX_MEMBER_BYTES", 50), ("MAX_ARCHIVE_BYTES", 50), ("MAX_ARCHIVE_MEMBERS", 0)):
         with monkeypatch.context() as patch:
-            patch.setattr(f"creditflow.envs.reading.archives.{cap}", value)
+            patch.setattr(f"creditflow.envs.reading.archives.{limit}", value)
             with pytest.raises(DataError, match=r"more than 50\b|more than 0 members"):
                 list(iter_archive(path))
 

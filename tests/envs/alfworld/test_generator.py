@@ -1,4 +1,4 @@
-"""Generated houses: the same everywhere, solvable, not trivial, in disjoint splits, playable by the real engine."""
+"""Generated houses: the same everywhere, solvable, not trivial, in disjoint splits, accepted by the real engine."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_house_is_solvable_not_trivial_and_solved_by_its_shortest_plan(see
 
 @given(seed=st.integers(0, 2**62))
 def test_held_out_layouts_never_occur_in_the_other_splits(seed: int) -> None:
-    """A layout: what furniture stands together with what, doors included."""
+    """A layout is the furniture at each location, with whether it can be opened."""
 
     def layout(split: str) -> str:
         stands: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ def test_renaming_and_rewording_change_the_id_of_a_game_and_not_its_canonical_id
     content = generate(5)
 
     def renamed(name: str) -> str:
-        """Another instance number: it changes the sorted order, hence the numbers players see."""
+        """Another instance number: it changes the sorted order, hence the numbers in observations."""
         base, mark, number = name.partition("_bar_")
         return f"{base}{mark}{99 - int(number[:2]):02d}{number[2:]}" if mark else name
 
@@ -139,7 +139,7 @@ def test_the_irregularities_of_released_games_occur_in_generated_ones_too() -> N
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"seed": -1}, "natural number"),
+        ({"seed": -1}, "integer from 0"),
         ({"seed": 1, "split": "test"}, "unknown split"),
         ({"seed": 1, "task_type": "pick_and_place"}, "did you mean 'pick_and_place_simple'"),
         ({"seed": 1, "task_type": "look_at_obj_in_light", "room": "kitchen"}, "unknown room"),

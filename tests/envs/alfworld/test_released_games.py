@@ -34,7 +34,7 @@ def games() -> dict[str, bytes]:
 
 
 def solve(name: str, data: bytes) -> tuple[int, float, bool]:
-    """Play the walkthrough; returns its length, the oracle's distance, and whether that is exact."""
+    """Run the walkthrough; return its length, the oracle's distance, and whether that is exact."""
     fields = json.loads(data)
     game = Game(content_from_fields(fields, name))
     answer = ALFWorldOracle().world_distance(World(game))

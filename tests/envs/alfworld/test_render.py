@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from creditflow.envs.alfworld.env import ALFWorldEnv
 
 
-def test_augmented_observations_show_location_held_object_properties_and_moves_and_cost_no_step() -> None:
+def test_augmented_observations_show_location_held_object_properties_and_moves_and_take_no_step() -> None:
     env = ALFWorldEnv(game=KITCHEN, observation="augmented")
     env.reset()
     run_commands(env, *APPLE)

@@ -77,6 +77,6 @@ def test_stalled_bodies_are_dropped_when_their_memory_is_needed(monkeypatch: pyt
     with attacked("search") as target:
         start = target.head("Content-Length: 999000") + b"\r\n" + b" " * 600_000
         with holding(target.url, 4, start) as held:
-            said = [ended(sock, PATIENCE) for sock in held[:-1]]
-            assert [answer[:12] if answer else answer for answer in said] == [b"HTTP/1.1 408"] * 3
+            responses = [ended(sock, PATIENCE) for sock in held[:-1]]
+            assert [response[:12] if response else response for response in responses] == [b"HTTP/1.1 408"] * 3
             assert ask(target.url, target.good()) == 200

@@ -149,12 +149,12 @@ FILES: dict[str, tuple[str, Callable[[Path], bytes], Callable[[Path], object]]] 
         lambda _: lines({"key": "k", "correct": True}),
         lambda path: ModelJudge("http://127.0.0.1:9", "m", cache=str(path)),
     ),
-    "marks": (
+    "scores": (
         "m.jsonl",
         lambda _: lines({"key": "k", "score": 0.5}, {"key": "l", "score": 1}),
         lambda path: JudgeAnnotator("http://127.0.0.1:9", "m", cache=str(path)),
     ),
-    "how a model is spoken to": (
+    "prompting and sampling of a model": (
         "creditflow_agent.json",
         written(lambda path: write_agent_file(path, PromptingConfig(), Sampling())),
         read_agent_file,

@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def transcript(request):
     """One recorded episode, with its start as XSB text under "xsb"."""
     if request.param is None:
-        pytest.fail(f"{SHARED} is here but holds no Sokoban transcript")
+        pytest.fail(f"{SHARED} is here but contains no Sokoban transcript")
     record = json.loads(request.param.read_text(encoding="utf-8"))
     fixed, state = record["room_fixed"], record["room_state"]
     record["xsb"] = "\n".join(
@@ -44,5 +44,5 @@ def transcript(request):
 def boxoban_file(request):
     """One Boxoban level file."""
     if request.param is None:
-        pytest.fail(f"{SHARED} is here but holds no Boxoban file")
+        pytest.fail(f"{SHARED} is here but contains no Boxoban file")
     return request.param
