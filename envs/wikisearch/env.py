@@ -50,7 +50,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         max_calls: limit of tool calls; None for no limit.
         max_tokens: limit of tool-result tokens, counted as UTF-8 bytes / 4; None for no limit. When it or ``max_calls``
             is used up, only an answer is admissible, which is announced.
-        max_passage_chars: longer passages are cut in the observation, with a mark.
+        max_passage_chars: longer passages are cut in the observation, with a mark at the cut.
         oracle: "exact" or "proxy" (see ``oracle``); a server's corpus has only the proxy.
 
     The reward is the score of the answer when it is given, 0 elsewhere. ``success`` is exact match ("em"), or a score
@@ -164,7 +164,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         return reason
 
     def _open_pages(self, action: Call) -> list[tuple[Passage, ...] | None]:
-        """What a visit shows; of pages that a server cannot open, the passages that this episode has seen."""
+        """The passages that a visit returns; of pages that a server cannot open, those that this episode has seen."""
         opened = self.library.retriever.visit(action.items, action.goal or self.episode.question.text)
         if self.library.local is not None:
             return opened

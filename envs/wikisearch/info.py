@@ -1,4 +1,4 @@
-"""What ``info`` reports beside the keys that all environments have.
+"""The keys of ``info`` beside those that all environments have.
 
 =================== ====================================================================================
 ``queries``         texts of the search
@@ -46,7 +46,7 @@ class StepRecord:
 
 
 def stop_reason(episode: Episode, budget: Budget) -> str:
-    """Why an episode that is over ended."""
+    """Why a finished episode ended."""
     if episode.answer is not None:
         return "success" if episode.grade.correct else "failed"
     if budget.max_calls is not None and episode.calls >= budget.max_calls:

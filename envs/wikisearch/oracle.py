@@ -90,14 +90,14 @@ class _Oracle:
 
 
 class HopOracle(_Oracle):
-    """A proxy: one call for each missing golden passage; suggests a search for the first one's name."""
+    """A proxy: one call for each missing golden passage; suggests a search for an entity of the first missing step."""
 
     def _calls(self, state: State) -> tuple[float, list[Call]]:
         question, seen = state.question, self._facts.seen_bits(state)
         missing = [j for j in range(num_evidence(question)) if not seen >> j & 1]
         if not missing:
             return 0.0, []
-        # the search that comes next: the subject of the missing step, else the question
+        # the next search: an entity that the first missing step names, else the question
         names = [entity.name for entity in question.entities]
         step = question.steps[missing[0]].question if missing[0] < len(question.steps) else ""
         query = next((name for name in names if name in step), question.text)

@@ -41,7 +41,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class SubQuestion:
-    """A golden step: "#k" in the question stands for the answer of step k (from 1)."""
+    """A golden step: "#k" in the question stands for the answer of step k (from 1); ``passage_id`` is an id or a title."""
 
     question: str
     answer: str
@@ -61,7 +61,7 @@ class Question:
         edges: its (subject, relation, object) triples, by entity name.
         answer_node: the entity that is the answer; "" if the answer is not a node.
         steps: golden sub-questions and their answers.
-        supporting: ids of the passages that together support the answer.
+        supporting: the golden passages, which together support the answer, by passage id, page or title.
         corpus: digest of the corpus that the passages are in; "" for any corpus.
     """
 

@@ -58,7 +58,7 @@ class Library:
         return self.retriever if isinstance(self.retriever, LocalRetriever) else None
 
     def reader(self, question: Question) -> Reader:
-        """What finds names in passages."""
+        """The reader that finds names in passages."""
         return Reader(question_lexicon(question)) if self.shared_reader is None else self.shared_reader
 
     def listed_title(self, passage: Passage) -> str:
@@ -139,6 +139,8 @@ def open_library(
 ) -> Library:
     """Open the one source that is given; the default is the panel "standard-v1:train".
 
+    The arguments are those of ``WikiSearchEnv``; ``server`` is its ``retriever``.
+
     Raises:
         ConfigError: more than one source, or a wrong option.
         DataError: a malformed file.
@@ -152,7 +154,9 @@ def open_library(
         engine: Retriever = open_corpus(corpus) if corpus is not None else _engine(dict(server or {}))
         return _from_files(read_questions(questions, file_format=file_format, answers=answers), engine)
     if corpus is not None or server is not None:
-        raise ConfigError("corpus and retriever go with questions; the embedded worlds bring their own encyclopedia")
+        raise ConfigError(
+            "corpus and retriever go with questions; the embedded worlds have an encyclopedia of their own"
+        )
     if world is not None:
         return _from_world(world)
     rows = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
@@ -181,7 +185,7 @@ def _from_world(options: Mapping[str, int]) -> Library:
     chosen = {**known, **options}
     if not all(type(value) is int and 0 <= value < SEED_LIMIT for value in chosen.values()) or not chosen["questions"]:
         raise ConfigError(
-            f"the options of a world are positive integers below 2**64, got {short_repr(dict(options), 100)}"
+            f"the options of a world are integers from 0 to 2**64 - 1, questions at least 1; got {short_repr(dict(options), 100)}"
         )
     rows = world_rows(chosen["seed"], chosen["articles"], chosen["questions"])
     return _embedded(rows, load_encyclopedia(chosen["seed"], chosen["articles"]))

@@ -49,7 +49,7 @@ class ModelJudge:
         url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
         model: its name there.
         key_variable: environment variable that holds the API key, which is neither stored nor logged.
-        cache: path of a JSON lines file of verdicts, read at the start and appended to; None for memory only.
+        cache: path of a JSON Lines file of verdicts, read at the start and appended to; None for memory only.
         timeout, max_attempts: see ``JsonClient``.
         client: replaces the client, in tests.
 

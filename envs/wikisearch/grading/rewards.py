@@ -119,7 +119,13 @@ class Reward:
 def search_r1_format(
     *, structure_format_score: float = 0.2, final_format_score: float = 0.1, retrieval_score: float = 0.0
 ) -> Reward:
-    """Search-R1's exact match, with parts of the reward for the format and for retrieving the answer."""
+    """Search-R1's exact match, with partial reward for the format and for retrieving the answer.
+
+    Args:
+        structure_format_score: subtracted for a correct answer in a wrong format; the reward of a good format without one.
+        final_format_score: reward of an incorrect answer in a wrong format.
+        retrieval_score: added where a good format without a correct answer retrieved a golden one.
+    """
     return Reward(
         answer="second",
         format_rule="search_r1",

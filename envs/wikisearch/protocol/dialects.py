@@ -136,7 +136,7 @@ class Plain:
         return "\n\n".join(sections)
 
     def invalid(self, reason: str) -> str:
-        """The reason itself."""
+        """The reason after a label."""
         return f"Refused: {reason}"
 
     def limit(self, reason: str) -> str:
@@ -170,7 +170,7 @@ class SearchR1:
         """The question after a label."""
         return f"Question: {escape_protocol_tags(text)}\n"
 
-    def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:  # noqa: ARG002 - not echoed
+    def results(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> str:  # noqa: ARG002 - the protocol does not repeat queries
         """All passages in an information block."""
         return self.information(doc_lines([pair for passages in found for pair in _escaped(passages)]))
 

@@ -12,7 +12,7 @@ __all__ = ["Hit", "Passage", "RetrievalError", "Retriever"]
 
 
 class RetrievalError(CreditflowError, ConnectionError):
-    """A search server or engine that cannot be reached in time, or whose reply is malformed."""
+    """A search server, engine or judge cannot be reached in time, fails, or returns malformed data."""
 
 
 @dataclass(frozen=True, slots=True)

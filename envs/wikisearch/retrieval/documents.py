@@ -40,7 +40,7 @@ def read_document(data: Any, *, quotes: bool = False) -> Passage:
     number = data.get("id", "")
     if not isinstance(page, str) or not isinstance(number, str | int) or isinstance(number, bool):
         raise DataError(
-            f"a document's 'id' must be a text or a number and its 'url' a text: {short_repr(number, 40)}, {short_repr(page, 40)}"
+            f"a document's 'id' must be a text or a number, its 'page' or 'url' a text; got {short_repr(number, 40)}, {short_repr(page, 40)}"
         )
     return Passage(str(number), title, text, page)
 

@@ -22,7 +22,10 @@ class LocalRetriever:
     Args:
         corpus: the passages.
         index: ranks the rows of the corpus.
-        page_passages: passages of a page that one visit shows; of a longer page those that match the goal best.
+        page_passages: passages of a page that one visit returns; of a longer page those that match the goal best.
+
+    Raises:
+        DataError: corpus and index differ in size.
     """
 
     def __init__(self, corpus: Corpus, index: RowIndex, page_passages: int = 5) -> None:
@@ -54,7 +57,7 @@ class LocalRetriever:
         ]
 
     def page_rows(self, page: str, goal: str = "") -> tuple[int, ...]:
-        """Rows that a visit of the page shows, in the page's order."""
+        """Rows that a visit of the page returns, in the page's order."""
         rows = self.corpus.page_rows(page)
         if len(rows) <= self.page_passages:
             return rows
@@ -73,7 +76,7 @@ class LocalRetriever:
     def listed_title(self, page: str) -> str:
         """The title that a listed visit opens this page by; "" if visits of it are not listed.
 
-        Visits are listed for pages of several passages that one visit shows in full, with a unique title that every
+        Visits are listed for pages of several passages that one visit returns in full, with a unique title that every
         dialect can write.
         """
         rows = self.corpus.page_rows(page)
@@ -83,7 +86,11 @@ class LocalRetriever:
         return title if searchable(title) == title and self.corpus.find_page(title) == page else ""
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages by id."""
+        """Passages by id.
+
+        Raises:
+            DataError: an unknown id.
+        """
         found = []
         for name in ids:
             row = self.corpus.row(name)
@@ -94,7 +101,7 @@ class LocalRetriever:
 
 
 def index_passages(passages: MemoryCorpus) -> LocalRetriever:
-    """An engine over passages in memory."""
+    """A BM25 engine over passages in memory."""
     contents = (passage.contents.lower() for passage in passages.passages)
     bm25 = build_index(contents, [passage.id for passage in passages.passages])
     return LocalRetriever(passages, EmbeddedIndex(bm25))

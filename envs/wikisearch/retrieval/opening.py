@@ -70,7 +70,7 @@ def open_engine(
         if engine not in ("auto", "lucene"):
             raise ConfigError(f"{index} is a Lucene index, not one of {engine}")
         return LocalRetriever(*open_prebuilt(index, _passages(corpus) if corpus else None, memory, threads))
-    what = "is a folder but no index" if Path(index).is_dir() else "is no folder"
+    what = "is a folder but not an index" if Path(index).is_dir() else "is not a folder"
     raise DataError(
         f"{index} {what}: expected {HEADER} or Lucene's segments in it; build one: "
         + _BUILD.format(engine=engine if engine in ENGINES else "bm25")

@@ -33,7 +33,7 @@ class HttpRetriever:
         dialect: the server's request format.
         path: path of the search endpoint.
         timeout, max_attempts, backoff: see ``JsonClient``.
-        remember: number of passages kept in memory.
+        remember: number of passages kept in memory; older ones are dropped.
         client: replaces the client, in tests.
 
     Raises:
@@ -75,14 +75,18 @@ class HttpRetriever:
         return [[self._hit(row) for row in rows[:k]] for rows in lists]
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:  # noqa: ARG002 - pages come whole
-        """The page of each URL, as one passage; None if the server has no access endpoint."""
+        """The page of each URL, as one passage; None for an unknown one, and where the server has no access endpoint."""
         if self._dialect == "asearcher":
             pages = self._list(self._client.post("/access", {"urls": list(ids)}), len(ids))
             return [None if page is None else (self._document(page),) for page in pages]
         return [None] * len(ids)
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages this process has seen."""
+        """Passages by id, among those that this process has seen.
+
+        Raises:
+            DataError: this process has not seen one of them, or has dropped it (see ``remember``).
+        """
         with self._lock:
             missing = [name for name in ids if name not in self._known]
             if missing:
@@ -94,8 +98,10 @@ class HttpRetriever:
     def _list(self, answer: Any, n: int) -> list[Any]:
         rows = answer.get("result") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != n:
-            got = f"{len(rows)} lists" if isinstance(rows, list) else str(answer)[:80]
-            raise RetrievalError(f"expected a 'result' of {n} lists, one a query in their order; got {short_repr(got)}")
+            got = f"{len(rows)} entries" if isinstance(rows, list) else str(answer)[:80]
+            raise RetrievalError(
+                f"expected a 'result' of {n} entries, one per query or URL, in their order; got {short_repr(got)}"
+            )
         return rows
 
     def _lists(self, answer: Any, n: int) -> list[list[Any]]:

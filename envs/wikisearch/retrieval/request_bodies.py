@@ -21,9 +21,9 @@ class ServerLimits:
         queries: queries of a request.
         query_chars: characters of a query.
         topk: passages per query.
-        pending: queries that wait or run, over all requests; further ones get status 503.
+        pending: queries that may wait or run, over all requests; further ones get status 503.
         batch: queries searched in one call.
-        seconds: time from arrival to response; then status 504.
+        seconds: longest time from arrival to response; beyond it status 504.
     """
 
     body: int = 1_000_000

@@ -1,6 +1,6 @@
 """A search server over any engine, in Search-R1's and RewardFlow's dialects, with ASearcher's page access.
 
-``POST /retrieve``  {"queries": […]} or {"query": "…"}, "topk", "return_scores"   → {"result": [[…] a query]}
+``POST /retrieve``  {"queries": […]} or {"query": "…"}, "topk", "return_scores"   → {"result": [one list per query]}
 ``POST /access``    {"urls": […]}                                                 → {"result": [page or null]}
 ``GET /health``     corpus digest, settings and load
 

@@ -21,7 +21,7 @@ MONTHS: Final = (
     "December",
 )  # fmt: skip
 FIRST_PART: Final = 7  # sentences of an article's first passage
-ALIAS_ONE_IN: Final = 3  # mentions of a name that has another form use that form
+ALIAS_ONE_IN: Final = 3  # one mention in three uses the alias, where the name has one
 
 # relation -> wordings; {s} is the subject, {o} the object
 _WORDINGS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {

@@ -40,8 +40,7 @@ def build_wiki(
     """Write an encyclopedia.
 
     Writes ``<out>/passages.jsonl.gz``; with ``index`` the folder ``<out>/index`` (see ``store``) instead; with
-    ``questions`` also the questions of each split in the native format:
-    ``train.jsonl``, ``valid.jsonl``, ``test.jsonl``.
+    ``questions`` also the questions of each split in the native format: ``train.jsonl``, ``valid.jsonl``, ``test.jsonl``.
 
     Args:
         out: a new folder; it appears when it is complete.

@@ -117,7 +117,7 @@ class World:
         return PROFESSIONS[int(self.number["person", "profession"][i])]
 
     def river(self, i: int) -> str:
-        """The river of a town, without "the"; every town has another."""
+        """The river of a town, without "the"; every town has a different one."""
         return names.river_name(permuted_index(i, max(10_000, self.counts["place"]), stream_key(self.seed, "river")))
 
     def alias(self, kind: str, i: int) -> str:
@@ -238,9 +238,8 @@ class _Maker:
 
     def add_organisations(self) -> None:
         early = np.full(self.counts["organisation"], 1560)
-        founder = self.sample_or_nearest(
-            "organisation", "founder", early, early + 230
-        )  # heads and prize winners come after
+        # founders are born early, so that heads and prize winners can be born later
+        founder = self.sample_or_nearest("organisation", "founder", early, early + 230)
         founded = self.number["person", "born"][founder] + 25 + self.sampled("organisation", "age", 18)
         terms = [founded]
         for k in range(HEADS):

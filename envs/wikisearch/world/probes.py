@@ -1,7 +1,7 @@
 """Shortcut probes: is a question answerable by its full chain, and not without it?
 
-The readers here are stronger than any model: they know the grammar of the articles, so they extract every fact of a
-passage. A question that they cannot answer from the passages of a shortcut has no such shortcut.
+The readers here know the grammar of the articles, so they extract every fact of a passage. A question that they cannot
+answer from the passages of a shortcut has no such shortcut.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ STRATA: Final = (
     ("bridge", 3),
 )  # fmt: skip
 SPLITS: Final = ("train",) * 7 + ("valid",) + ("test",) * 2
-TOP_K: Final = 3  # the smallest list of results a searcher gets
+TOP_K: Final = 3  # results per search that a searcher is assumed to get
 MAX_CALLS: Final = 8
 HIDDEN_FROM: Final = 10  # a search for the question must not return the last passage among these
 MAX_ATTEMPTS: Final = 4_000  # candidates for one question

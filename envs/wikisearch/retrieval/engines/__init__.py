@@ -22,6 +22,6 @@ Lucene needs three things, none of which is pyserini's 6.6 GB of Python packages
 
 An existing Lucene index (``open_engine(index="theirs", corpus="passages.jsonl")``) needs no corpus if it was built with
 ``-storeRaw``; pages are then found by a search for their title. A corpus too large for memory is given as an index folder
-of this package. A process has one Java machine: its memory (``memory="4g"``) is set when it starts, and it does not survive
+of this package. A process has one Java virtual machine: its memory (``memory="4g"``) is set when it starts, and it does not survive
 a fork, so start workers with "spawn" or let them use one ``creditflow serve-search``.
 """

@@ -1,4 +1,4 @@
-"""The two interfaces of every engine: ranking rows, and building an index."""
+"""The interfaces of every engine: ``RowIndex`` ranks rows, ``IndexBuilder`` builds an index."""
 
 from __future__ import annotations
 

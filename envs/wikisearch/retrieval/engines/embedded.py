@@ -58,7 +58,7 @@ class EmbeddedBuilder:
         return {}
 
     def close(self) -> None:
-        """Close the spill, finished or not."""
+        """Close the spill file, finished or not."""
         self._writer.close()
 
 

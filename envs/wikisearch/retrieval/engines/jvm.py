@@ -1,4 +1,4 @@
-"""The one Java machine of this process, started when Lucene is first used.
+"""The one Java virtual machine (JVM) of this process, started when Lucene is first used.
 
 A process has at most one, its memory limit and class path are fixed when it starts, and it does not survive a fork: calls
 in a forked child raise an error that names the remedy. All Java code runs in one dedicated thread, whatever thread calls it.
@@ -36,7 +36,7 @@ def checked_memory(memory: str) -> str:
 
 
 class JavaMachine:
-    """A running Java machine with Anserini on its class path.
+    """A running JVM with Anserini on its class path.
 
     Args:
         memory: limit of its heap, such as "4g".
@@ -83,7 +83,7 @@ class JavaMachine:
             jnius.autoclass("io.anserini.search.SimpleSearcher")
         except Exception as error:
             raise RetrievalError(
-                f"the Java machine of this process runs without Anserini ({error}): something else started it first. "
+                f"the JVM of this process runs without Anserini ({error}): something else started it first. "
                 "Open the Lucene engine before that, or put the jar on its class path"
             ) from error
         return jnius
@@ -96,7 +96,7 @@ class JavaMachine:
         """
         if os.getpid() != self._process:
             raise RetrievalError(
-                "Java was started before this process was forked from that one, and does not work here. Start workers with "
+                "this process was forked from one in which Java runs, and Java does not survive a fork. Start workers with "
                 "'spawn', open the engine in each worker, or let them use one `creditflow serve-search`"
             )
         return self._pool.submit(work, self._jnius).result()
@@ -107,13 +107,13 @@ _machine: list[JavaMachine] = []  # none or one
 
 
 def java_machine(memory: str = "") -> JavaMachine:
-    """The Java machine of this process; starts it on the first call.
+    """The JVM of this process; starts it on the first call.
 
     Args:
         memory: limit of its heap, such as "4g"; "" for the running limit, or 1g.
 
     Raises:
-        ConfigError: a malformed memory limit, or another one than that of the running machine.
+        ConfigError: a malformed memory limit, or one that differs from the running JVM's.
         MissingExtraError: something that it needs is missing.
         RetrievalError: it does not start.
     """
@@ -124,6 +124,6 @@ def java_machine(memory: str = "") -> JavaMachine:
         machine = _machine[0]
     if wanted and wanted != machine.memory:
         raise ConfigError(
-            f"Java runs in this process already, with {machine.memory or 'a limit of its own'}; it cannot become {wanted}"
+            f"Java already runs in this process with the memory limit {machine.memory or '(unknown)'}, which cannot become {wanted}"
         )
     return machine

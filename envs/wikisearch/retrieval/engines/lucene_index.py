@@ -31,7 +31,7 @@ from creditflow.envs.wikisearch.retrieval.engines.jvm import DEFAULT_MEMORY, Jav
 
 __all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
 
-MAX_ID_BYTES: Final = 8_000  # bytes; Lucene's terms end at 32,766
+MAX_ID_BYTES: Final = 8_000  # of an id; Lucene's terms have at most 32,766
 MAX_CLAUSES: Final = 2**31 - 1  # different words of one query; Lucene's own limit is 1,024
 BLANK: Final = "".join(map(chr, range(33)))  # characters that Java trims
 _CONTROL: Final = dict.fromkeys((*range(32), 127), " ")
@@ -64,7 +64,7 @@ class LuceneBuilder:
         if len(passage.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
             raise DataError(f"Lucene takes ids of at most {MAX_ID_BYTES} bytes; got {short_repr(passage.id[:60])}…")
         if plain_text(passage.id) != passage.id:
-            raise DataError(f"Lucene takes ids of whole characters; {passage.id[:60]!r} has half of one")
+            raise DataError(f"Lucene takes ids of valid Unicode; {passage.id[:60]!r} contains a lone surrogate")
         self._expected += bool(passage.contents.strip(BLANK))
 
     def finish(self) -> dict[str, Any]:
@@ -89,13 +89,13 @@ class LuceneBuilder:
         count = int(indexed[1].replace(",", "")) if indexed else 0
         if done.returncode or count != self._expected:
             raise DataError(
-                f"Anserini's indexer took {count} of {self._expected} passages (exit code {done.returncode}); its output: "
+                f"Anserini's indexer indexed {count} of {self._expected} passages (exit code {done.returncode}); its output: "
                 f"{(done.stderr or done.stdout).strip()[-600:]}"
             )
         return {"indexed": count}
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close: the indexer is a separate process."""
 
 
 def _link_or_copy(file: Path, copy: Path) -> None:

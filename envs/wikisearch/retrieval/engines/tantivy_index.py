@@ -6,9 +6,9 @@ of the list are read completely before they are ordered, so segments and threads
 memory-mapped. Needs the extra ``[tantivy]``.
 
 Trust: tantivy reads its files without checking them, and damaged ones can abort the whole process, which no ``except``
-stops. So every byte is compared with the folder's checksums before it is opened. They find damage, not malice: who can
-write into the folder can also write its checksums. Open only folders from sources whose programs you would run, or build the
-index from the passages, which may come from any source.
+stops. So every byte is compared with the folder's checksums before it is opened. They detect damage, not tampering: whoever
+can write into the folder can also write its checksums. Open only folders from sources whose programs you would run, or build
+the index from the passages, which may come from any source.
 """
 
 from __future__ import annotations

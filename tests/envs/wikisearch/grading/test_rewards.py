@@ -22,7 +22,7 @@ def text(response: str, prompt: str = "<answer> example </answer>") -> Transcrip
 
 
 @pytest.mark.parametrize(
-    ("response", "paid"),
+    ("response", "expected"),
     [
         (GOOD % "Nile", 1.0),
         ("so <answer>Nile</answer>", 0.8),
@@ -31,8 +31,8 @@ def text(response: str, prompt: str = "<answer> example </answer>") -> Transcrip
         ("so", 0.0),
     ],
 )
-def test_search_r1_rewards_the_answer_and_in_part_the_format(response, paid):
-    assert REWARDS["search_r1_format"](text(response)) == pytest.approx(paid)
+def test_search_r1_rewards_the_answer_and_in_part_the_format(response, expected):
+    assert REWARDS["search_r1_format"](text(response)) == pytest.approx(expected)
 
 
 def test_a_retrieved_answer_adds_reward_only_for_a_good_format_and_an_incorrect_answer():

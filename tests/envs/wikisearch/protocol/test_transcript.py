@@ -36,8 +36,8 @@ def test_thoughts_are_all_model_text_outside_the_blocks():
 
 def test_an_invalid_action_message_that_quotes_tags_is_not_a_search():
     for name in ("search_r1", "pica"):
-        refusal = DIALECTS[name].invalid("")
-        turns = read_transcript("Hm." + refusal + "<search>Nile</search>" + information(DOCS) + "<answer>yes</answer>")
+        message = DIALECTS[name].invalid("")
+        turns = read_transcript("Hm." + message + "<search>Nile</search>" + information(DOCS) + "<answer>yes</answer>")
         assert [turn.call is None for turn in turns] == [True, False, False]
         assert turns[0].text == "Hm."
         assert turns[1].call is not None
@@ -128,6 +128,6 @@ PIECES = st.sampled_from(
 def test_no_text_is_lost_or_read_twice(pieces):
     response = "".join(pieces)
     turns = read_transcript(response)
-    told = "".join(turn.text + turn.observation for turn in turns)
-    assert "".join(told.split()) == "".join(response.split())
+    kept = "".join(turn.text + turn.observation for turn in turns)
+    assert "".join(kept.split()) == "".join(response.split())
     assert all(turn.call is None or turn.call.tool != "answer" for turn in turns[:-1])

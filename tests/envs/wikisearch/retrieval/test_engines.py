@@ -36,11 +36,11 @@ def fake_jar(path: Path, version: int) -> Path:
     return path
 
 
-def fake_java(folder: Path, said: str, code: int = 0) -> Path:
+def fake_java(folder: Path, output: str, code: int = 0) -> Path:
     """A folder with a ``java`` that prints this."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
-    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit {code}\n", encoding="ascii")
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{output}\nEND\nexit {code}\n", encoding="ascii")
     program.chmod(0o755)
     return folder / "bin"
 
@@ -144,7 +144,7 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "needs a corpus"),
         ({"corpus": "p.jsonl", "engine": "tantivi"}, "did you mean 'tantivy'"),
@@ -155,8 +155,8 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
         ({"index": 3}, "index is a text"),
     ],
 )
-def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         open_engine(**options)
 
 

@@ -46,7 +46,9 @@ def serving(answer: Answer) -> Iterator[str]:
         thread.join()
 
 
-def says(body: Any, status: int = 200) -> Answer:
+def replying(body: Any, status: int = 200) -> Answer:
+    """A handler that sends this body."""
+
     def answer(handler: BaseHTTPRequestHandler, _: Any) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(status)
@@ -70,7 +72,7 @@ def test_search_r1s_dialect_sends_all_queries_at_once() -> None:
 
     def answer(handler: BaseHTTPRequestHandler, body: Any) -> None:
         seen.append(body)
-        says(result(*[[{"document": DOCUMENT, "score": 2.5}]] * len(body["queries"])))(handler, body)
+        replying(result(*[[{"document": DOCUMENT, "score": 2.5}]] * len(body["queries"])))(handler, body)
 
     with serving(answer) as url:
         engine = retriever(url)
@@ -78,7 +80,7 @@ def test_search_r1s_dialect_sends_all_queries_at_once() -> None:
     assert seen == [{"queries": ["a", "b"], "topk": 4, "return_scores": True}]
     assert [(hits[0].passage.title, hits[0].score) for hits in found] == [("Inception", 2.5)] * 2
     assert engine.fetch(["1"]) == [found[0][0].passage]
-    assert engine.visit(["Inception"]) == [None]  # no end point opens pages: the environment shows what was seen
+    assert engine.visit(["Inception"]) == [None]  # no endpoint opens pages: the environment returns the passages seen
 
 
 def test_rewardflows_dialect_sends_one_query_a_request() -> None:
@@ -86,7 +88,7 @@ def test_rewardflows_dialect_sends_one_query_a_request() -> None:
 
     def answer(handler: BaseHTTPRequestHandler, body: Any) -> None:
         seen.append(body["query"])
-        says(result([{"document": DOCUMENT, "score": 1}]))(handler, body)
+        replying(result([{"document": DOCUMENT, "score": 1}]))(handler, body)
 
     with serving(answer) as url:
         assert len(retriever(url, dialect="rewardflow").search(["a", "b"], 1)) == 2
@@ -95,7 +97,7 @@ def test_rewardflows_dialect_sends_one_query_a_request() -> None:
 
 def test_asearchers_pages_are_visited_by_url() -> None:
     page = {"url": "http://w/Inception", "contents": "Inception\nThe whole page."}
-    with serving(says(result(page, None))) as url:
+    with serving(replying(result(page, None))) as url:
         found = retriever(url, dialect="asearcher").visit(["http://w/Inception", "http://w/None"])
     assert found[1] is None
     assert found[0] is not None
@@ -103,11 +105,11 @@ def test_asearchers_pages_are_visited_by_url() -> None:
 
 
 def test_documents_without_scores_and_longer_lists_than_requested_are_accepted() -> None:
-    with serving(says(result([DOCUMENT] * 9))) as url:
+    with serving(replying(result([DOCUMENT] * 9))) as url:
         assert [hit.score for hit in retriever(url).search(["a"], 2)[0]] == [0.0, 0.0]
 
 
-LIES = {
+MALFORMED = {
     "no object": [1],
     "no result": {"results": []},
     "too few lists": result([]),
@@ -124,9 +126,9 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-def test_a_malformed_response_is_an_error(lie: Any) -> None:
-    with serving(says(lie)) as url, pytest.raises(RetrievalError):
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_response_is_an_error(body: Any) -> None:
+    with serving(replying(body)) as url, pytest.raises(RetrievalError):
         retriever(url).search(["a", "b"], 3)
 
 
@@ -169,7 +171,7 @@ def test_an_unreachable_server_is_retried_with_growing_pauses_and_then_reported(
 
 
 def test_the_next_server_is_tried_when_one_is_unreachable() -> None:
-    with serving(says(result([]))) as url:
+    with serving(replying(result([]))) as url:
         engine = retriever(["http://127.0.0.1:9", url])
         assert engine.search(["a"], 3) == [[]]
         assert engine.search(["a"], 3) == [[]]
@@ -181,7 +183,7 @@ def test_a_rejected_request_is_not_repeated_but_one_to_an_overloaded_server_is()
     def answering(status: int) -> Answer:
         def answer(handler: BaseHTTPRequestHandler, body: Any) -> None:
             asked.append(status)
-            says({}, status)(handler, body)
+            replying({}, status)(handler, body)
 
         return answer
 
@@ -205,7 +207,7 @@ def test_unknown_server_dialects_are_errors_with_the_near_name() -> None:
 
 def test_passages_never_seen_cannot_be_fetched_and_old_ones_are_forgotten() -> None:
     rows = [{"document": {"id": str(i), "contents": f"t{i}\nx"}, "score": 1} for i in range(5)]
-    with serving(says(result(rows))) as url:
+    with serving(replying(result(rows))) as url:
         engine = retriever(url, remember=3)
         engine.search(["a"], 5)
     assert [passage.id for passage in engine.fetch(["4", "2"])] == ["4", "2"]
@@ -219,7 +221,7 @@ def test_an_episode_over_a_server_is_restored_in_another_instance(tmp_path: Path
     path = tmp_path / "q.jsonl"
     row = {"question": "Who made Inception?", "answer": "Nolan", "evidences": [["Inception", "director", "Nolan"]]}
     path.write_text(json.dumps({**row, "supporting_facts": [["Inception", 0]]}) + "\n", encoding="utf-8")
-    with serving(says(result([{"document": DOCUMENT, "score": 1}]))) as url:
+    with serving(replying(result([{"document": DOCUMENT, "score": 1}]))) as url:
         options: dict[str, Any] = {"questions": str(path), "retriever": {"url": url, "max_attempts": 1}}
         one, other = (creditflow.make("wikisearch", **options).unwrapped for _ in range(2))
         one.reset(seed=0)
@@ -238,13 +240,13 @@ def chat(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("text", "score"), [("CORRECT", 1.0), ("incorrect.", 0.0), ("Verdict: Correct", 1.0)])
 def test_a_verdict_is_parsed(text: str, score: float) -> None:
-    with serving(says(chat(text))) as url:
+    with serving(replying(chat(text))) as url:
         assert ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a") == score
 
 
 @pytest.mark.parametrize("body", [chat("maybe"), chat("CORRECT or INCORRECT"), chat(""), {}, {"choices": []}, [1]])
 def test_no_verdict_is_an_error(body: Any) -> None:
-    with serving(says(body)) as url, pytest.raises(RetrievalError):
+    with serving(replying(body)) as url, pytest.raises(RetrievalError):
         ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
 
 
@@ -253,7 +255,7 @@ def test_verdicts_are_requested_once_and_cached_in_a_file(tmp_path: Path) -> Non
 
     def answer(handler: BaseHTTPRequestHandler, body: Any) -> None:
         asked.append(body)
-        says(chat("CORRECT"))(handler, body)
+        replying(chat("CORRECT"))(handler, body)
 
     cache = str(tmp_path / "verdicts.jsonl")
     with serving(answer) as url:

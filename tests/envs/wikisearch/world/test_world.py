@@ -26,7 +26,7 @@ def chosen() -> tuple[Selected, ...]:
     return tuple(select_questions(load_encyclopedia(), MANY))
 
 
-def asked(split: str = "") -> list[Question]:
+def questions(split: str = "") -> list[Question]:
     return [one.question for one in chosen() if split in ("", one.split)]
 
 
@@ -115,7 +115,7 @@ def test_every_kind_and_length_is_selected() -> None:
 
 
 def test_golden_passages_support_the_answer_and_no_others_are_needed() -> None:
-    for question in asked():
+    for question in questions():
         assert supported(question, facts_in(load_encyclopedia(), question.supporting))
         assert question.answer_node == question.edges[-1][2]
         assert question.answers[0] == question.steps[-1].answer
@@ -128,7 +128,7 @@ def test_without_any_one_golden_passage_the_whole_rest_of_the_world_does_not_sup
         for passage, facts in zip(one.passages, one.facts, strict=True):
             for fact in facts:
                 stated.setdefault(fact[:3], set()).add(passage.id)
-    for question in asked():
+    for question in questions():
         for golden in question.supporting:
             assert any(stated[edge] == {golden} for edge in question.edges)
 
@@ -145,7 +145,7 @@ def test_a_longer_list_begins_with_the_shorter_one() -> None:
 
 
 def test_the_answer_is_not_in_the_question() -> None:
-    assert not any(answer in question.text for question in asked() for answer in question.answers)
+    assert not any(answer in question.text for question in questions() for answer in question.answers)
 
 
 @pytest.mark.parametrize(
@@ -173,31 +173,33 @@ def ids(queries: list[str], k: int) -> list[str]:
 
 
 def test_memory_alone_answers_less_than_one_in_twenty() -> None:
-    prior = closed_book(asked("train"))
-    held_out = [*asked("valid"), *asked("test")]
+    prior = closed_book(questions("train"))
+    held_out = [*questions("valid"), *questions("test")]
     assert rate([prior.get(q.edges[-1][1], "") in q.answers for q in held_out]) < 0.05
 
 
 @pytest.mark.parametrize("k", [3, 5, 10, 20])
 def test_one_search_and_a_perfect_reader_answer_less_than_one_in_five(k: int) -> None:
-    assert rate([answer_from(q, facts_in(load_encyclopedia(), ids([q.text], k))) in q.answers for q in asked()]) < 0.2
+    assert (
+        rate([answer_from(q, facts_in(load_encyclopedia(), ids([q.text], k))) in q.answers for q in questions()]) < 0.2
+    )
 
 
 @pytest.mark.parametrize("k", [3, 5, 10])
 def test_copying_from_the_question_answers_less_than_three_in_ten(k: int) -> None:
-    found = [ids(copied_queries(load_encyclopedia(), q), k) for q in asked()]
+    found = [ids(copied_queries(load_encyclopedia(), q), k) for q in questions()]
     right = [
         answer_from(q, facts_in(load_encyclopedia(), names)) in q.answers
-        for q, names in zip(asked(), found, strict=True)
+        for q, names in zip(questions(), found, strict=True)
     ]
     assert rate(right) < 0.3
 
 
 @pytest.mark.parametrize(("copied", "most"), [(False, 0.2), (True, 0.3)])
 def test_the_answer_is_rarely_in_the_passages_of_a_shortcut(copied: bool, most: float) -> None:
-    """The ceiling of all readers that quote, whatever they know of the articles."""
+    """An upper bound for all readers that quote, whatever they know of the articles."""
     engine, right = load_encyclopedia().retriever, []
-    for question in asked():
+    for question in questions():
         found = ids(copied_queries(load_encyclopedia(), question) if copied else [question.text], 5)
         text = "\n".join(passage.contents for passage in engine.fetch(found))
         right.append(any(normalized_phrase(answer, text) for answer in question.answers))
