@@ -1,7 +1,7 @@
 """The lexical baseline: logistic regression over how words of question, query, result and history overlap.
 
-It sees what the success model sees, as sets of words, and is trained on the very same labelled turns. What it cannot
-see is order, and which word stands for what.
+It reads the same texts as the success model, as sets of words, and is trained on the same labelled turns. It has no
+access to the order of words.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ STANDINGS: Final = {
 
 
 def overlap_features(trajectory: Trajectory, question: str) -> Floats:
-    """float64 (T, 11): ``FEATURES`` of every turn; the last turn's result is not in the log and counts as empty."""
-    asked = set(phrase_tokens(question))
+    """float64 (T, 11): ``FEATURES`` of every turn; the last turn's result is not in the log and is taken as empty."""
+    asked_words = set(phrase_tokens(question))
     earlier: set[str] = set()
     rows = []
     for t, turn in enumerate(trajectory.turns):
         words = phrase_tokens(" ".join(turn.queries) or turn.action)
-        query, seen = set(words), set(phrase_tokens(turn.observation))
+        query, observed = set(words), set(phrase_tokens(turn.observation))
         last = t + 1 == len(trajectory.turns)
         result = set() if last else set(phrase_tokens(trajectory.turns[t + 1].observation))
         if t:
-            earlier |= seen
+            earlier |= observed
         rows.append(
             [
-                _share(query, asked), _share(asked, query), _share(query, seen), _share(result, asked),
-                _share(asked, result), _share(query, earlier), _share(result, earlier), _share(query, result),
+                _fraction(query, asked_words), _fraction(asked_words, query), _fraction(query, observed), _fraction(result, asked_words),
+                _fraction(asked_words, result), _fraction(query, earlier), _fraction(result, earlier), _fraction(query, result),
                 float(t), float(len(words)), float(not turn.queries),
             ]
         )  # fmt: skip
@@ -61,11 +61,13 @@ def overlap_features(trajectory: Trajectory, question: str) -> Floats:
 
 
 def standing_features(trajectory: Trajectory, question: str, plain: frozenset[str]) -> Floats:
-    """float64 (T, 11 + 2 · 31): the overlaps, and how often names of each standing stand in action and in result.
+    """float64 (T, 11 + 2 · 31): the overlaps, then log(1 + count) of every name class in the action and in the result.
+
+    A name class is one of ``STANDINGS``: the word that ``train/annotate/success/names.py`` writes for a name.
 
     Args:
-        trajectory, question: any.
-        plain: words that are no names, see ``success_names``.
+        trajectory, question: the episode and the text of its question.
+        plain: words that are not names, in lower case.
     """
     rewrite = by_origin(plain, ())
     texts = [(rewrite(turn.observation).split(), rewrite(turn.action).split()) for turn in trajectory.turns]
@@ -80,7 +82,7 @@ def standing_features(trajectory: Trajectory, question: str, plain: frozenset[st
     return np.column_stack([overlap_features(trajectory, question), counts])
 
 
-def _share(part: set[str], whole: set[str]) -> float:
+def _fraction(part: set[str], whole: set[str]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
 
@@ -89,7 +91,7 @@ class Lexical:
 
     Args:
         features: float64 (N, F), of the training turns.
-        positive: bool (N,).
+        positive: bool (N,), True for pivots.
     """
 
     def __init__(self, features: Floats, positive: NDArray[np.bool_]) -> None:
@@ -97,7 +99,7 @@ class Lexical:
         self._weights = logistic_fit(self._design(features), positive, RIDGE)
 
     def score(self, features: Floats) -> Floats:
-        """float64 (N,): log odds."""
+        """float64 (N,): log odds of a pivot."""
         out: Floats = self._design(features) @ self._weights
         return out
 

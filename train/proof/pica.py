@@ -1,13 +1,13 @@
 """The proof of PiCA's success model on the embedded encyclopedia; exits with 1 unless it holds.
 
-A model made from nothing is trained on labelled rollouts of noisy experts. On questions whose relations and templates
-it was never trained on, in a world of its own, log f(t) − log f(t−1) must tell pivots from other tool turns: the lower
-end of the 95 % interval of its AUC (bootstrap over questions) must exceed 0.7, and so must, above 0, that of its lead
-over a lexical baseline trained on the same turns. Then the calibration error of f, and the ablation.
+A model with random initial weights is trained on labelled rollouts of noisy experts. On questions whose relations and
+templates it was never trained on, in a world of its own, log f(t) − log f(t−1) must separate pivots from other tool
+turns: the lower end of the 95 % interval of its AUC (bootstrap over questions) must exceed 0.7, and that of its lead over
+a lexical baseline trained on the same turns must exceed 0. The calibration error of f and the ablation are reported too.
 
-The model reads names as ``success_names`` writes them, by where they first and last stood; the baseline counts which
-words are shared. What the baseline would make of the model's own texts is measured as well, and is no part of the claim:
-logistic regression on how often names of each standing stand in action and result.
+The model reads names as ``train/annotate/success/names.py`` rewrites them, by where they first and last occurred; the
+baseline counts shared words. A second baseline, which is no part of the claim, reads the model's own texts: logistic
+regression on how often each kind of rewritten name occurs in action and result.
 
   python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--split dev] [--quick]
 """
@@ -18,7 +18,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import resources
@@ -32,31 +32,27 @@ from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log
-from creditflow.train.annotate.success.metrics import calibration_error
 from creditflow.train.annotate.success.names import plain_words
 from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
+from creditflow.train.proof.pivots import Features, auc_verdict, baseline_data, calibration_of, score_turns
 from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
-from creditflow.train.statistics import auroc, cluster_bootstrap
+from creditflow.train.statistics import cluster_bootstrap
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
-from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Sizes", "main", "prove"]
 
 CONFIG: Final = "success_model.yaml"
-LEAST_AUC: Final = 0.7
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Features = Callable[[Trajectory, str], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything.
+    """Sizes of the data, the training and the ablation.
 
     Attributes:
         train_worlds: seeds of the training worlds.
@@ -78,17 +74,17 @@ class Sizes:
 QUICK: Final = Sizes((1,), WorldSize(400, 60, 2), WorldSize(400, 60, 2), 3, 2, 2, 1, 2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Turns:
-    """Labelled tool turns: scores, marks, and the indices of each question's."""
-
-    score: dict[str, Floats]
-    pivot: Bools
-    parts: list[NDArray[np.int64]]
-
-
 def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
-    """Everything; returns what is written as evidence."""
+    """Train the model and the baselines, test them and run the ablation.
+
+    Args:
+        sizes: of worlds, training and ablation.
+        split: what is held out for the test.
+        work: folder for logs, labels and the model.
+
+    Returns:
+        The evidence: JSON data.
+    """
     from creditflow.train.annotate import make_annotator
     from creditflow.train.annotate.success.settings import SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
@@ -125,15 +121,15 @@ def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
         "lexical": overlap_features,
         "lexical and standings": lambda member, question: standing_features(member, question, plain),
     }
-    baselines = {name: (feature, Lexical(*_baseline_data(train, feature))) for name, feature in features.items()}
-    judged = _turns(test, annotator, baselines)
+    baselines = {name: (feature, Lexical(*baseline_data(train, feature))) for name, feature in features.items()}
+    scored = score_turns(test, annotator, baselines)
     result = {
         "held_out": asdict(split), "lexical_features": FEATURES,
-        "train": {"questions": len(train), "episodes": sum(map(len, train)), "success": _success(train)},
-        "test": {"questions": len(test), "episodes": sum(map(len, test)), "success": _success(test),
-                 "turns": len(judged.pivot), "pivots": int(judged.pivot.sum())},
-        **_verdict(judged),
-        "calibration_error": _calibration(test, annotator),
+        "train": {"questions": len(train), "episodes": sum(map(len, train)), "success": _success_rate(train)},
+        "test": {"questions": len(test), "episodes": sum(map(len, test)), "success": _success_rate(test),
+                 "turns": len(scored.pivot), "pivots": int(scored.pivot.sum())},
+        **auc_verdict(scored),
+        "calibration_error": calibration_of(test, annotator),
     }  # fmt: skip
     note("judging")
     result["ablation"] = _ablation(sizes, split, annotator)
@@ -141,85 +137,8 @@ def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
     return result | {"sizes": asdict(sizes), "config": data, "cpu_seconds": spent}
 
 
-def _success(groups: Sequence[Group]) -> float:
+def _success_rate(groups: Sequence[Group]) -> float:
     return float(np.mean([member.success for group in groups for member in group.trajectories]))
-
-
-def _turn_labels(groups: Sequence[Group]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Marks of tool turns that are not the last: the last one's result is in no log, and an answer's mark is the outcome."""
-    labels = label_log(groups).labels
-    return {(one.group_id, one.trajectory_id): (*one.turn_labels[:-1], "") for one in labels}
-
-
-def _baseline_data(groups: Sequence[Group], features: Features) -> tuple[Floats, Bools]:
-    turn_labels = _turn_labels(groups)
-    rows: list[Floats] = []
-    pivots: list[bool] = []
-    for group in groups:
-        for member in group.trajectories:
-            member_labels = turn_labels.get((group.group_id, member.trajectory_id), ())
-            chosen = [t for t, label in enumerate(member_labels) if label]
-            rows.append(features(member, str(group.task["text"]))[chosen])
-            pivots += [member_labels[t] == "+" for t in chosen]
-    return np.concatenate(rows), np.array(pivots)
-
-
-def _turns(groups: Sequence[Group], annotator: Any, baselines: Mapping[str, tuple[Features, Lexical]]) -> Turns:
-    from creditflow.train.annotate import annotate
-
-    turn_labels = _turn_labels(groups)
-    rated = annotate(groups, annotator)
-    scores: dict[str, list[float]] = {name: [] for name in ("model", *baselines)}
-    pivots: list[bool] = []
-    parts: list[NDArray[np.int64]] = []
-    for group in rated:
-        first = len(pivots)
-        for member in group.trajectories:
-            member_labels = turn_labels.get((group.group_id, member.trajectory_id), ())
-            chosen = [t for t, label in enumerate(member_labels) if label]
-            for name, (features, fitted) in baselines.items():
-                scores[name] += fitted.score(features(member, str(group.task["text"])))[chosen].tolist()
-            for t in chosen:
-                values = member.turns[t].values
-                scores["model"].append(_log(values["value.pica.next"]) - _log(values["value.pica"]))
-                pivots.append(member_labels[t] == "+")
-        if len(pivots) > first:
-            parts.append(np.arange(first, len(pivots)))
-    return Turns({name: np.array(one) for name, one in scores.items()}, np.array(pivots), parts)
-
-
-def _log(success: float) -> float:
-    return float(np.log(max(success, 1e-9)))
-
-
-def _verdict(turns: Turns) -> dict[str, Any]:
-    def area(name: str, at: NDArray[np.int64]) -> float:
-        return auroc(turns.score[name][at], turns.pivot[at])
-
-    def lead(at: NDArray[np.int64]) -> float:
-        return area("model", at) - area("lexical", at)
-
-    every = np.arange(len(turns.pivot))
-    rows = {name: (area(name, every), *_interval(turns, partial(area, name))) for name in turns.score}
-    rows["lead"] = (lead(every), *_interval(turns, lead))
-    holds = rows["model"][1] > LEAST_AUC and rows["lead"][1] > 0.0
-    return {"auc_with_95_percent_interval": rows, "holds": bool(holds)}
-
-
-def _interval(turns: Turns, statistic: Any) -> tuple[float, float]:
-    return cluster_bootstrap(turns.parts, statistic, n_resamples=1000, rng=np.random.default_rng(0))
-
-
-def _calibration(groups: Sequence[Group], annotator: Any) -> float:
-    from creditflow.train.annotate import annotate
-
-    chances, won = [], []
-    for group in annotate(groups, annotator):
-        for member in group.trajectories:
-            values = [turn.values for turn in member.turns]
-            chances += [values[0]["value.pica"], *(one["value.pica.next"] for one in values)] if values else []
-            won += [member.success] * (len(values) + 1 if values else 0)
-    return calibration_error(np.array(chances), np.array(won))
 
 
 def _ablation(sizes: Sizes, split: Split, annotator: Any) -> dict[str, Any]:
@@ -238,7 +157,7 @@ def _ablation(sizes: Sizes, split: Split, annotator: Any) -> dict[str, Any]:
             curves = np.stack([getattr(arm, measure) for arm in arms])  # seeds, iterations + 1, questions
             late_means = curves[:, -late:].mean(axis=1)  # seeds, questions
             cells = late_means.reshape(-1)
-            # a question is drawn with all its seeds: they met the same difficulty
+            # a question is resampled with all its seeds: they share its difficulty
             parts = list(np.arange(late_means.size).reshape(late_means.shape).T)
             low, high = cluster_bootstrap(parts, partial(_mean, cells), n_resamples=1000, rng=np.random.default_rng(1))
             row[measure] = {
@@ -253,7 +172,7 @@ def _mean(cells: Floats, at: NDArray[np.int64]) -> float:
     return float(cells[at].mean())
 
 
-def _say(result: dict[str, Any]) -> None:
+def _print_summary(result: dict[str, Any]) -> None:
     test = result["test"]
     held = result["held_out"]
     print(f"\nheld out: relations {', '.join(held['relations'])}; templates {', '.join(held['templates'])}; {test['questions']} "
@@ -269,7 +188,7 @@ def _say(result: dict[str, Any]) -> None:
     print(f"\nthe claim {'holds' if result['holds'] else 'DOES NOT HOLD'}")
 
 
-def _facts(arguments: Sequence[str]) -> dict[str, Any]:
+def _provenance(arguments: Sequence[str]) -> dict[str, Any]:
     """Command, commit and versions."""
     import torch
     import transformers
@@ -282,14 +201,16 @@ def _facts(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; 0 if the claim holds."""
+    """Run the command; returns 0 if the claim holds, 1 otherwise."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("--out", metavar="FILE", help="write the evidence as JSON")
     parser.add_argument(
         "--work", metavar="DIR", help="keep logs, labels and the model here (default: a temporary folder)"
     )
     parser.add_argument("--split", choices=list(SPLITS), default="final", help="settings were chosen on the dev splits")
-    parser.add_argument("--quick", action="store_true", help="toy sizes: does it run? Its verdict means nothing")
+    parser.add_argument(
+        "--quick", action="store_true", help="toy sizes, to test the code path; the result is no evidence"
+    )
     args = parser.parse_args(argv)
     require_torch()
     sizes = QUICK if args.quick else Sizes()
@@ -297,11 +218,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         work = Path(args.work or temporary)
         work.mkdir(parents=True, exist_ok=True)
         result = prove(sizes, SPLITS[args.split], work)
-    _say(result)
+    _print_summary(result)
     if args.out:
-        facts = _facts(sys.argv[1:] if argv is None else argv)
+        facts = _provenance(sys.argv[1:] if argv is None else argv)
         with atomic_writer(args.out) as stream:
-            # the work folder is this machine's own
+            # the path of the work folder differs between machines
             stream.write(json.dumps(facts | result, indent=1).replace(str(work), "WORK") + "\n")
     return 0 if result["holds"] else 1
 

@@ -1,7 +1,7 @@
-"""The embedded encyclopedia as a testing ground: rollouts of noisy experts, questions of some kinds held out.
+"""Training and test data from the embedded encyclopedia: rollouts of noisy experts, with some kinds of questions held out.
 
-Training questions come from worlds of their own (other names, other facts) and hold no relation and follow no template
-that the test is about; only articles, which mention all relations, are worded alike.
+Training questions come from other worlds (other names, other facts) and use none of the test's relations and templates;
+only the articles, which mention all relations, have the same wording.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["SPLITS", "Split", "WorldSize", "env_options", "questions", "rollouts
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What is kept for the test.
+    """The relations, templates and world that are held out for the test.
 
     Attributes:
-        relations: no training question stands on any of them.
+        relations: no training question uses any of them.
         templates: no training question is of these kinds.
         world: seed of the test world.
     """
@@ -37,13 +37,13 @@ class Split:
     world: int
 
     def held_out(self, question: Question) -> bool:
-        """Whether a question has a held-out template or stands on a held-out relation."""
+        """Whether a question has a held-out template or uses a held-out relation."""
         return question.kind in self.templates or any(relation in self.relations for _, relation, _ in question.edges)
 
 
-# Settings were chosen on the dev splits. "final" is what the proof is about: it shares no relation, template or world
-# with "dev" and "dev2". "retired" was the final split of an earlier model, whose result was seen while this one was made,
-# as were, at that time, temporal questions of another world.
+# Settings were chosen on the dev splits. The claim is about "final", which shares no relation, template or world
+# with "dev" and "dev2". "retired" was the final split of an earlier model, whose result was known while this one was developed;
+# so were results on temporal questions of another world.
 SPLITS: Final[Mapping[str, Split]] = MappingProxyType(
     {
         "dev": Split(("population", "seat", "winner"), ("comparison",), 51),
@@ -56,7 +56,7 @@ SPLITS: Final[Mapping[str, Split]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class WorldSize:
-    """How large a world is, and how it is played: articles, questions asked of it, episodes per question."""
+    """Size of a world and of its rollouts: number of articles, of questions, and of episodes per question."""
 
     articles: int
     questions: int
@@ -70,7 +70,7 @@ def env_options(seed: int, size: WorldSize) -> dict[str, Any]:
 
 
 def questions(seed: int, size: WorldSize, wanted: Callable[[Question], bool]) -> list[Task]:
-    """The tasks of a world whose question is wanted, in order."""
+    """The tasks of a world whose questions satisfy ``wanted``, in order."""
     source = bare_env("wikisearch", env_options(seed, size)).tasks
     tasks = [source.get(task_id) for task_id in source.task_ids()]
     return [task for task in tasks if wanted(Question.from_json(task.content))]
