@@ -1,7 +1,7 @@
 """Golden and real data that live beside the repository, in ``../shared``.
 
 When that folder is there, everything a test asks of it must be there too; when it is not (a plain clone), the test is
-skipped and says so.
+skipped with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiny random houses whose whole state space can be walked, with everything odd that real ones have."""
+"""Tiny random houses with an enumerable state space and the irregularities of released ones."""
 
 from __future__ import annotations
 

@@ -217,7 +217,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         runs = [learn_ppo(tasks, name, steps=args.steps, seed=seed) for seed in range(args.seeds)]
         curves[name] = windowed(runs, args.steps, 10)
         whole = np.array([np.mean(run.success) for run in runs])
-        print(f"{name:20} success of all episodes {whole.mean():.3f} ± {whole.std(ddof=1) / np.sqrt(len(whole)):.3f}")
+        error = whole.std(ddof=1) / np.sqrt(len(whole))
+        print(
+            f"{name:20} success of all episodes {whole.mean():.3f}, standard error over {args.seeds} seeds {error:.3f}"
+        )
     command = ["python -m creditflow.train.adapters.sb3.training", *(sys.argv[1:] if argv is None else argv)]
     facts = provenance(command, 0) | {"command": " ".join(command), "gamma": GAMMA, "tasks": len(tasks)}
     with atomic_writer(out / "sb3.json") as stream:

@@ -65,7 +65,7 @@ class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
     Args:
         env, prompting, budget: sections as in ``EpisodeConfig``.
         max_new_tokens: maximum length of one turn's completion.
-        threads: step the environment in a thread, so that one that waits (for a retrieval server, say) does not block
+        threads: step the environment in a thread, so that waiting (as for a retrieval server) does not block
             other episodes; environments that only compute are faster without.
         **others: arguments that verl passes to every loop.
 

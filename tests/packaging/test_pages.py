@@ -1,0 +1,38 @@
+"""Paths and modules that the pages name exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from helpers.shared_data import ROOT
+
+FOLDERS = "agents|assets|constraints|envs|tests|train|wrappers|src|\\.ci"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("envs/**/*.md")),
+    *sorted(ROOT.glob("train/**/*.md")),
+    *sorted(ROOT.glob("tests/**/*.md")),
+]
+
+
+def text_of(page: Path) -> str:
+    """A page without its table of other codebases; of the changelog what is not released, as older parts name older files."""
+    text = page.read_text(encoding="utf-8")
+    if page.name == "CHANGELOG.md":
+        return text.partition("## Unreleased")[2].partition("\n## ")[0]
+    before, _, after = text.partition("## What is taken from other codebases")
+    return before + after.partition("\n## ")[2]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = text_of(page)
+    paths = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`(?! at commit)", text)
+    paths = [path for path in paths if not re.search("NAME|TRAINER|TIER|PATH", path)]
+    assert not [path for path in paths if not (ROOT / path).exists() and not (page.parent / path).exists()]
+    modules = [
+        ROOT / name.replace(".", "/") for name in re.findall(r"python -m creditflow\.([a-z_0-9.]*[a-z_0-9])", text)
+    ]
+    assert not [name for name in modules if not name.with_suffix(".py").is_file() and not name.is_dir()]
