@@ -62,9 +62,8 @@ def check_agent(spec: str) -> None:
             raise ConfigError(f"agent {name!r} prompts a language model: write {name}:hf:PATH")
         check_agent(argument)
     elif name == "openai":
-        import_module("creditflow.agents.language_model.openai_agent").parse_served(
-            argument
-        )  # so that a key in it is never written anywhere
+        # rejects a URL that contains a key, before the name is written anywhere
+        import_module("creditflow.agents.language_model.openai_agent").parse_served(argument)
 
 
 def make_agent(spec: str, *, device: str = "auto") -> Agent:

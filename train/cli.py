@@ -2,9 +2,9 @@
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data or an extra is missing, 130 interrupted.
 
-argparse: ``creditflow --help`` must import nothing heavy and start at once; typer and cyclopts bring rich (and pydantic), tyro
-imports every annotated module. Most of the time that is left goes to Gymnasium and NumPy: importing any part of the package
-registers its environments, which takes Gymnasium, and only a second package beside this one could go round that.
+Why argparse: ``creditflow --help`` must import nothing heavy and start at once; typer and cyclopts import rich (and
+pydantic), tyro imports every annotated module. Most of the remaining start-up time is the import of Gymnasium and NumPy: importing
+any part of the package registers its environments, which needs Gymnasium.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if top.command not in COMMANDS:
             raise unknown_name_error("command", top.command, COMMANDS)
         from creditflow.train.commands.arguments.outputs import (
-            claimed_by,  # brings what commands need, and help does not
+            claimed_by,  # imported late: help does not need it
         )
 
         module = import_module(f"creditflow.train.commands.{top.command.replace('-', '.')}")
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"creditflow: {_message(error)}", file=sys.stderr)
         return _exit_code(error)
-    except Exception as error:  # noqa: BLE001 - any other error is a defect, reported with how to send it in
+    except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
         if top.traceback:
             traceback.print_exc()
         print(

@@ -1,7 +1,6 @@
-"""Progress on long work: a bar on a terminal, a plain line now and then anywhere else; and notes that leave the bar whole.
+"""Progress on long work: a bar on a terminal, otherwise a plain line now and then; and lines printed above the bar.
 
-tqdm on a terminal, at most one line in ten seconds elsewhere; rich was weighed (14 MB installed, wraps tables to the
-terminal) and adds nothing that is printed here.
+Why tqdm and not rich: rich takes 14 MB, wraps tables to the width of the terminal, and has nothing that is needed here.
 """
 
 from __future__ import annotations
@@ -16,20 +15,26 @@ from tqdm import tqdm
 __all__ = ["note", "progress"]
 
 T = TypeVar("T")
-QUIET_SECONDS = 10.0  # without a terminal, one line at most this often
+QUIET_SECONDS = 10.0  # minimum time between two lines without a terminal
 
 
 def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield ``items`` and show on standard error how far it is."""
+    """Yield ``items`` and show on standard error how many of them are done.
+
+    Args:
+        items: the items.
+        what: name of the work.
+        total: number of items.
+    """
     if sys.stderr.isatty():
         yield from tqdm(items, desc=what, total=total, file=sys.stderr, leave=False)
         return
-    began = said = time.monotonic()
+    began = last_line = time.monotonic()
     for done, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
-        if now - said >= QUIET_SECONDS and done < total:
-            said = now
+        if now - last_line >= QUIET_SECONDS and done < total:
+            last_line = now
             note(f"{what}: {done}/{total} after {now - began:.0f} s")
 
 

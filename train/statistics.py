@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 N_RESAMPLES: Final = 2000
 Z: Final = statistics.NormalDist().inv_cdf(0.975)
-ROUNDING: Final = 1e-13  # a spread below this share of the largest entry is rounding noise of a constant
+ROUNDING: Final = 1e-13  # deviations below this fraction of the largest entry are rounding errors of a constant
 
 
 class Interval(NamedTuple):
@@ -48,7 +48,10 @@ class Interval(NamedTuple):
 
 # -- intervals --------------------------------------------------------------------------------------------------------------
 def wilson_interval(successes: float, trials: int) -> Interval:
-    """95 % interval of a share of independent trials (Wilson 1927).
+    """95 % interval of the success rate of independent trials (Wilson 1927).
+
+    Raises:
+        ConfigError: there is no trial.
 
     >>> tuple(round(x, 3) for x in wilson_interval(8, 10))
     (0.49, 0.943)
@@ -66,7 +69,7 @@ def wilson_interval(successes: float, trials: int) -> Interval:
 
 
 def normal_interval(values: ArrayLike) -> Interval:
-    """95 % interval of the mean of independent numbers by the normal approximation; endless for one number.
+    """95 % interval of the mean of independent numbers by the normal approximation; infinite for one number.
 
     >>> tuple(round(x, 3) for x in normal_interval([0.0, 1.0, 2.0]))
     (-0.132, 2.132)
@@ -78,7 +81,7 @@ def normal_interval(values: ArrayLike) -> Interval:
 
 
 def percentile_interval(estimates: ArrayLike) -> Interval:
-    """The 2.5 % and 97.5 % points of a statistic's values on resampled data; resamples where it is NaN are left out."""
+    """The 2.5 % and 97.5 % quantiles of a statistic over resamples, without those on which it is NaN; NaN if none is left."""
     x = np.asarray(estimates, np.float64)
     x = x[~np.isnan(x)]
     if not len(x):
@@ -94,15 +97,15 @@ def cluster_bootstrap(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Interval:
-    """Percentile interval of a statistic when whole clusters are drawn again with replacement.
+    """95 % percentile interval of a statistic; whole clusters are resampled with replacement.
 
-    Entries of one cluster (the turns of one question) are not independent, so single entries must not be drawn.
+    Entries of one cluster (the turns of one question) are not independent, so single entries must not be resampled.
 
     Args:
-        clusters: of each independent unit, the indices of its entries.
-        statistic: of an array of indices.
+        clusters: the indices of each cluster's entries; clusters are independent of each other.
+        statistic: maps an array of indices to a number.
         rng: source of randomness.
-        n_resamples: resamples; those on which the statistic is NaN are left out.
+        n_resamples: number of resamples; those on which the statistic is NaN are left out.
     """
     n = len(clusters)
     drawn = rng.integers(n, size=(n_resamples, n))
@@ -134,7 +137,9 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """Area under the ROC curve: how often a positive scores above a negative, ties half; NaN if one kind is missing.
+    """Area under the ROC curve: the probability that a positive scores above a negative, ties counting half.
+
+    NaN if there are no positives or no negatives.
 
     >>> auroc(np.array([0.1, 0.4, 0.4, 0.8]), np.array([False, False, True, True]))
     0.875
@@ -169,7 +174,7 @@ def sign_test(more: int, less: int) -> float:
 
 
 def t_quantile(freedom: float, probability: float = 0.975) -> float:
-    """Student's t: the quantile above which 1 − ``probability`` lies.
+    """The quantile of Student's t distribution: t with P(T ≤ t) = ``probability``.
 
     >>> round(t_quantile(5), 3), round(t_quantile(1e6), 2)
     (2.571, 1.96)
@@ -178,7 +183,7 @@ def t_quantile(freedom: float, probability: float = 0.975) -> float:
         freedom: degrees of freedom, at least 1.
         probability: in [.5, .9995).
     """
-    # by t = √n tan θ the density is proportional to cos^(n − 1) θ on (−π/2, π/2)
+    # with n degrees of freedom and t = √n tan θ the density is proportional to cos^(n − 1) θ on (−π/2, π/2)
     angle = np.linspace(0.0, np.pi / 2, 200_001)
     density = np.cos(angle) ** (freedom - 1.0)
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])

@@ -1,7 +1,7 @@
 """The ``transformers`` backend: our own batched loop over turns, with a key-value cache kept across turns.
 
-Episodes of one batch run in lockstep, so their caches do too: each call feeds only the tokens that are new since the last one
-(the last sampled token and the next message), left-padded to one width, with explicit positions and a mask over cache
+Episodes of one batch run in lockstep, and so do their caches: each call processes only the tokens that are new since the last
+one (the last sampled token and the next message), left-padded to one width, with explicit positions and a mask over cache
 slots. Rows whose episode has ended are dropped. A row is only continued by ids that begin with those it holds; if one
 request of a call does not (a windowed prompt, a new episode), all are computed from their whole ids, so the cache never
 affects a result.
@@ -148,7 +148,7 @@ class TransformersBackend:
         cohort, places = self._place(requests, sampling.max_new_tokens)
         rows = len(cohort.seen)
         block, real, positions = self._block(cohort, requests, places)
-        logits = self._feed(cohort, block, real, positions, self._forward)
+        logits = self._forward_new(cohort, block, real, positions, self._forward)
         self._check_length(cohort)
         uniforms = np.zeros((rows, sampling.max_new_tokens))
         uniforms[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
@@ -171,7 +171,7 @@ class TransformersBackend:
             running = running & ~torch.isin(token, ends)
             if step + 1 == sampling.max_new_tokens or not bool(running.any()):
                 break
-            logits = self._feed(cohort, token[:, None], running[:, None], position[:, None], self._step)
+            logits = self._forward_new(cohort, token[:, None], running[:, None], position[:, None], self._step)
             position = position + running
         cohort.seen = position.cpu().numpy()
         ids = torch.stack(tokens, 1).to(torch.int32).cpu().numpy()
@@ -192,7 +192,7 @@ class TransformersBackend:
     def _place(
         self, requests: Sequence[GenerationRequest], max_new_tokens: int
     ) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
-        """The cohort of these requests, and the row of each request in it."""
+        """The cohort of these requests, and the row of each request in it, int64 (requests,)."""
         cohort = self._cohort
         places = cohort.continued_by(requests) if cohort is not None else None
         if cohort is not None and places is not None:
@@ -238,7 +238,7 @@ class TransformersBackend:
             positions[place, width - len(new) :] = np.arange(cohort.seen[place], cohort.seen[place] + len(new))
         return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))
 
-    def _feed(self, cohort: _Cohort, ids: Any, real: Any, positions: Any, forward: Any) -> Any:
+    def _forward_new(self, cohort: _Cohort, ids: Any, real: Any, positions: Any, forward: Any) -> Any:
         """Run the model on (R, W) new tokens; returns float32 logits (R, V) after the last."""
         width = ids.shape[1]
         if self._static:

@@ -1,4 +1,4 @@
-"""A language model as an agent: prompt, answer, action, token by token.
+"""A language model as an agent: from prompt to completion to action, with the token ids of each turn.
 
 With ``history="append"`` a conversation grows: each turn appends its message and its completion to the ids of all earlier
 turns, and one row holds the whole episode. With ``history="window"`` every turn is a prompt of its own that shows the

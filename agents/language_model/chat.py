@@ -1,6 +1,6 @@
 """Turn messages into token ids, so that a growing conversation is never encoded twice.
 
-A chat template is rendered with placeholders once, to learn what it writes between two completions. After that every
+A chat template is rendered once with placeholders, to find the text that it writes between two completions. After that every
 turn only *appends* ids: completions stay as they were sampled. A template that cuts thoughts out of earlier completions
 therefore cannot change the past.
 """
@@ -95,13 +95,13 @@ class TemplateChat:
                 "tokenizer a template (tokenizer.chat_template = …; tokenizer.save_pretrained(…))"
             )
         self._tokenizer = tokenizer
-        # a fixed date: some templates write today's into the system message, and prompts must not depend on the clock
         if not isinstance(options or {}, Mapping):
             raise ConfigError(f"the options of a chat template are a mapping, got {short_repr(options)}")
+        # a fixed date: some templates write today's into the system message, and prompts must not depend on the clock
         self._options = {"date_string": "01 Jan 2025"} | dict(options or {})
         self._encode = _Encoder(tokenizer)
-        users = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _COMPLETION_TEXT}]
-        rendered = self._render([*users, {"role": "user", "content": _USER_TEXT}])
+        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _COMPLETION_TEXT}]
+        rendered = self._render([*messages, {"role": "user", "content": _USER_TEXT}])
         if rendered.count(_COMPLETION_TEXT) != 1 or rendered.count(_USER_TEXT) != 1:
             raise ConfigError(
                 "the chat template changes the messages; use prompting.history: window if it leaves single messages "

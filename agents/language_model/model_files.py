@@ -31,7 +31,9 @@ def model_settings(path: Path) -> dict[str, Any]:
 
 
 def check_model_files(folder: str | Path) -> None:
-    """Check that the files of a folder are not too long and the model is not too deep; a name that is no folder passes.
+    """Check that the files of a folder are not too long and the model is not too deep.
+
+    A name that is not a folder is not checked.
 
     Raises:
         DataError: a file or the model is too large, or there is no ``config.json``.

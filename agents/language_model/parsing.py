@@ -1,7 +1,7 @@
 """Output formats of completions: dialects render an action as a completion, and parse a completion with a reason.
 
-A dialect has two functions: ``write`` renders the completion an expert would give, ``parse`` reads any text. Our own are
-strict: a completion either follows the format or it does not; nothing is searched for inside it. ``VerlAgentDialect``
+A dialect has two functions: ``write`` renders the completion that an expert would generate, ``parse`` parses any text. Our own
+are strict: a completion either follows the format or it does not; an action inside other text is not found. ``VerlAgentDialect``
 parses as the published agents' trainers do, so that their runs can be compared.
 """
 

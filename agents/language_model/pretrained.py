@@ -97,7 +97,7 @@ def generation_ends(model: Any) -> tuple[int, ...]:
     """End tokens in a model's generation config.
 
     Raises:
-        DataError: they are no token ids.
+        DataError: they are not token ids.
     """
     found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = tuple(found) if isinstance(found, list | tuple) else () if found is None else (found,)
@@ -138,8 +138,8 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
 def open_tokenizer(path: str | Path) -> Any:
     """The tokenizer of a folder or name, exactly as it was saved.
 
-    ``AutoTokenizer`` picks a class by the *model's* family and then builds that family's own splitting rules over a
-    tokenizer made here, which silently changes its ids. A folder whose configuration names the plain ``tokenizers``
+    ``AutoTokenizer`` picks a class by the *model's* family and then applies that family's own splitting rules to
+    a tokenizer made here, which silently changes its ids. A folder whose configuration names the plain ``tokenizers``
     backend is therefore opened with it.
 
     Raises:

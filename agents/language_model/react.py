@@ -57,7 +57,7 @@ class ReactAgent:
         return type(self)(self.model.with_sampling(sampling))
 
     def reflections(self, view: View) -> str:
-        """Text on earlier trials for the prompt: none here."""
+        """Text on earlier trials for the prompt; always "" for ReAct."""
         del view
         return ""
 
@@ -117,7 +117,7 @@ class ReflexionAgent(ReactAgent):
 
 
 def _transcript(trajectory: Trajectory) -> str:
-    """Observations, thoughts and actions; only the end of a long episode."""
+    """Observations, thoughts and actions of an episode; of a long one only the end."""
     lines = [
         f"seen: {turn.observation}\n" + (f"thought: {turn.thought}\n" if turn.thought else "") + f"done: {turn.action}"
         for turn in trajectory.turns

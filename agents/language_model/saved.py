@@ -31,7 +31,7 @@ def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
     """Read the prompting and sampling settings of a trained model.
 
     Raises:
-        DataError: not such a file, or of another version.
+        DataError: the file is malformed, or of another version.
     """
     data: Any = read_json(path, SETTINGS)
     try:
@@ -53,7 +53,7 @@ def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
 
 
 def _check(part: str, given: Mapping[str, Any], defaults: Sampling | PromptingConfig) -> None:
-    """Names and types of given settings are those of the defaults."""
+    """Raise ConfigError unless the given settings have the names and types of the defaults."""
     names = [field.name for field in fields(defaults)]
     for name, value in given.items():
         if name not in names:

@@ -68,13 +68,13 @@ def model_folder(model: str) -> Path:
 class SentenceEmbedder:
     """The mean of an encoder's last hidden states over a text's tokens, scaled to length 1.
 
+    Texts longer than the model's limit are truncated.
+
     Args:
         model: folder or cached name of a transformer (weights in safetensors; no remote code).
         prefix: text prepended to every text; E5 models need "query: ".
         batch: number of texts in a forward pass.
         device: "auto", "cpu", "cuda", …
-
-    Texts longer than the model's limit are truncated.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.

@@ -2,8 +2,8 @@
 
 ``think-v1``, ``action-v1`` and ``react-v1`` show an instructed model the possible actions. The search templates
 (``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1`` and ``rag-v1``
-for the two baselines) never do: WikiSearch's list is for scripted agents and names the golden answer once its evidence
-was read. ``terse-v1`` and ``places-v1`` give a small model trained from scratch the observation alone, without
+for the two baselines) never do: WikiSearch's list is for scripted agents and contains the golden answer once all
+evidence has been seen. ``terse-v1`` and ``places-v1`` give a small model trained from scratch the observation alone, without
 instructions.
 """
 

@@ -1,7 +1,7 @@
 """A grid of symbols as a list of symbol positions, easier for small models.
 
-The position of a symbol in a long text is hard to learn for a small model with rotary embeddings; a name for every cell
-is not, and the list is shorter than the grid.
+Small models with rotary embeddings hardly learn the position of a symbol in a long text; they do learn names of cells, and
+the list is shorter than the grid.
 """
 
 from __future__ import annotations

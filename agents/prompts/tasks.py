@@ -1,4 +1,4 @@
-"""Task statements: from info or the task's content where they hold one, else one paragraph per environment."""
+"""Task statements: taken from info or the task's content if they have one, else one paragraph per environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CONTENT_FIELDS", "TASK_TEXTS", "task_text"]
 # info keys under which environments state the task, in the order of the look-up
 STATED: Final = ("task_text", "goal", "instruction", "question")
 
-# fields of a task's content that state it: an environment shows it once, a prompt with a short history must repeat it
+# fields of a task's content that state it: an environment shows it once, but a windowed prompt must repeat it
 CONTENT_FIELDS: Final[Mapping[str, str]] = {"alfworld": "sentence", "webshop": "instruction", "wikisearch": "text"}
 
 TASK_TEXTS: Final[Mapping[str, str]] = {

@@ -1,10 +1,11 @@
-"""List embedded data, and import, build, verify and label data of your own.
+"""List embedded data, and import, generate, verify and label data of your own.
 
-creditflow data list
-creditflow data import webshop FOLDER --out STORE     the original product files, verified and indexed once
+creditflow data list                                    embedded panels, and the argument that takes your own files
+creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
-creditflow data verify webshop STORE                  check every file against its checksum
-creditflow data label LOG.jsonl --out LABELS.jsonl    pivots of search rollouts, to train a success model on
+creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
+creditflow data verify webshop STORE                    check every file against its checksum
+creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ def run(args: argparse.Namespace) -> int:
         return _verify(args.name, args.path)
     from creditflow.envs.webshop.catalogue.importing import import_webshop
 
-    report = import_webshop(args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=True, progress=_told)
+    report = import_webshop(
+        args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=True, progress=_note_products
+    )
     goals = ", ".join(f"{count} {kind} goals" for kind, count in report.goals.items())
     print(f"{report.path}: {report.products} products, {goals}, {report.bytes / 2**20:.0f} MiB")
     for reason, count in report.skipped.items():
@@ -181,5 +184,5 @@ def _label(args: argparse.Namespace) -> int:
     return 0
 
 
-def _told(products: int) -> None:
+def _note_products(products: int) -> None:
     note(f"import: {products} products")

@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
-        help="address of a Ray cluster to play on instead (auto, HOST:PORT); needs the extra [ray]",
+        help="address of a running Ray cluster to play on (auto, HOST:PORT); needs the extra [ray]",
     )
     parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     add_output(
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def identity_of(spec: RolloutSpec) -> Identity:
-    """Everything that determines an episode except its task; neither the number of tasks nor the workers do."""
+    """Everything that determines an episode except its task; the number of tasks and the workers do not."""
     check_agent(spec.agent)
     return {
         "versions": versions(),
@@ -191,7 +191,7 @@ def _to_file(
     if resume and left.exists():
         done = _finished(left, tasks, spec)
         print(f"resuming after {len(done)} of {len(tasks)} groups", file=sys.stderr)
-        write_jsonl(partial, done)  # without a torn last group
+        write_jsonl(partial, done)  # without an incomplete last group
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
         rest = tasks[len(done) :]
@@ -205,7 +205,11 @@ def _to_file(
 
 
 def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Group]:
-    """The complete groups in an interrupted log, if this command would have written them first."""
+    """The complete groups in an interrupted log.
+
+    Raises:
+        TrajectoryError: they are not the first groups that this command would write.
+    """
     groups = complete_groups(left)
     if groups and len(groups[-1]) < spec.group_size:
         groups.pop()

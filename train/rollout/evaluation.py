@@ -30,6 +30,12 @@ def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.
         successes: int (tasks,), c.
         samples: n ≥ k.
         k: ≥ 1.
+
+    Returns:
+        float64 (tasks,).
+
+    Raises:
+        ConfigError: k lies outside [1, n].
     """
     if not 1 <= k <= samples:
         raise ConfigError(f"pass@k needs 1 ≤ k ≤ n samples, got k={k}, n={samples}")
@@ -39,8 +45,11 @@ def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.
 def clustered_interval(per_task: NDArray[np.float64]) -> Interval:
     """95 % interval of the mean of numbers in [0, 1] over tasks, tasks being the independent units.
 
-    A normal approximation; where all tasks are equal (all failed, all solved) it would have no width, and Wilson's
-    interval of as many trials stands in.
+    A normal approximation; where all tasks are equal (all failed, all solved) it would have no width, so
+    Wilson's interval for as many trials is used instead.
+
+    Args:
+        per_task: float64 (tasks,), in [0, 1].
 
     >>> tuple(round(x, 3) for x in clustered_interval(np.zeros(10)))
     (0.0, 0.278)
@@ -167,6 +176,9 @@ def evaluate(
         trials: maximum number of attempts at a task, with reflections in between; needs ``ReflexionAgent`` and texts.
             An episode counts by its last trial.
         keep: called with every group that was played, all trials included.
+
+    Raises:
+        ConfigError: no tasks, a task that cannot be started, or several trials of an agent that does not reflect.
     """
     if not tasks:
         raise ConfigError("there are no tasks to evaluate on")
@@ -208,7 +220,7 @@ def task_type(task: Task) -> str:
 
 
 class _Player:
-    """Plays rounds with one agent: every task once, with further trials where they are wanted.
+    """Plays rounds with one agent: every task once, with further trials of failed tasks if ``trials`` > 1.
 
     Attributes:
         trials_needed: number of trials until success, for every episode so far; 0 if no trial succeeded.

@@ -19,7 +19,9 @@ __all__ = ["sample_groups"]
 def sample_groups(
     engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], rollout: RolloutConfig, *, seed: int, iteration: int
 ) -> tuple[list[Group], RolloutReport, int]:
-    """Play the groups of an iteration; with dynamic sampling, until enough of them have unequal outcomes.
+    """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
+
+    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too.
 
     Returns:
         The groups, the rollout report, and the number of discarded groups.

@@ -1,6 +1,6 @@
 """The identity of a run: what determines it, stored with its output and compared when it is resumed.
 
-An identity is plain JSON data, nested by section. A trajectory log carries it in every trajectory
+An identity is plain data (a JSON object), nested by section. A trajectory log carries it in every trajectory
 (``provenance["run"]``), so that it survives cutting and joining logs; a folder carries it in ``run.json``.
 What does not change a single byte of the result is left out: the number of workers, the device, the number of tasks.
 """
@@ -132,7 +132,7 @@ def require_same_folder(folder: Path, requested: Identity, *, started: bool) -> 
     """Compare the requested identity with that of a run folder.
 
     Args:
-        folder: folder of a run; one that was started without ``run.json`` is of an earlier version.
+        folder: folder of a run; if it was started but has no ``run.json``, an earlier version wrote it.
         requested: the requested identity.
         started: whether the folder contains anything of a run.
 

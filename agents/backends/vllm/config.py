@@ -20,7 +20,8 @@ class VllmConfig:
             (its own 128 would keep nothing of short prompts), the engine's choice on a GPU.
         max_sequences: maximum number of concurrent sequences.
         max_context: maximum sequence length; 0 takes the model's own limit.
-        eager: do not compile or capture graphs: starts at once, samples slower on a GPU. A CPU is always eager.
+        eager: do not compile or capture graphs: the engine starts at once, but samples more slowly on a GPU. On a CPU it is
+            always eager.
         sleep: free the GPU's memory while the policy is updated.
         tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a weight push:
             the largest if the sampler computes in float32 (0 takes 1e-3), else the mean (0 takes 0.1).

@@ -70,7 +70,7 @@ class VllmEngine:
         }
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        gc.collect()  # shuts an unreferenced engine down now, not while this one is running
+        gc.collect()  # so that an unreferenced engine shuts down now, not while this one is running
         with _unchanged_host(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of deprecated calls of its own
             try:
@@ -80,7 +80,7 @@ class VllmEngine:
                 self._llm = vllm.LLM(
                     model=folder,
                     skip_tokenizer_init=True,  # ids in, ids out
-                    generation_config="vllm",  # a model's own sampling defaults must not creep in
+                    generation_config="vllm",  # the model's own sampling defaults must not apply
                     dtype=dtype,
                     seed=seed,
                     load_format="dummy" if empty else "auto",
@@ -112,7 +112,7 @@ class VllmEngine:
     ) -> list[list[Completion]]:
         """Generate the completions of every prompt.
 
-        No request has a seed of its own: a seeded request kills a CPU engine when its prompt is split over two steps.
+        No request has a seed of its own: a seeded request crashes a CPU engine when its prompt is split over two steps.
 
         Raises:
             GenerationError: the engine failed.

@@ -1,4 +1,4 @@
-"""Arguments of commands that read a trajectory log, and reading and writing by them."""
+"""Arguments of commands that read a trajectory log, and how the files that they name are opened."""
 
 from __future__ import annotations
 

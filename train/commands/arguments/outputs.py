@@ -1,7 +1,7 @@
 """Rules for outputs: never over an input; over existing data only with ``--force`` or ``--resume``; one writer at a time.
 
 A command declares its inputs with ``add_input`` and its outputs with ``add_output``; the entry point then runs it inside
-``claimed_by``. A command that reads the name of its output from a file claims it itself (``claimed``). An existing file
+``claimed_by``. A command that reads the name of its output from a file calls ``claimed`` itself. An existing file
 or folder named inside another argument (``--agent hf:PATH``, ``--env-set levels=PATH``) is an input too.
 """
 
@@ -132,7 +132,7 @@ def claimed(
     found = [path for path in inputs if path.exists()]
     written = [
         *targets,
-        *(Target(t.output.also(t.path), Output(), f"what lies beside {t.name},") for t in targets if t.output.also),
+        *(Target(t.output.also(t.path), Output(), f"the file beside {t.name},") for t in targets if t.output.also),
     ]
     for number, target in enumerate(written):
         for path in [target.path, *([partial_of(target.path)] if target.output.grows else [])]:

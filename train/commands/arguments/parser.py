@@ -18,8 +18,8 @@ _NUMBER: Final = re.compile(r"-\.?\d")
 class CommandParser(argparse.ArgumentParser):
     """argparse, but for wrong options.
 
-    argparse names a missing argument first, though it is missing only because its name was misspelt, and answers an
-    unknown option without a suggestion. Wrong usage ends the program with code 2, as ever.
+    argparse names a missing argument first, though it is missing only because its name was misspelt, and has
+    no suggestion for an unknown option. Wrong usage ends the program with code 2, as in argparse.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -27,13 +27,13 @@ class CommandParser(argparse.ArgumentParser):
         self._actions_by_name: Iterable[str] = ()  # of a command with several actions, each with a parser of its own
 
     def add_subparsers(self, **settings: Any) -> Any:
-        """Actions below this command; what follows an action's name is its own parser's business."""
+        """Define actions below this command; the arguments after an action's name are left to that action's parser."""
         actions = super().add_subparsers(**settings)
         self._actions_by_name = actions.choices
         return actions
 
     def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
-        """Refuse unknown options, then do what argparse does."""
+        """Reject unknown options, then parse as argparse does."""
         words = sys.argv[1:] if args is None else list(args)
         for word in words:
             if word == "--" or word in self._actions_by_name:
@@ -45,5 +45,5 @@ class CommandParser(argparse.ArgumentParser):
 
     @staticmethod
     def _is_option(word: str) -> bool:
-        """What argparse takes for an option: a dash, then neither nothing, a number nor words with a space between."""
+        """Whether argparse takes a word for an option: it begins with a dash, is not "-" or a number, and has no space."""
         return word.startswith("-") and word != "-" and " " not in word and not _NUMBER.match(word)

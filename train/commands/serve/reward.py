@@ -5,7 +5,7 @@
   creditflow annotate --with pica-server:http://127.0.0.1:8001 log.jsonl --out rated.jsonl
 
 /get_reward returns hazards and needs a model trained with loss.kind=hazard; /success works with any success model. There
-is no authentication: listen on addresses other than loopback only where everybody may send requests.
+is no authentication: listen on addresses other than loopback only if anybody on the network may send requests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: a wrong option.
-        DataError: the folder is no success model.
+        DataError: the folder is not a success model.
         MissingExtraError: the extra [serve] or [train] is not installed.
     """
     if not args.placeholder:

@@ -7,7 +7,7 @@ creditflow serve-search --index wiki.idx                                        
 creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
 
 Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders from
-sources whose programs you would run. Checksums find damage, not malice. Passage files may come from any source.
+sources whose programs you would run. Checksums detect damage, not manipulation. Passage files may come from any source.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted, or with ``--build-only`` until the index is there.
+    """Serve until interrupted, or with ``--build-only`` until the index is built.
 
     Raises:
         ConfigError: a wrong option.

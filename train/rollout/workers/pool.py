@@ -118,7 +118,7 @@ class _Dispatch:
             self._executor.submit(item, self._items[item])
 
     def wait(self) -> bool:
-        """Take in the next events; returns whether all workers are busy (else items can be started)."""
+        """Wait for events and process them; returns whether all workers are busy (else items can be started)."""
         for event in self._executor.wait():
             if event.item in self._in_flight:  # otherwise a duplicate
                 self._in_flight.discard(event.item)

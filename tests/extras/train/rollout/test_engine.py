@@ -110,7 +110,20 @@ class Closed(SokobanEnv):
         raise OSError("no game files")
 
 
-def test_groups_that_cannot_start_are_counted_unless_none_can() -> None:
+def test_a_group_that_cannot_start_is_counted_and_left_out() -> None:
+    kinds = iter([SokobanEnv, Closed])
+
+    def make_group() -> GroupEnv:
+        kind = next(kinds)
+        return GroupEnv(lambda: kind(level=LEVEL, max_steps=6), size=2)
+
+    report = RolloutReport()
+    groups = RolloutEngine(make_group).play(FixedAgent(), [task(), task()], seed=0, report=report)
+    assert [len(group) for group in groups] == [2]
+    assert (report.groups_failed_to_start, report.errors) == (1, ["OSError: no game files"])
+
+
+def test_it_is_an_error_if_no_group_can_start() -> None:
     with pytest.raises(EpisodeError, match="no game files"):
         engine(make=Closed).play(FixedAgent(), [task()], seed=0)
 

@@ -45,10 +45,10 @@ def test_clustered_interval_widens_with_the_variance() -> None:
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_equal_tasks_do_not_give_an_interval_of_width_zero(share: float) -> None:
-    low, high = clustered_interval(np.full(4, share))
-    assert (low, high) == pytest.approx(wilson_interval(4 * share, 4))
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_equal_tasks_do_not_give_an_interval_of_width_zero(rate: float) -> None:
+    low, high = clustered_interval(np.full(4, rate))
+    assert (low, high) == pytest.approx(wilson_interval(4 * rate, 4))
     assert high - low > 0.4
 
 
