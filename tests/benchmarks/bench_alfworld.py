@@ -63,7 +63,7 @@ def rules_steps(world: World, steps: int, rng: np.random.Generator) -> None:
 def compare_with_textworld(
     paths: Sequence[Path], games: int, steps: int, rng: np.random.Generator, environment: float, rules: float
 ) -> None:
-    """The same commands in TextWorld's engine; ``environment`` and ``rules`` are this package's steps per second."""
+    """Time the same commands in TextWorld's engine; ``environment`` and ``rules`` are this package's steps per second."""
     real = RealEngine()
     spent = native = resetting = 0.0
     count = 0
@@ -92,6 +92,7 @@ def compare_with_textworld(
 
 
 def main() -> None:
+    """Measure, and print one line per result."""
     parser = argparse.ArgumentParser(description="Speed of ALFWorld.")
     parser.add_argument("--games", default=str(ROOT.parent / "shared/data/alfworld"))
     parser.add_argument("--real-games", type=int, default=6)

@@ -63,11 +63,12 @@ def make_groups(n_groups: int, size: int, turns: int, *, states: int = 41, seed:
 
 
 def fresh(groups: Sequence[Group]) -> list[Group]:
-    """The same groups without their cached arrays."""
+    """The same groups without cached arrays."""
     return [Group(g.trajectories) for g in groups]
 
 
 def seconds(run: Callable[[], object], repeats: int) -> float:
+    """Wall-clock seconds of the fastest of several runs."""
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
@@ -164,7 +165,7 @@ def growth(lengths: Sequence[int]) -> None:
         for semantics in SEMANTICS:
             if semantics not in lookup(name).presets:
                 continue
-            # long episodes are beyond what PiCA's penalty was made for
+            # PiCA's penalty grows exponentially with the turn
             options = {"key": "state"} if name in NEEDS_KEY else {"penalty": 0.0} if name == "pica" else {}
             scheme = credit.make(name, semantics=semantics, **options)
             took = [seconds(lambda g=g, s=scheme: s.assign(g), 1) for g in groups]  # type: ignore[misc]  # the same
@@ -200,7 +201,7 @@ def main() -> None:
     difference = max(
         np.abs(released.assign(g).diagnostics["step_advantage"] - naive_graphgpo(g)).max() for g in groups[:2]
     )
-    print(f"largest difference of our released GraphGPO to the naive one: {difference:.1e}")
+    print(f"largest difference between our GraphGPO in release semantics and the naive one: {difference:.1e}")
 
     total = 100_000 if args.quick else 1_000_000
     print(f"\n{total:,} turns in one process, as groups of 8 x 50")

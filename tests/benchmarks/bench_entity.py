@@ -1,10 +1,10 @@
-"""Entity matching and the entity schemes, compared with matching one entity after the other, in one run.
+"""Time of entity matching and the entity schemes, compared with matching one entity after the other, in one run.
 
     python tests/benchmarks/bench_entity.py [--quick]
 
 First 1,000 entities in 1 MB of text, then whole groups: 256 questions x 5 rollouts of 32k tokens (about 128 kB of text
-each: 10 turns, 12 % thoughts, passages with names from the question's graph). The peer tokenises every text once and looks for
-each form in it.
+each: 10 turns, 12 % thoughts, passages with names from the question's graph). The reference ("peer") tokenises every text
+once and searches it for each form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merging of 10,000 noisy shop pages, compared with comparing all pairs and the released greedy clusters, in one run.
 
-Both of these are quadratic: they run on the first PART pages, and for the ratio so does this package.
+Both of these take quadratic time: they run on every tenth page (greedy: on 120 pages), and for the ratios so does this package.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def pages(count: int) -> list[str]:
-    """Pages of random shoppers among advertisements, distinct, the shortest first."""
+    """Distinct pages with advertisements that a random agent visits, the shortest first."""
     env = creditflow.make("webshop", preset="graphgpo", ads=2)
     tasks, rng, seen, number = env.unwrapped.tasks.task_ids(), np.random.default_rng(0), dict[str, None](), 0  # type: ignore[attr-defined]  # an AgentEnv
     while len(seen) < count:

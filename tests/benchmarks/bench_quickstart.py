@@ -1,4 +1,4 @@
-"""The claim of the quickstart: held-out success after RL minus after SFT, compared with SFT of the same extra compute.
+"""The claim of the quickstart: held-out success after RL minus that after SFT, compared with more SFT of equal compute.
 
 Per seed: one SFT phase; from its weights (a) RL as configured, (b) SFT continues for as many CPU seconds as (a) used, with a
 new cosine schedule, on the same demonstrations and as many new ones on further training tasks. All three policies are
@@ -28,15 +28,13 @@ from typing import Any
 import numpy as np
 
 from creditflow.train.commands.arguments.parser import CommandParser
-
-# two-sided 95 % quantiles of Student's t by degrees of freedom
-T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+from creditflow.train.statistics import t_quantile
 
 
 def bound(differences: Sequence[float]) -> dict[str, float]:
-    """Mean and 95 % interval over seeds."""
+    """Mean and 95 % t-interval over seeds; infinite for one seed."""
     n, mean = len(differences), float(np.mean(differences))
-    half = T95.get(n - 1, 1.96) * float(np.std(differences, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    half = t_quantile(n - 1) * float(np.std(differences, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
     return {"mean": mean, "low": mean - half, "high": mean + half, "seeds": n}
 
 

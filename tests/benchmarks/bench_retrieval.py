@@ -7,7 +7,7 @@ Without files the fictional encyclopedia is searched with its own questions. An 
 with a message; all three: ``pip install 'creditflow[tantivy,lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
 Every engine builds and searches in processes of its own, one after the other, so that their memory is measured separately.
 R@k is the mean fraction of a question's golden passages among the best k. Grown corpora are made of the passages' own text:
-each passage is a title and runs of 12 to 24 words from random positions, about 100 words; so words are as frequent as in
+each passage is a title and runs of 12 to 24 words from random positions, about 100 words; so word frequencies are those of
 real text, the vocabulary does not grow with the corpus, and equal scores are rare. Milliseconds and seconds are wall-clock
 time on a machine with other work; CPU time is given too. The estimate for 21,015,324 passages fits a line to seconds and
 bytes, and a power of the size to milliseconds; for a build's memory it adds tantivy's heap to that of the bookkeeping.
@@ -189,7 +189,7 @@ def main() -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run what the arguments request."""
+    """Run one task of a child process, or the whole benchmark."""
     questions = questions_of(args.questions)
     if args.task:
         task = json.loads(args.task)

@@ -2,10 +2,10 @@
 
 * one row per trajectory compared with one row per turn (the same gradient, append-only history);
 * packed compared with padded micro-batches;
-* a key-value cache kept over turns compared with computing every turn's prompt again;
+* a key-value cache kept over turns compared with recomputing every turn's prompt;
 * the fraction of an iteration's time spent on credit, and the largest sampler mismatch (fp32).
 
-  python tests/benchmarks/bench_trainer.py [--episodes 64] [--turns 12] [--repeats 3]
+  python tests/benchmarks/bench_trainer.py [--episodes 32] [--turns 10] [--repeats 3]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from creditflow.train.policy.update import update_policy
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import UpdateConfig, load_settings
 
-READ, WRITTEN = 36, 4  # tokens of a turn: a small board, and a short answer
+READ, WRITTEN = 36, 4  # tokens of a turn: the observation of a small board, and a short completion
 
 
 def seconds(work: Callable[[], Any], repeats: int) -> float:
@@ -88,9 +88,9 @@ def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: b
             if not keep:
                 backend.sync()
             requests = [GenerationRequest(i, one, rng.random(WRITTEN)) for i, one in enumerate(ids)]
-            answers = backend.generate(requests, Sampling(max_new_tokens=WRITTEN), frozenset())
-            ids = [np.concatenate([one, answer.ids, rng.integers(10, 250, READ).astype(np.int32)])
-                   for one, answer in zip(ids, answers, strict=True)]  # fmt: skip
+            completions = backend.generate(requests, Sampling(max_new_tokens=WRITTEN), frozenset())
+            ids = [np.concatenate([one, completion.ids, rng.integers(10, 250, READ).astype(np.int32)])
+                   for one, completion in zip(ids, completions, strict=True)]  # fmt: skip
         backend.sync()
 
     return seconds(play, repeats)

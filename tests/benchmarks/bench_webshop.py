@@ -1,4 +1,4 @@
-"""Speed of WebShop: replayed recorded episodes compared with the original, the oracle, and many environments.
+"""Speed of WebShop: replayed recorded episodes compared with the original implementation, the oracle, and many environments.
 
 The original needs Java, torch and spaCy, and is not run. Its speed, measured on the machine of the recordings, is given below
 as constants, to which the ratios refer: 29 steps per CPU second in text mode, 34 ms per search, 28 ms per click.
@@ -23,12 +23,14 @@ SHARED = Path(__file__).resolve().parents[3] / "shared"
 
 
 def cpu(function, *args):
+    """CPU seconds of a call, and its result."""
     start = time.process_time()
     result = function(*args)
     return time.process_time() - start, result
 
 
 def replay(env, episodes):
+    """Repeat recorded episodes; returns the number of steps."""
     steps = 0
     for episode in episodes:
         if "goal" in episode and episode["session"] < len(env.stock.goals):
@@ -42,6 +44,7 @@ def replay(env, episodes):
 
 
 def wander(env, episodes):
+    """Play episodes of arbitrary admissible actions; returns the number of steps."""
     steps = 0
     for seed in range(episodes):
         _, info = env.reset(seed=seed)
@@ -53,6 +56,7 @@ def wander(env, episodes):
 
 
 def oracle(env, episodes):
+    """Play optimal episodes; returns the number of states in which the oracle was called."""
     calls = 0
     for seed in range(episodes):
         env.reset(seed=seed)

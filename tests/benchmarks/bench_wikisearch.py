@@ -1,4 +1,4 @@
-"""Speed of WikiSearch: BM25 compared with one in plain Python, environment steps, oracle, world, and the HTTP server.
+"""Speed of WikiSearch: BM25 compared with plain Python, environment steps, oracle, generated world, and the HTTP server.
 
     python tests/benchmarks/bench_wikisearch.py [--passages FILE --questions FILE …] [--seconds 10] [--clients 8]
 
@@ -57,7 +57,7 @@ class PlainBM25:
 
 
 def rate(run: Callable[[str], object], queries: Sequence[str], seconds: float) -> float:
-    """Queries per second."""
+    """Queries per second of wall-clock time, after a warm-up of 20 queries."""
     for query in queries[:20]:
         run(query)
     start, done = time.perf_counter(), 0
@@ -102,13 +102,13 @@ def bench_environment(seconds: float) -> None:
             info = env.step(actions[int(rng.integers(len(actions)))])[4]
             steps += 1
     played = time.perf_counter() - start
-    asked, start = 0, time.perf_counter()
+    calls, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
-        env.reset(seed=asked)
+        env.reset(seed=calls)
         oracle.optimal_actions(env.get_state())  # type: ignore[attr-defined]  # an AgentEnv
-        asked += 1
+        calls += 1
     print(f"environment: made in {made:.1f} s; {steps / played:.0f} steps/s ({resets} episodes)")
-    print(f"  oracle: ready in {first:.1f} s; a new question in {seconds / asked * 1000:.0f} ms")
+    print(f"  oracle: ready in {first:.1f} s; a new question in {seconds / calls * 1000:.0f} ms")
     start, words = time.perf_counter(), 0
     for number, passage in enumerate(passages(make_world(DEFAULT_SEED, 1_000_000))):
         words += len(passage.text.split())
@@ -167,9 +167,9 @@ def _load(pid: int, port: int, queries: Sequence[str], seconds: float, clients: 
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         at = client * 97
         while time.perf_counter() - start < seconds:
-            asked = [queries[(at + i) % len(queries)] for i in range(per_request)]
+            batch = [queries[(at + i) % len(queries)] for i in range(per_request)]
             at += per_request
-            body = json.dumps({"queries": asked, "topk": 3, "return_scores": True})
+            body = json.dumps({"queries": batch, "topk": 3, "return_scores": True})
             began = time.perf_counter()
             connection.request("POST", "/retrieve", body)
             response = connection.getresponse()

@@ -1,4 +1,4 @@
-"""What ``bench_retrieval.py`` measures in processes of their own: building an index, searching it, and bookkeeping."""
+"""The tasks that ``bench_retrieval.py`` measures in separate processes: building an index, searching it, bookkeeping."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resident(field: str) -> float:
 
 
 class PrivateMemory(threading.Thread):
-    """Samples the anonymous memory of this process: what it needs, whereas mapped files only use what is free."""
+    """Samples the anonymous memory of this process; memory of mapped files is left out, as the system can free it."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -64,7 +64,7 @@ class PrivateMemory(threading.Thread):
 
 
 def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]:
-    """Build an index in this process."""
+    """Build an index in this process, of ``count`` passages made of the given ones' words, or of these if it is 0."""
     extra = {}
     if count:
         words, sample, start = words_of(passages), 20_000, time.perf_counter()
@@ -106,7 +106,7 @@ def search(folder: str, questions: Sequence[Question], results: str) -> dict[str
     engine = open_engine(index=folder)
     opened = time.perf_counter() - before
     for row in questions[:50]:
-        engine.search([row.text], DEPTH)  # Java compiles, files come into memory
+        engine.search([row.text], DEPTH)  # warm-up: Java compiles, and files are read into memory
     took, found, cpu = [], [], time.process_time()
     for row in questions:
         start = time.perf_counter()

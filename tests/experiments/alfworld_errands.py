@@ -1,4 +1,4 @@
-"""Errands of the ALFWorld fuzzer: command sequences that force branches which random play hardly ever reaches."""
+"""Errands of the ALFWorld fuzzer: command sequences that lead to branches which random commands hardly ever reach."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fetch(world: World, things: int, pick: Any) -> Iterator[str]:
 
 
 def errand(world: World, kind: str, pick: Any) -> Iterator[str]:
-    """Commands that force a rare branch, chosen by the current state; some may be inadmissible, which is compared too."""
+    """Commands that lead to a rare branch from the current state; some may be inadmissible, which is compared too."""
     game = world.game
     everything = (1 << len(game.object_ids)) - 1
     if kind == "slice":

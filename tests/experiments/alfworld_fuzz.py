@@ -1,7 +1,7 @@
 """Differential fuzzer: this package's ALFWorld engine and TextWorld's get the same commands, and must agree byte for byte.
 
 Random commands hardly ever slice, fill the floor list or reach an object in two receptacles, so every game begins with
-*errands* that force such branches; random commands follow, some of them inadmissible. Compared after every command: reply,
+*errands*, command sequences that lead to such branches; random commands follow, some of them inadmissible. Compared after every command: reply,
 ordered admissible commands, ``won``, and all facts.
 
     python tests/experiments/alfworld_fuzz.py --archive ../shared/data/alfworld/alfworld_games_full.tar.xz --games 200
@@ -68,17 +68,22 @@ class Duel:
         self.world = World(game)
 
     def compare(self, command: str, theirs: str, ours: str, world: World) -> None:
+        """Compare reply, admissible commands, ``won`` and facts after a command.
+
+        Raises:
+            DisagreementError: they differ; names game, history and both values.
+        """
         real, where = self.real, f"game {self.game.task.task_id} after {[*self.history, command]}"
         if theirs != ours:
-            raise DisagreementError(f"{where}: reply {theirs!r} here {ours!r}")
+            raise DisagreementError(f"{where}: reply {theirs!r}, here {ours!r}")
         if real.commands != admissible_commands(world).commands:
             raise DisagreementError(
                 f"{where}: commands {sorted(set(real.commands) ^ set(admissible_commands(world).commands))}"
             )
         if real.won != world.won():
-            raise DisagreementError(f"{where}: won {real.won}")
+            raise DisagreementError(f"{where}: won {real.won}, here {world.won()}")
         if real.world(self.game).to_json() != world.to_json():
-            raise DisagreementError(f"{where}: facts {real.world(self.game).to_json()} here {world.to_json()}")
+            raise DisagreementError(f"{where}: facts {real.world(self.game).to_json()}, here {world.to_json()}")
 
     def play(self, command: str) -> bool:
         """Send one command to both; returns False once the game is won."""
@@ -140,7 +145,7 @@ def duel(
             c for c in admissible_commands(match.world).commands if not c.startswith("go ") or sample_index(rng, 4) == 0
         ]
         command = pick(JUNK) if sample_index(rng, 20) == 0 else pick(commands or ["look"])
-        if seen["steps"] - start > steps * 3 // 4:  # end on the shortest way, so that games are won too
+        if seen["steps"] - start > steps * 3 // 4:  # end on a shortest path, so that games are won too
             best = ALFWorldOracle()._actions(match.world)[0]
             command = best[0] if best else command
         if not match.play(command):
@@ -149,7 +154,7 @@ def duel(
 
 
 def games(archive: Path, count: int, rng: np.random.Generator) -> Iterator[tuple[str, Game, dict[str, Any]]]:
-    """Two thirds released games, spread over the archive, one third generated; one in six of these in old syntax."""
+    """Two thirds released games, spread over the archive, one third generated; one in six of the generated ones uses the old syntax."""
     released = count * 2 // 3
     names = [name for name, _ in iter_archive(archive) if name.endswith("game.tw-pddl")]
     chosen = {names[i] for i in np.argsort(rng.bit_generator.random_raw(len(names)), kind="stable")[:released]}
@@ -159,7 +164,7 @@ def games(archive: Path, count: int, rng: np.random.Generator) -> Iterator[tuple
             yield name, Game(content_from_fields(fields, name)), fields
     for seed in range(count - released):
         content = generate(seed, SPLITS[seed % 3])
-        if seed % 4 == 0:  # a lamp in the hand: no released game has it, but the grammar has sentences for it
+        if seed % 4 == 0:  # lamps that can be taken: no released game has any, but the grammar has sentences for them
             for row in content["objects"]:
                 row[5] = sorted({*row[5], "pickupable"} if "toggleable" in row[5] else row[5])
         game = Game(content, "put" if seed % 6 == 5 else None)
@@ -170,7 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--archive", type=Path, default=ROOT.parent / "shared/data/alfworld/alfworld_games_full.tar.xz")
     parser.add_argument("--games", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=55, help="most commands per game")
+    parser.add_argument("--steps", type=int, default=55, help="maximum number of commands per game")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=EVIDENCE)
     options = parser.parse_args()
@@ -182,7 +187,7 @@ def main() -> int:
     for name, game, fields in games(options.archive, options.games, rng):
         try:
             duel(real, game, fields, options.steps, rng, seen)
-        except DisagreementError as error:  # reported, counted, and the exit code
+        except DisagreementError as error:  # printed, written, and shown by the exit code
             differences.append(str(error))
             print(f"DISAGREEMENT {error}", flush=True)
         seconds = time.perf_counter() - began

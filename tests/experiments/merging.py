@@ -1,4 +1,4 @@
-"""Writes ``tests/evidence/merging.json``: merges judged on the noisy shop and on search rollouts, by the true states.
+"""Writes ``tests/evidence/merging.json``: merges on the noisy shop and on search rollouts, compared with the true states.
 
     PYTHONPATH=src python tests/experiments/merging.py
 
@@ -41,7 +41,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Play, merge, write."""
+    """Record the rollouts, merge their states, and write the table."""
     parts: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, commands in PARTS.items():

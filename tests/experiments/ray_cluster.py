@@ -1,10 +1,10 @@
-"""Rollouts on two Ray nodes with a process, a node and the driver killed: what was lost, what was doubled, how fast.
+"""Rollouts on two Ray nodes while a process, a node and the driver are killed: episodes lost and doubled, and speed.
 
   python tests/experiments/ray_cluster.py --out tests/evidence/ray.json
 
-Every file is compared with one process's, byte for byte. Speeds are of the same tasks once workers stand. Wall-clock time
-says little on a machine that others share, and two nodes of one machine share its cores: CPU seconds show the cost of
-handing out.
+Every file is compared with that of one process, byte for byte. Speeds are measured on the same tasks once the workers are
+ready. Wall-clock time is unreliable on a shared machine, and two nodes on one machine share its cores: CPU seconds show the
+cost of distributing the tasks.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
 ROOT = Path(__file__).parents[2]
 SOURCE = str(Path(creditflow.__file__).parents[1])
+KILLED_ROLLOUT = ROOT / "tests" / "helpers" / "killed_rollout.py"
 PANEL, AGENT, SIZE, SEED = "standard-v1:train", "noisy:0.5", 16, 3
 ROUNDS = 3
 SPEC = RolloutSpec(env="sokoban", options={"panel": PANEL}, agent=AGENT, group_size=SIZE, seed=SEED)
@@ -60,54 +61,54 @@ def two_nodes() -> Iterator[tuple[Any, Any]]:
         cluster.shutdown()
 
 
-def compared(answers: list[str], expected: list[str]) -> dict[str, Any]:
+def compared(results: list[str], expected: list[str]) -> dict[str, Any]:
     """Episodes lost and doubled, by (task, replica), and whether the texts are equal."""
-    places = Counter((t.task_id, t.replica) for text in answers for t in read_group(text).trajectories)
+    found = Counter((t.task_id, t.replica) for text in results for t in read_group(text).trajectories)
     wanted = Counter((t.task_id, t.replica) for text in expected for t in read_group(text).trajectories)
     return {
-        "episodes": places.total(),
-        "lost": (wanted - places).total(),
-        "doubled": (places - wanted).total(),
-        "bytes_equal_to_one_process": answers == expected,
+        "episodes": found.total(),
+        "lost": (wanted - found).total(),
+        "doubled": (found - wanted).total(),
+        "bytes_equal_to_one_process": results == expected,
     }
 
 
 def with_faults(items: list[str], expected: list[str]) -> dict[str, Any]:
     """Four actors on two nodes: a process of the first is killed at a third of the run, the second node at two thirds."""
-    said, most_ahead, max_in_flight = io.StringIO(), 0, 8
-    with two_nodes() as (cluster, second), contextlib.redirect_stderr(said):
+    messages, most_ahead, max_in_flight = io.StringIO(), 0, 8
+    with two_nodes() as (cluster, second), contextlib.redirect_stderr(messages):
         begun: list[int] = []
 
-        class Noted(RayExecutor):
+        class Recording(RayExecutor):
             def submit(self, item: int, text: str) -> None:
                 begun.append(item)
                 super().submit(item, text)
 
-        executor = Noted(SPEC, 4, cluster.address)
+        executor = Recording(SPEC, 4, cluster.address)
         nodes = executor.nodes()
         first = [pid for pid, node in zip(executor.pids(), nodes, strict=True) if node != second.node_id]
-        answers = []
-        for given, answer in enumerate(run_in_order(executor, items, max_in_flight=max_in_flight)):
-            most_ahead = max(most_ahead, max(begun) - given + 1)
-            answers.append(answer)
-            if given == len(items) // 3:
+        results = []
+        for index, result in enumerate(run_in_order(executor, items, max_in_flight=max_in_flight)):
+            most_ahead = max(most_ahead, max(begun) - index + 1)
+            results.append(result)
+            if index == len(items) // 3:
                 os.kill(first[0], signal.SIGKILL)
-            if given == 2 * len(items) // 3:
+            if index == 2 * len(items) // 3:
                 cluster.remove_node(second, allow_graceful=False)
     return {
         "nodes": len(set(nodes)),
         "actors": len(nodes),
         "actors_on_the_lost_node": nodes.count(second.node_id),
         "kills": ["SIGKILL of an actor's process", "the second node, without warning"],
-        "groups_played_again": said.getvalue().count("its task is played again"),
-        **compared(answers, expected),
+        "groups_played_again": messages.getvalue().count("its task is played again"),
+        **compared(results, expected),
         "most_units_begun_and_not_given": most_ahead,
         "bound": max_in_flight,
     }
 
 
 def killed_driver(groups: int, folder: Path) -> dict[str, Any]:
-    """``creditflow rollout --ray``, killed at a quarter, and the same command with --resume."""
+    """``creditflow rollout --ray``, killed after a quarter of the groups, and the same command with --resume."""
     common = [
         "--agent",
         AGENT,
@@ -126,7 +127,7 @@ def killed_driver(groups: int, folder: Path) -> dict[str, Any]:
     subprocess.run([*rollout, *common, "--out", str(whole)], env=environment, check=True, capture_output=True)
     with two_nodes() as (cluster, _):
         command = [*common, "--ray", cluster.address, "--workers", "4", "--out", str(out)]
-        script = [sys.executable, str(ROOT / "tests" / "killed_rollout.py"), str(groups // 4)]
+        script = [sys.executable, str(KILLED_ROLLOUT), str(groups // 4)]
         killed = subprocess.run([*script, *command], env=environment, check=False, capture_output=True)
         again = subprocess.run(
             [*rollout, *command, "--resume"], env=environment, check=True, capture_output=True, text=True
@@ -139,7 +140,7 @@ def killed_driver(groups: int, folder: Path) -> dict[str, Any]:
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """CPU time that some processes, and this one, have had so far."""
+    """CPU time that these processes and this one have used so far, in seconds."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
@@ -148,24 +149,24 @@ def cpu_seconds(pids: Sequence[int]) -> float:
 
 
 def speed(executor: Executor, pids: Sequence[int], items: list[str], expected: list[str]) -> tuple[float, float]:
-    """Episodes per second, and CPU seconds of workers and driver per 1000, in the last three quarters.
+    """Episodes per second, and CPU seconds of workers and driver per 1000, in the last three quarters of the tasks.
 
-    By then every worker stands and has made its environments. Ray's own daemons are not counted.
+    By then every worker is ready and has made its environments. Ray's own daemons are not counted.
     """
     results, warm = run_in_order(executor, items), len(items) // 4
-    answers = [next(results) for _ in range(warm)]
+    groups = [next(results) for _ in range(warm)]
     began, worked = time.perf_counter(), cpu_seconds(pids)
-    answers += itertools.islice(results, len(items) - warm - 1)
+    groups += itertools.islice(results, len(items) - warm - 1)
     episodes = SIZE * (len(items) - warm - 1)  # after the last one the workers are gone
     found = episodes / (time.perf_counter() - began), 1000 * (cpu_seconds(pids) - worked) / episodes
-    answers += results
-    if answers != expected:
-        raise RuntimeError("workers gave other groups than one process")
+    groups += results
+    if groups != expected:
+        raise RuntimeError("the workers returned other groups than one process")
     return found
 
 
 def speeds(items: list[str], expected: list[str]) -> dict[str, dict[str, float]]:
-    """Medians of ``ROUNDS`` rounds, in each of which every way has its turn."""
+    """Medians of ``ROUNDS`` rounds, in each of which every executor is measured once."""
     found: dict[str, list[tuple[float, float]]] = {"one process": [], "--workers 2": [], "--ray, 2 actors": []}
     worker = RolloutWorker(SPEC)
     for _ in range(ROUNDS):
@@ -190,7 +191,7 @@ def speeds(items: list[str], expected: list[str]) -> dict[str, dict[str, float]]
 
 
 def main() -> int:
-    """Run and write."""
+    """Run all parts and write the results."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=240)
     parser.add_argument("--out", type=Path, required=True)

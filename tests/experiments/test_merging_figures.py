@@ -23,8 +23,8 @@ def test_the_commit_and_the_command_are_recorded():
 def test_rows_match_their_commands(part):
     words = [shlex.split(command) for command in part["commands"]]
     assert [(w[0], w[1] in COMMANDS) for w in words] == [("creditflow", True)] * 2
-    asked = [words[1][i + 1] for i, word in enumerate(words[1]) if word == "--by"]
-    assert [row["merge"] for row in part["rows"]] == [Merge.parse(name).name for name in asked]
+    merges = [words[1][i + 1] for i, word in enumerate(words[1]) if word == "--by"]
+    assert [row["merge"] for row in part["rows"]] == [Merge.parse(name).name for name in merges]
 
 
 @pytest.mark.parametrize("part", EVIDENCE["parts"], ids=lambda part: part["part"])

@@ -1,4 +1,4 @@
-"""The committed evidence on vLLM supports the claims made of it."""
+"""The committed evidence on vLLM supports the claims that are based on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from creditflow.agents.backends.vllm.release import FIRST, LAST
 
 EVIDENCE = json.loads((Path(__file__).parents[1] / "evidence" / "vllm.json").read_text(encoding="utf-8"))
 EXACT = 1e-4  # of a log-probability, float32
-ALLOWED = 1e-3  # what a push may be off before the run ends
+ALLOWED = 1e-3  # difference of log-probabilities above which a push ends the run
 
 
 def test_the_command_the_commit_and_a_supported_release_are_recorded():

@@ -1,9 +1,10 @@
-"""TRL trains a tiny model on Sokoban with our credit: what reached its loss, success before and after, resume.
+"""TRL trains a tiny model on Sokoban with our credit: the arrays in its loss, success before and after, and resume.
 
   python tests/experiments/trl_training.py --out tests/evidence/trl.json
 
-The model is made from scratch, taught for a moment by a noisy expert, and trained by ``CreditGRPOTrainer``. Success is
-measured on the levels that were trained on and on others that were not, sampled, with 95 % intervals over levels.
+The model is made from scratch, fine-tuned briefly on demonstrations of a noisy expert (SFT), and trained by
+``CreditGRPOTrainer``. Success is that of sampled episodes, on the training levels and on held-out ones, with 95 % intervals
+over levels.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Watched(CreditGRPOTrainer):
-    """The adapter, and what reached TRL's loss beside what our own trainer would have learned from."""
+    """The adapter; compares the arrays in TRL's loss with the rows of our own trainer."""
 
     rows, gap_advantage, gap_logprob, wrong_masks = 0, 0.0, 0.0, 0
     wanted: dict[tuple[int, ...], dict[int, float]]
@@ -83,12 +84,12 @@ class Watched(CreditGRPOTrainer):
         for i in range(len(mask)):
             prompt = inputs["prompt_ids"][i][inputs["prompt_mask"][i].bool()].tolist()
             completion = inputs["completion_ids"][i][inputs["completion_mask"][i].bool()].tolist()
-            places = mask[i].nonzero()[:, 0].tolist()
+            positions = mask[i].nonzero()[:, 0].tolist()
             wanted = self.wanted[tuple(prompt + completion)]
             self.rows += 1
-            self.wrong_masks += [len(prompt) + p for p in places] != list(wanted)
+            self.wrong_masks += [len(prompt) + p for p in positions] != list(wanted)
             ours = np.array(list(wanted.values()), np.float32)
-            theirs = inputs["advantages"][i, places].cpu().numpy()
+            theirs = inputs["advantages"][i, positions].cpu().numpy()
             self.gap_advantage = max(self.gap_advantage, float(np.abs(ours - theirs).max(initial=0.0)))
         ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
         attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
@@ -104,7 +105,7 @@ class Watched(CreditGRPOTrainer):
 def trainer_of(
     settings: TrainConfig, model: Path, out: Path, tasks: list[Task], scheme: str, **changes: Any
 ) -> Watched:
-    """The adapter on the toy."""
+    """The adapter for this model and these tasks; ``changes`` are arguments of ``GRPOConfig``."""
     values: dict[str, Any] = {
         "output_dir": str(out), "use_cpu": True, "bf16": False, "report_to": [], "disable_tqdm": True, "seed": 5,
         "gradient_checkpointing": False, "per_device_train_batch_size": SIZE * GROUPS, "num_generations": SIZE,
@@ -119,7 +120,7 @@ def trainer_of(
 
 
 def success(settings: TrainConfig, model: Path, tasks: list[Task]) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
-    """Sampled success with its interval over levels, and each level's share."""
+    """Sampled success with its 95 % interval over levels, and the success rate of each level, float64 (levels,)."""
     agent = make_hf_agent(str(model), device="cpu")
     found = evaluate(RolloutEngine(group_env_factory(settings.env, 1)), agent, agent, tasks, samples=SAMPLES, seed=1)
     low, high = clustered_interval(found.success_rates)
@@ -132,7 +133,7 @@ def success(settings: TrainConfig, model: Path, tasks: list[Task]) -> tuple[dict
 
 
 def resumed(settings: TrainConfig, model: Path, folder: Path, tasks: list[Task], scheme: str) -> dict[str, Any]:
-    """Four steps at once, and two and two: are the weights equal to the bit?"""
+    """Whether a run of four steps and one resumed after two give bit-identical weights."""
     saving = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
     whole = trainer_of(settings, model, folder / "whole", tasks, scheme, **saving)
     whole.train()
@@ -144,7 +145,7 @@ def resumed(settings: TrainConfig, model: Path, folder: Path, tasks: list[Task],
 
 
 def main() -> int:
-    """Run and write."""
+    """Train, evaluate and write the results."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--scheme", default="gigpo")
@@ -181,8 +182,9 @@ def main() -> int:
             },
         }  # fmt: skip
         for title, levels in (("trained_on_levels", tasks), ("held_out_levels", held_out)):
-            (before, shares), (after, later) = (success(settings, model, levels) for model in (warm, out))
-            gain, error = float((later - shares).mean()), float((later - shares).std(ddof=1) / np.sqrt(len(levels)))
+            (before, old_rates), (after, new_rates) = (success(settings, model, levels) for model in (warm, out))
+            gains = new_rates - old_rates
+            gain, error = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(levels)))
             paired = {"gain": gain, "low": gain - 1.96 * error, "high": gain + 1.96 * error}
             report[title] = {"before": before, "after": after, "paired": paired}
         report["resume"] = resumed(settings, warm, folder, tasks, args.scheme)

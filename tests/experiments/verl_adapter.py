@@ -1,4 +1,4 @@
-"""Writes ``tests/evidence/verl.json``: what of the verl adapter ran, on which versions, and with which numbers.
+"""Writes ``tests/evidence/verl.json``: which parts of the verl adapter ran, with which versions and results.
 
     PYTHONPATH=src python tests/experiments/verl_adapter.py        (in an environment with creditflow[verl], pytest, hypothesis)
 
@@ -55,7 +55,7 @@ TESTS = ["-m", "pytest", "-q", "-m", "verl", "--require", "verl", "tests/extras/
 
 
 def tests() -> dict[str, Any]:
-    """The tier's own tests, in a process of their own."""
+    """Run the tests of the verl tier in a process of their own, and count their outcomes."""
     began = time.perf_counter()
     done = subprocess.run([sys.executable, *TESTS], cwd=ROOT, capture_output=True, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-200:]
@@ -85,14 +85,14 @@ def sampled_by(model: Any) -> Server:
     """A server that samples from the model itself."""
     backend, rng = TransformersBackend(model), np.random.default_rng(0)
 
-    def answer(prompt: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float] | None]:
+    def complete(prompt: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float] | None]:
         limit = sampling["max_tokens"]
         job = GenerationRequest(len(prompt), np.asarray(prompt, np.int32), rng.random(limit))
         ends = frozenset(sampling["stop_token_ids"])
         [one] = backend.generate([job], Sampling(max_new_tokens=limit), ends)
         return one.ids.tolist(), one.logprobs.tolist()
 
-    return Server(answer)
+    return Server(complete)
 
 
 def scripted(ids: list[int]) -> Server:
@@ -206,7 +206,7 @@ def _rewarded(text: str) -> str:
 
 
 def main() -> None:
-    """Run the parts, write."""
+    """Run all parts and write the results."""
     torch.set_num_threads(1)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:

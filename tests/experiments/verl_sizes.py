@@ -36,7 +36,7 @@ class Reader(NoisyExpert):
         self.later: list[int] = []
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """As a noisy expert."""
+        """The actions of the noisy expert; the messages are counted."""
         for view in views:
             slots = slots_of(self.prompt, view, 0, "")
             if view.turns:
@@ -71,7 +71,7 @@ def sizes() -> dict[str, Any]:
 
 
 def _records(groups: list[Group]) -> list[str]:
-    """What the agent loop would leave in verl's batch."""
+    """The records that the agent loop would add to verl's batch."""
     members = [_without_texts(member) for group in groups for member in group.trajectories]
     return [EpisodeRecord(m, np.zeros(len(m.turns) + 1, np.int32), {}).encode() for m in members]
 
@@ -82,7 +82,7 @@ def _without_texts(member: Any) -> Any:
 
 
 def _token_bytes(member: Any) -> float:
-    """What a thousand tokens add to a log line, per token: ids of five digits, log-probabilities as float32 prints."""
+    """Bytes that a token adds to a log line, measured with a thousand: ids of five digits, log-probabilities as float32 prints."""
     rng, n, t = np.random.default_rng(0), 1000, len(member.turns)
     offsets = np.linspace(0, n, t + 1).astype(np.int32)
     ids, logprobs = rng.integers(10_000, 99_999, n).astype(np.int32), -rng.exponential(size=n).astype(np.float32)
@@ -93,7 +93,7 @@ def _token_bytes(member: Any) -> float:
 
 
 def _seconds_of_credit(groups: list[Group]) -> float:
-    """The credit step from records, as the controller runs it: decode, score with graphgpo. Best of three."""
+    """Seconds of the credit step as verl's controller runs it (decode the records, assign graphgpo); the fastest of three."""
     scheme, best, texts = credit.make("graphgpo"), np.inf, _records(groups)
     for _ in range(3):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Writes ``tests/evidence/vllm.json``: what vLLM on a CPU does in this package, measured.
+"""Writes ``tests/evidence/vllm.json``: agreement, speed and training results of vLLM on a CPU in this package.
 
     .venv-vllm/bin/python tests/experiments/vllm_engine.py --out tests/evidence/vllm.json
 
@@ -9,7 +9,7 @@ after with the same random numbers, a 95 % interval over tasks for every seed.
 served: the trained model behind vLLM's server, used through ``openai:``; greedy episodes compared token by token with
 ``hf:`` and ``vllm:``.
 
-The tier's environment has what this needs (``.ci/venv vllm train``). About a quarter of an hour; every part runs in its own process,
+It runs in the environment of the vllm tier (``.ci/venv vllm train``). About a quarter of an hour; every part runs in its own process,
 and the file is rewritten after each, so that an interrupted run still leaves results.
 """
 
@@ -35,10 +35,11 @@ from creditflow.train.commands.arguments.parser import CommandParser
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPTS, LENGTH, TOKENS = 64, 100, 128
+REPLACED = ("load", "reset_prefix_cache")  # methods of the engine that failed weight pushes replace
 
 
 def engine_part() -> dict[str, Any]:
-    """Agreement, speed, pushes; for tied and untied embeddings."""
+    """Agreement of log-probabilities, speed and weight pushes, for tied and untied embeddings."""
     import torch
 
     from creditflow.agents.backends.base import GenerationRequest, Sampling
@@ -67,11 +68,13 @@ def engine_part() -> dict[str, Any]:
         ]
         differences = {}
         for temperature in (1.0, 0.6):
-            answers = backend.generate(requests, Sampling(max_new_tokens=TOKENS, temperature=temperature), frozenset())
+            completions = backend.generate(
+                requests, Sampling(max_new_tokens=TOKENS, temperature=temperature), frozenset()
+            )
             difference = np.concatenate(
                 [
                     _logprob_difference(model, request.ids, one, temperature)
-                    for request, one in zip(requests, answers, strict=True)
+                    for request, one in zip(requests, completions, strict=True)
                 ]
             )
             differences[f"temperature {temperature}"] = {
@@ -101,15 +104,15 @@ def _shift(model: Any, seed: int) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.01)
 
 
-def _logprob_difference(model: Any, ids: Any, answer: Any, temperature: float) -> Any:
-    """float64 (n,): absolute difference of each sampled token's log-probability to a float32 forward pass."""
+def _logprob_difference(model: Any, ids: Any, completion: Any, temperature: float) -> Any:
+    """float64 (n,): absolute difference of each sampled token's log-probability from that of a float32 forward pass."""
     import torch
 
-    whole = torch.from_numpy(np.concatenate([ids, answer.ids]).astype(np.int64))
+    whole = torch.from_numpy(np.concatenate([ids, completion.ids]).astype(np.int64))
     with torch.no_grad():
         table = torch.log_softmax(model(input_ids=whole[None]).logits[0, len(ids) - 1 : -1] / temperature, -1)
-    own = table[torch.arange(len(answer.ids)), whole[len(ids) :]].numpy()
-    return np.abs(own.astype(np.float64) - answer.logprobs)
+    own = table[torch.arange(len(completion.ids)), whole[len(ids) :]].numpy()
+    return np.abs(own.astype(np.float64) - completion.logprobs)
 
 
 def _speeds(backends: dict[str, Any], requests: list[Any], sampling: Any) -> dict[str, float]:
@@ -119,34 +122,34 @@ def _speeds(backends: dict[str, Any], requests: list[Any], sampling: Any) -> dic
         for name, backend in backends.items():
             backend.sync("again")
             began = time.perf_counter()
-            answers = backend.generate(requests, sampling, frozenset())
-            seen[name].append(sum(len(one.ids) for one in answers) / (time.perf_counter() - began))
+            completions = backend.generate(requests, sampling, frozenset())
+            seen[name].append(sum(len(one.ids) for one in completions) / (time.perf_counter() - began))
     return {name: float(np.median(values)) for name, values in seen.items()}
 
 
 def _wrong(model: Any, backend: Any) -> dict[str, float]:
-    """The probe's difference after weight pushes that are made to fail; each is above the tolerance, which ends a run."""
+    """The probe's difference after weight pushes that are made to fail; a difference above the tolerance ends a run."""
     from creditflow.agents.backends.base import WeightPushError
     from creditflow.agents.backends.vllm import worker as vllm_worker
     from creditflow.agents.backends.vllm.trained import tensors_in
 
-    def differs(place: Any, name: str, instead: Callable[..., Any]) -> float:
-        whole = getattr(place, name)
+    def differs(owner: Any, name: str, instead: Callable[..., Any]) -> float:
+        original = getattr(owner, name)
         _shift(model, 99)
-        setattr(place, name, instead)
+        setattr(owner, name, instead)
         try:
             backend.sync("wrong")
         except WeightPushError:
             pass
         finally:
-            setattr(place, name, whole)
+            setattr(owner, name, original)
         number = float(backend.sync_numbers["push_difference"])
         backend.sync("right again")
         return number
 
     return {
-        "weights not sent": differs(backend.engine, "load", tensors_in),
-        "prefix cache kept": differs(backend.engine, "forget", lambda: True),
+        "weights not sent": differs(backend.engine, REPLACED[0], tensors_in),
+        "prefix cache kept": differs(backend.engine, REPLACED[1], lambda: True),
         "output layer not packed again": differs(vllm_worker, "_repack_tied_head", lambda model: None),
     }
 
@@ -170,10 +173,12 @@ def main() -> int:
     """Measure and write."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("--out", default="tests/evidence/vllm.json", metavar="FILE")
-    parser.add_argument("--iterations", type=int, default=24, help="of reinforcement learning (default 24)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of training (default 0 1)")
-    parser.add_argument("--limit", type=int, default=64, help="tasks of the served part (default 64)")
-    parser.add_argument("--engine-only", action="store_true", help="print that part alone, as JSON")
+    parser.add_argument("--iterations", type=int, default=24, help="iterations of reinforcement learning (default 24)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="seeds of training (default 0 1)")
+    parser.add_argument("--limit", type=int, default=64, help="tasks for the served model (default 64)")
+    parser.add_argument(
+        "--engine-only", action="store_true", help="measure the engine only, and print the results as JSON"
+    )
     args = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"}
     if args.engine_only:

@@ -121,7 +121,7 @@ def serving(model: Path, *options: str) -> Iterator[str]:
     )  # fmt: skip
     try:
         deadline = time.monotonic() + 240
-        while not _answers(port):
+        while not _is_ready(port):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"vLLM's server did not start (exit status {server.poll()})")
             time.sleep(1)
@@ -134,7 +134,8 @@ def serving(model: Path, *options: str) -> Iterator[str]:
             server.kill()
 
 
-def _answers(port: int) -> bool:
+def _is_ready(port: int) -> bool:
+    """Whether the server reports that it is healthy."""
     import http.client
 
     try:
@@ -159,14 +160,15 @@ def served_part(model: Path, folder: Path, limit: int) -> dict[str, Any]:
             logs[kind] = {one.task_id: one for one in read_jsonl(log) if one.group_id.endswith("#0")}
     out: dict[str, Any] = {"commands": commands, "greedy episodes": len(logs["hf"])}
     for kind in ("vllm", "openai"):
-        same, off = 0, 0.0
+        same, largest = 0, 0.0
         for task, one in logs["hf"].items():
             ours, theirs = one.tokens, logs[kind][task].tokens
             assert ours is not None
             assert theirs is not None
             equal = np.array_equal(ours.ids, theirs.ids) and all(map(np.array_equal, ours.prompts, theirs.prompts))
             same += equal
-            off = max(off, float(np.abs(ours.logprobs - theirs.logprobs).max())) if equal else off
+            if equal:
+                largest = max(largest, float(np.abs(ours.logprobs - theirs.logprobs).max()))
         out[f"{kind}: equal to hf token by token"] = same
-        out[f"{kind}: largest log-probability difference"] = off
+        out[f"{kind}: largest log-probability difference"] = largest
     return out

@@ -32,11 +32,11 @@ class Keys(NamedTuple):
         states: distinct keys that were acted in, summed over groups.
         singletons: turns in keys that were acted in once.
         comparable: turns in keys in which at least two different actions were tried.
-        conflicted: turns in keys in which one action had two different results.
+        conflicted: turns in keys in which some action had different results.
         explained: fraction of the repeated contexts (previous key, key, action) of conflicts that had one result only:
             near 1 the key hides something that the previous key reveals; near 0 the environment is random. nan without
             repeated contexts.
-        connected: turns in keys from which a success was reached on observed transitions.
+        connected: turns in keys from which observed transitions lead to a success.
     """
 
     states: int
@@ -118,7 +118,7 @@ def audit(groups: Sequence[Group]) -> Audit:
     """Audit a log.
 
     Args:
-        groups: groups of the log, with at least one turn.
+        groups: groups of the log.
 
     Raises:
         DataError: the log has no turns.
@@ -215,7 +215,7 @@ def _keys(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
         differing = _differs(taken, result)
         conflicted = np.zeros(n, np.bool_)
         conflicted[state[differing]] = True
-        # does an action in conflict still have several results after the same previous key?
+        # contexts (previous key, key, action) of conflicting actions: does one context still have several results?
         previous = np.concatenate([[-1], state[:-1]])
         previous[arrays.offsets[:-1][np.diff(arrays.offsets) > 0]] = -1
         in_conflict = np.isin(taken, np.unique(taken[differing]))

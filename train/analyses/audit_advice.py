@@ -23,8 +23,8 @@ def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
     if state.conflicted <= FEW_CONFLICTS:
         if text is not None and text.conflicted > FEW_CONFLICTS:
             return {"key": "state", "deterministic": True}, (
-                f"an action in a state always had one result, but with text keys not in {text.conflicted:.0%} of the turns: compare "
-                "by state; a method that only has the texts should use td_lambda=0.8 or add_outcome=True"
+                f"an action in a state always had one result, but one under a text key had several in {text.conflicted:.0%} of the turns: "
+                "compare by state; a method that only has the texts should use td_lambda=0.8 or add_outcome=True"
             )
         if state.singletons > MANY_SINGLETONS:
             return {"prior": "share", "prior_weight": 1.0, "td_lambda": 0.3}, (
@@ -128,7 +128,7 @@ def audit_text(a: Audit) -> str:
         "Actions",
         f"  not parsed {percent(a.unparsed)}, not admissible {percent(a.inadmissible)}, no effect {percent(a.ineffective)}, "
         f"in a state revisited by the rollout {percent(a.revisits)}",
-        f"  groups where only a penalty would differ {percent(a.penalty_decides)}",
+        f"  groups that only a penalty would separate {percent(a.penalty_decides)}",
         "",
         "States",
     ]

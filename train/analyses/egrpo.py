@@ -39,14 +39,14 @@ def bins(rates: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _rates(reader: EntityReader, found: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:
-    """Match rate of each rollout in each scope."""
+    """float64 (rollouts,) per scope: the match rate of each rollout, in [0, 1]."""
     thought_rates, whole_rates = [], []
     for turns, _, _ in found:
         thoughts = {v for turn in turns for v in reader.matcher.found(reader.thought(turn))}
-        asked = {v for turn in turns for v in reader.matcher.found(turn.action)}
-        shown = {v for step in reader.shown(turns) for v in step}
+        in_actions = {v for turn in turns for v in reader.matcher.found(turn.action)}
+        retrieved = {v for step in reader.shown(turns) for v in step}
         thought_rates.append(len(thoughts) / max(reader.countable, 1))
-        whole_rates.append(len(thoughts | asked | shown) / max(reader.countable, 1))
+        whole_rates.append(len(thoughts | in_actions | retrieved) / max(reader.countable, 1))
     return {"thoughts": np.array(thought_rates), "trajectory": np.array(whole_rates)}
 
 
@@ -59,13 +59,13 @@ def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[n
     """Histograms, means and the sign test of one scope."""
     rate = np.concatenate(per_group)
     normalised = np.concatenate([_normalised(rates) for rates in per_group])
-    right = np.concatenate(correct)
+    is_correct = np.concatenate(correct)
     gaps = np.array(
         [r[c].mean() - r[~c].mean() for r, c in zip(per_group, correct, strict=True) if c.any() and not c.all()]
     )
     more, less = int((gaps > _EQUAL).sum()), int((gaps < -_EQUAL).sum())
     sides = {}
-    for name, mask in (("correct", right), ("incorrect", ~right)):
+    for name, mask in (("correct", is_correct), ("incorrect", ~is_correct)):
         n = int(mask.sum())
         sides[name] = {
             "rollouts": n,
@@ -139,7 +139,7 @@ def _table(numbers: dict[str, Any], scopes: Sequence[str]) -> Table:
 
 
 def draw(finding: Finding, folder: Path) -> Path:
-    """Histograms of the normalised rate, one panel a scope."""
+    """Plot histograms of the normalised rate, one panel per scope; returns the PNG file."""
     scopes = [scope for scope in SCOPES if scope in finding.numbers]
     figure = new_figure(4.6 * len(scopes), 3.4)
     for axes, scope in zip(figure.subplots(1, len(scopes), squeeze=False, sharey=True)[0], scopes, strict=True):

@@ -49,7 +49,7 @@ def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group,
 
 
 def episodes(group: Group) -> list[Episode]:
-    """The group's rollouts; that of a branch includes the prefix."""
+    """The group's rollouts; that of a branch begins with its prefix."""
     return [
         Episode(turns, member.stop_reason in ANSWERED, member.success)
         for member, turns in zip(group.trajectories, group.episodes, strict=True)

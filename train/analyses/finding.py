@@ -1,4 +1,4 @@
-"""The result of an analysis: values for programs, tables for readers, and notes on how to read them."""
+"""The result of an analysis: values for programs, tables for readers, and notes on how to read the tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Finding", "NotDefined", "Table", "decimals", "json_values", "percent
 
 
 class NotDefined(CreditflowError):  # noqa: N818 - not an error of the user: the log lacks the data
-    """An analysis is not defined on a log; the message tells why, and what it needs."""
+    """An analysis is not defined on a log; the message gives the reason and the data that are missing."""
 
 
 @dataclass(frozen=True)

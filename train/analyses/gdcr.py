@@ -32,7 +32,14 @@ MAX_STEPS: Final = 30  # rows of the table
 
 
 class _Rollout(NamedTuple):
-    """Distance and reward of each step, the best distance so far (nan before any), and the outcome."""
+    """One rollout by step, without the turn of the answer; arrays are float64 (steps,).
+
+    Attributes:
+        distance: minimum distance of the newly cited or retrieved entities to the answer; nan without any.
+        best: minimum of the distances so far; nan before the first.
+        reward: step reward (eq. 12).
+        correct: whether the answer was correct.
+    """
 
     distance: NDArray[np.float64]
     best: NDArray[np.float64]
@@ -80,9 +87,9 @@ def clustered_correlation(
     """Pearson's r over all entries, and its 95 % percentile interval from resampling clusters; nan where undefined.
 
     Args:
-        x, y: for each cluster, arrays of equal length.
-        n_resamples: of the bootstrap.
-        seed: of its randomness.
+        x, y: one array per cluster, of equal lengths in x and y.
+        n_resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
     """
     every_x, every_y = np.concatenate(x), np.concatenate(y)
     whole = pearson(every_x, every_y)
@@ -190,7 +197,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def draw(finding: Finding, folder: Path) -> Path:
-    """Best distance by step, correct and incorrect."""
+    """Plot the best distance by step, of correct and incorrect rollouts; returns the PNG file."""
     figure = new_figure(5.0, 3.6)
     axes = figure.subplots()
     rows = finding.numbers["by_step"]

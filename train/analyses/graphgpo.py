@@ -130,8 +130,8 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
     numbers["useful_in_failed"] = graph["failed"]["shortest"]
     numbers["not_useful_in_successful"] = 1.0 - graph["successful"]["shortest"]
     notes = [
-        f"useful turns in failed rollouts: {percent(numbers['useful_in_failed'])} (paper: 22.0%); turns without use in "
-        f"successful ones: {percent(numbers['not_useful_in_successful'])} (paper: 65.3%, by a rule that it does not state)"
+        f"useful turns in failed rollouts: {percent(numbers['useful_in_failed'])} (paper: 22.0%); turns of "
+        f"successful ones that were not useful: {percent(numbers['not_useful_in_successful'])} (paper: 65.3%, by a rule that it does not state)"
     ]
     if left_out:
         notes.append(
@@ -149,7 +149,7 @@ def _table(caption: str, found: dict[str, dict[str, Any]]) -> Table:
 
 
 def draw(finding: Finding, folder: Path) -> Path:
-    """Stacked bars of the classes, for successful and failed rollouts."""
+    """Plot the fractions of the classes in successful and failed rollouts; returns the PNG file."""
     sides = [name for name in ("graph", "oracle") if name in finding.numbers]
     figure = new_figure(7.0, 0.8 + 1.3 * len(sides))
     axes = figure.subplots()

@@ -1,7 +1,7 @@
 """The effect of merging similar text states on the states of a log, and on the credit that schemes assign there.
 
-Merges are compared with the true state keys of the log: which merged states stand for several true ones, which true ones
-stay split, how much step credit there is, and how far it agrees with the credit under the true keys. GraphGPO's noisy shop
+Merges are compared with the true state keys of the log: how many turns are in merged states that stand for several
+true ones or in true ones that stay split, how much step credit there is, and how far it agrees with that under the true keys. GraphGPO's noisy shop
 (appendix D.3) and RewardFlow's search setting (appendix B) are this table for their rollouts.
 """
 
@@ -58,7 +58,7 @@ class Partition(NamedTuple):
         fragmented: fraction of turns whose true state is split into several states.
         precision: of the pairs of turns in one state, the fraction in one true state; 1 without pairs.
         recall: of the pairs of turns in one true state, the fraction in one state; 1 without pairs.
-        comparisons: number of text comparisons that the merge needed.
+        comparisons: number of comparisons of two texts that the merge made.
     """
 
     states: int
@@ -135,7 +135,7 @@ class Merge:
         return cls(text, "embedder", threshold, make_embedder(by))
 
     def apply(self, group: Group, source: TextSource) -> tuple[Group, int]:
-        """The group with merged text keys, and the number of comparisons."""
+        """The group with merged text keys, and the number of comparisons of two texts."""
         if self.kind in ("none", "state"):
             return group, 0
         if self.embedder is not None:
@@ -146,7 +146,10 @@ class Merge:
 
 
 def _greedy(group: Group, threshold: float, source: TextSource) -> tuple[NDArray[np.int32], int]:
-    """The clusters of the released code, in the order in which the rollouts visit the states."""
+    """Clusters as in the released code: int32 (K,), the leader of each text key; and the number of comparisons.
+
+    States are compared in the order in which the rollouts visit them.
+    """
     arrays, states = group.arrays, group.states("text")
     texts = state_texts(group, source)
     arrived = arrays.last & (arrays.end == GOAL)[arrays.trajectory]
@@ -231,30 +234,31 @@ def _partition(groups: Sequence[Group], changed: Sequence[Group], true: bool, co
     """The merged states of each group compared with its true states."""
     states = 0
     aliased, fragmented = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
-    both = ours = truly = 0
+    shared_pairs = merged_pairs = true_pairs = 0
     for group, merged in zip(groups, changed, strict=True):
-        right = group.states("state").state.astype(np.int64)
-        label = right if true else merged.states("text").state.astype(np.int64)
-        pair = label * (int(right.max(initial=0)) + 1) + right
+        true_label = group.states("state").state.astype(np.int64)
+        label = true_label if true else merged.states("text").state.astype(np.int64)
+        pair = label * (int(true_label.max(initial=0)) + 1) + true_label
         _, first, count = np.unique(pair, return_index=True, return_counts=True)
-        for value, out in ((label, aliased), (right, fragmented)):
+        for value, out in ((label, aliased), (true_label, fragmented)):
             parts = np.bincount(value[first], minlength=int(value.max(initial=0)) + 1)
             out.append(parts[value] > 1)
         states += len(np.unique(label))
-        both += _pairs(count)
-        ours += _pairs(np.bincount(label))
-        truly += _pairs(np.bincount(right))
+        shared_pairs += _pairs(count)
+        merged_pairs += _pairs(np.bincount(label))
+        true_pairs += _pairs(np.bincount(true_label))
     return Partition(
         states,
         float(np.concatenate(aliased).mean()),
         float(np.concatenate(fragmented).mean()),
-        both / ours if ours else 1.0,
-        both / truly if truly else 1.0,
+        shared_pairs / merged_pairs if merged_pairs else 1.0,
+        shared_pairs / true_pairs if true_pairs else 1.0,
         comparisons,
     )
 
 
 def _pairs(count: NDArray[np.int64]) -> int:
+    """Number of unordered pairs within classes of these sizes."""
     return int((count * (count - 1) // 2).sum())
 
 

@@ -108,16 +108,16 @@ def _curves(group: Group, key: Literal["state", "text"]) -> NDArray[np.float64]:
 
 
 def _by_size(groups: Sequence[Group], key: Literal["state", "text"]) -> list[dict[str, Any]]:
-    """Per sub-group size the means over all groups that have as many rollouts."""
+    """For every sub-group size the means over all groups that have at least as many rollouts."""
     curves = [_curves(group, key) for group in groups]
     rows = []
     for g in range(1, max(len(group) for group in groups) + 1):
-        have = np.array([curve[:, g - 1] for curve in curves if curve.shape[1] >= g])
-        states, edges, turns = have.mean(axis=0).tolist()
+        at_size = np.array([curve[:, g - 1] for curve in curves if curve.shape[1] >= g])
+        states, edges, turns = at_size.mean(axis=0).tolist()
         rows.append(
             {
                 "rollouts": g,
-                "groups": len(have),
+                "groups": len(at_size),
                 "turns": turns,
                 "states": states,
                 "state_share": states / turns,
@@ -176,7 +176,7 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
 
 
 def draw(finding: Finding, folder: Path) -> Path:
-    """Visited, unique states and unique transitions against the number of rollouts."""
+    """Plot visited states, unique states and unique transitions by number of rollouts; returns the PNG file."""
     figure = new_figure(5.0, 3.6)
     axes = figure.subplots()
     rows = finding.numbers["by_size"]

@@ -1,6 +1,6 @@
 """Annotation sources of the benchmark: values of states, fitted on earlier rollouts or exact.
 
-``X[fitted]`` reads what a learner could know: for each state key a mean over *earlier* rollouts of the same policy and
+``X[fitted]`` reads estimates that a learner could make: for each state key a mean over *earlier* rollouts of the same policy and
 task, shrunk towards the task's own mean by one pseudo-visit (without any rollout: success probability 1/2, value 0).
 While a policy learns, earlier rollouts are those of the iterations before, weighted by ``MEMORY`` per iteration; none are
 sampled in addition. For the one-step metrics they are ``HELD_OUT`` additional groups for each measured one, which other
@@ -8,7 +8,7 @@ schemes do not get. ``X[exact]`` reads the exact V^π, which no method has in pr
 
 Both write the same annotations, derived from the probability of success f: ``value.pica`` is f; ``logp.answer`` and
 ``logp.answer.mean`` are log f, success standing for the golden answer; ``judge.score`` is the change of f; and
-``value.critic`` is a critic of the very returns that the scheme assigns.
+``value.critic`` is a critic of the returns as that scheme defines them.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ class _NoAnnotations:
 
 
 class _Exact:
+    """The source of ``X[exact]``: annotations computed from V^π."""
+
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
 
@@ -130,9 +132,11 @@ class _Exact:
 
 
 class _Fitted:
+    """The source of ``X[fitted]``: annotations are means over the groups given to ``update``."""
+
     def __init__(self, scheme: Scheme, key: Key) -> None:
         self._scheme, self._key = scheme, key
-        self._weight = 1.0  # of the current group; it grows, so that older groups fade
+        self._weight = 1.0  # of the current group; it grows, so that older groups count less
         self._success, self._value = _Means(), _Means()
         self._rollouts = np.zeros(2)  # total weight, weighted successes
         self._turns = np.zeros(2)  # total weight, weighted value targets

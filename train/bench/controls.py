@@ -88,14 +88,14 @@ class ExactEvaluator:
 
     @property
     def success(self) -> float:
-        """J."""
+        """J, the exact success rate, in [0, 1]."""
         return float(self.exact.value[self.mdp.horizon, self.mdp.start])
 
     def index_turns(self, group: Group) -> IndexedTurns:
         """A group's turns as indices into the tables; invalid actions get index −1.
 
         Raises:
-            DataError: the log contains a state or an action that the task does not have, or too many turns.
+            DataError: the log contains a state or an action that the task does not have, or a rollout has more turns than the limit.
         """
         arrays = group.arrays
         names = {text: i for i, text in enumerate(self.mdp.actions)}

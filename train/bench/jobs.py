@@ -29,8 +29,8 @@ class Job(NamedTuple):
     """A function call.
 
     Attributes:
-        name: distinct within a run; determines the file name.
-        function: importable and pure; returns JSON values.
+        name: name, distinct within a run; determines the file name.
+        function: function, importable and pure; returns JSON values.
         arguments: positional arguments of the function.
     """
 
@@ -58,7 +58,12 @@ class JobRunner:
         self._folder, self._workers = folder / cache_key, workers
 
     def run(self, jobs: Sequence[Job], what: str) -> dict[str, Any]:
-        """Results by name, in the order of ``jobs``; shows progress on standard error."""
+        """Results by name, in the order of ``jobs``; shows progress on standard error.
+
+        Args:
+            jobs: jobs of the run; their names are distinct.
+            what: label of the progress.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         found = dict(progress(self._results(jobs), what, len(jobs)))
         return {job.name: found[job.name] for job in jobs}

@@ -102,8 +102,8 @@ NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
         "rewardflow_raw": SchemeEntry("rewardflow", {"step_scale": "none", "trajectory_weight": 0.0}),
         **{name: SchemeEntry("grouptd", given) for name, given in VARIANTS.items()},
         "grouptd_free": SchemeEntry("grouptd", {"horizon": 0}),
-        # its penalty grows by half each turn, meant for episodes of five turns; without a critic of its shaped rewards the
-        # group mean is the baseline
+        # its penalty grows by half with each turn, which suits episodes of five turns; there is no critic of its shaped
+        # rewards, so the group mean is the baseline
         "pica": SchemeEntry("pica", {"penalty": 0.0, "baseline": "group"}),
     }
 )

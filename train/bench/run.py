@@ -56,7 +56,7 @@ def run_bench(
     command: Sequence[str],
     resume: bool = False,
 ) -> dict[str, Any]:
-    """Run the benchmark and write its results and recorded logs into ``out``; finished jobs are kept there meanwhile.
+    """Run the benchmark and write its results and recorded logs into ``out``; until then, results of finished jobs are stored there.
 
     Args:
         specs: specs of the suites.
@@ -73,6 +73,8 @@ def run_bench(
         The document: plain JSON values.
 
     Raises:
+        ConfigError: a suite or a scheme is unknown.
+        DataError: a suite has no tasks, or no initial policy with a success rate of the preset.
         OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
     """
     preset, started = PRESETS[preset_name], time.time()

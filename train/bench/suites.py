@@ -19,7 +19,7 @@ __all__ = ["SUITES", "Suite", "SuiteEnv", "open_suite", "suite_name"]
 SUITES = ("grids", *ENVIRONMENTS)
 DEFAULT_PANEL = "standard-v1"
 OPTIMAL_PROB = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55, "grids": 0.45}
-LONG_TASK_OPTIMAL_PROB = 0.8
+LONG_TASK_OPTIMAL_PROB = 0.8  # of every other suite, ``ENV@PATH`` included
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class SuiteEnv:
     Attributes:
         env: short name of the environment.
         settings: arguments of the environment.
-        tasks: tasks at even intervals of the source's order, which panels sort by difficulty within each stratum.
+        tasks: tasks at even intervals of the source's order; panels are sorted by difficulty within each stratum.
         optimal_prob: probability of an optimal action in the initial policy, chosen so that it sometimes succeeds: lower for
             short tasks.
         horizon: turn limit.
@@ -53,7 +53,7 @@ class Suite:
         spec: as given on the command line.
         envs: environments that its log is recorded from; one, except for the grids.
         kinds: kinds of exact tasks; empty if states cannot be listed.
-        why: reason why there are none.
+        why: reason why ``kinds`` is empty; "" if it is not.
     """
 
     name: str
@@ -87,8 +87,8 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
         seed: seed of generated tasks (grids).
 
     Raises:
-        ConfigError: the suite is unknown.
-        DataError: the path contains no tasks.
+        ConfigError: the suite is unknown, takes no files, or has an endless task source.
+        DataError: the path does not exist or contains no tasks.
     """
     name, at, path = spec.partition("@")
     suite_name(spec)

@@ -18,7 +18,7 @@ DIGITS = 5  # decimal places on the page; the log has full precision
 
 
 class _Texts:
-    """Index of every distinct text."""
+    """The distinct texts and their indices; the empty text has index 0."""
 
     def __init__(self) -> None:
         self.indices: dict[str, int] = {"": 0}
@@ -28,7 +28,7 @@ class _Texts:
 
 
 def view_data(groups: Sequence[Group], schemes: Mapping[str, Scheme], title: str) -> dict[str, Any]:
-    """All data of the page.
+    """All data of the page, as JSON values; numbers are rounded to ``DIGITS`` places.
 
     Args:
         groups: groups to show.

@@ -11,7 +11,7 @@ from creditflow.wrappers.graphs.state_graph import StateGraph
 
 __all__ = ["layered_layout"]
 
-SWEEPS = 4
+SWEEPS = 4  # passes over all layers, forwards and backwards in turn
 
 
 def layered_layout(graph: StateGraph, starts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -22,7 +22,7 @@ def layered_layout(graph: StateGraph, starts: NDArray[np.int64]) -> NDArray[np.f
 
     Args:
         graph: graph to draw.
-        starts: nodes of initial states.
+        starts: int64, indices of the initial states.
     """
     after: list[list[int]] = [[] for _ in range(graph.size)]
     before: list[list[int]] = [[] for _ in range(graph.size)]

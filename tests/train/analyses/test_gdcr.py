@@ -35,8 +35,8 @@ def test_the_table_averages_the_best_distance_of_rollouts_that_have_not_ended():
 
 
 def test_a_rollout_without_entities_so_far_is_counted_separately():
-    blind = rollout("blind", [("", "nothing"), ("", "Nolan")], False)
-    rows = analyse([question(RIGHT, blind)]).numbers["by_step"]
+    late = rollout("late", [("", "nothing"), ("", "Nolan")], False)
+    rows = analyse([question(RIGHT, late)]).numbers["by_step"]
     assert [row["incorrect"]["nothing_yet"] for row in rows] == [1, 0, 0]
     assert rows[0]["incorrect"]["rollouts"] == 1
 

@@ -1,4 +1,4 @@
-"""Classes of useful turns, on a log small enough to draw."""
+"""Classes of turns, on logs small enough to draw."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from creditflow.train.analyses.finding import NotDefined
 from creditflow.train.analyses.graphgpo import CLASSES, analyse
 
 
-def shares(found, outcome):
+def counts(found, outcome):
+    """Number of turns in each class that occurs."""
     row = found.numbers["graph"][outcome]
     return {name: round(row[name] * row["turns"]) for name in CLASSES if row[name]}
 
 
 def test_turns_are_classified_by_their_change_of_distance():
-    # s - a - g is the shortest way; b is as far as s, x is a dead end
+    # s - a - g is the shortest path; b is as far from g as s, x is a dead end
     g = group(
         walk("s a g"),
         walk("s b a s a g", name="wanders"),
         walk("s s x x", "failed", invalid=[0]),
     )
     found = analyse([g])
-    # the wanderer: s→b detour (both 2 away), b→a and a→g, s→a shortest, a→s regress
-    assert shares(found, "successful") == {"shortest": 5, "detour": 1, "regress": 1}
-    assert shares(found, "failed") == {"invalid": 1, "lost": 1, "out of reach": 1}
+    # "wanders": s→b detour (both 2 away), b→a and a→g, s→a shortest, a→s regress
+    assert counts(found, "successful") == {"shortest": 5, "detour": 1, "regress": 1}
+    assert counts(found, "failed") == {"invalid": 1, "lost": 1, "out of reach": 1}
     assert found.numbers["graph"]["all"]["turns"] == 10
     assert found.numbers["useful_in_failed"] == 0.0
     assert found.numbers["not_useful_in_successful"] == pytest.approx(2 / 7)
@@ -34,12 +35,12 @@ def test_turns_are_classified_by_their_change_of_distance():
 
 def test_shortest_paths_are_those_of_least_cost():
     g = group(walk("s a g", costs=[5.0, 1.0]), walk("s b a g", costs=[1.0, 1.0, 1.0], name="cheap"))
-    assert shares(analyse([g]), "successful") == {"shortest": 4, "detour": 1}
+    assert counts(analyse([g]), "successful") == {"shortest": 4, "detour": 1}
 
 
 def test_failed_rollouts_may_have_useful_turns():
     found = analyse([group(walk("s a g"), walk("s a x", "failed"))])
-    assert shares(found, "failed") == {"shortest": 1, "lost": 1}
+    assert counts(found, "failed") == {"shortest": 1, "lost": 1}
     assert found.numbers["useful_in_failed"] == 0.5
 
 

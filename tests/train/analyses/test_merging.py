@@ -39,9 +39,9 @@ def test_the_partition_counted_by_hand():
         row.merge: row.partition for row in merging(log(), ["state", "none", "hash@0.7"], ["gigpo"])
     }
     assert rows["state"] == (3, 0.0, 0.0, 1.0, 1.0, 0)
-    # four texts; s in two of them; of the three pairs of turns in s one is in one text
+    # four texts, two of them of s; of the three pairs of turns in s one has equal texts
     assert rows["none"] == pytest.approx((4, 0.0, 0.6, 1.0, 1 / 3, 0))
-    # two texts: t and u are one, s is whole; of the pairs 3 + 1, three are right
+    # two texts: t and u are one, s is whole; of the 3 + 1 pairs three are in one true state
     assert rows["hash@0.7"] == (2, 0.4, 0.0, 0.75, 1.0, 2)
 
 

@@ -17,7 +17,7 @@ from creditflow.train.analyses.rewardflow import analyse, expected_unique, graph
 def test_a_graph_small_enough_to_draw():
     g = group(walk("s a g"), walk("s b b a g", name="other", actions=["right", "stay", "left", "go"]))
     row = graph_row(g, "state")
-    # s→a and s→b, b→a, a→g twice by two names; b→b changed nothing
+    # s→a, s→b, b→a, and a→g by two actions; b→b changed nothing
     assert (row["nodes"], row["edges"]) == (4.0, 5.0)
     assert row["pruned"] == pytest.approx(1 / 6)
     assert (row["depth"], row["hops"], row["pieces"], row["reachable"]) == (2.0, 2.0, 1.0, 1.0)

@@ -173,7 +173,7 @@ def test_a_bare_name_gets_the_fitted_source() -> None:
         open_annotation_source("pica[exact]", 3, "state").annotate(played(8))
 
 
-def test_a_full_run_annotates_for_all_schemes_and_a_quick_one_tells_how_to() -> None:
+def test_a_full_run_annotates_for_all_schemes_and_a_quick_one_names_the_option() -> None:
     assert {f"{name}[fitted]" for name in ANNOTATED} - {"ppo_gae[fitted]"} <= set(default_schemes(True))
     assert set(ANNOTATED) <= set(default_schemes(False))
     env, source = GroupEnv("grid-pits", size=8), grid_tasks("pits", 0, 2)

@@ -181,7 +181,7 @@ def test_fingerprints_differ_if_settings_differ():
     assert fingerprint("a", 1) != fingerprint("a", 2)
 
 
-def test_a_played_suite_tells_why_exact_metrics_are_missing(tmp_path, capsys):
+def test_a_played_suite_gives_the_reason_why_exact_metrics_are_missing(tmp_path, capsys):
     command = [*SMOKE, "--envs", "webshop", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
     assert main(command) == 0
     shown = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The viewer's page: its data, and that hostile text of a log stays text."""
+"""The viewer's page: its data, and that hostile text in a log is never executed."""
 
 from __future__ import annotations
 

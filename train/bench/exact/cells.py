@@ -127,7 +127,7 @@ def assemble(cell: Cell, parts: Sequence[Mapping[str, Any] | None]) -> dict[str,
     }
 
 
-BY_TASK: Final = ("gain_small", "gain", "cos_batch")
+BY_TASK: Final = ("gain_small", "gain", "cos_batch")  # metrics stored for every task, for intervals and paired tests
 
 
 def _offline_row(measured: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:

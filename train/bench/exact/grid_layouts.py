@@ -28,10 +28,10 @@ SIDE: Final = 6
 WALLS: Final = 6
 PITS: Final = 4
 ALIASED: Final = 12  # cells, two per label
-MIN_DISTANCE, MAX_DISTANCE = 4, 7  # distance from start to goal
+MIN_DISTANCE, MAX_DISTANCE = 4, 7  # from start to goal, in turns
 SLIP_PERCENT: Final = 10
-GENERATION: Final = 1
-Cell = tuple[int, int]
+GENERATION: Final = 1  # version of the generator; part of the task ids
+Cell = tuple[int, int]  # row, column
 PIT: Final[Cell] = (-1, -1)  # all pits are one absorbing state
 
 

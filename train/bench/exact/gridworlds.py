@@ -106,7 +106,7 @@ class GridEnv(AgentEnv[str, str, int]):
         max_steps: turn limit H.
 
     Raises:
-        ConfigError: ``count`` is not positive.
+        ConfigError: ``count`` is not positive, or ``seed`` is negative.
     """
 
     kind: ClassVar[str]

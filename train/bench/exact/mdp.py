@@ -57,7 +57,10 @@ class FiniteMDP:
     def __post_init__(self) -> None:
         shape = self.next_states.shape
         if len(shape) != 3 or self.transition_probs.shape != shape or shape[1] != len(self.actions):
-            raise ConfigError(f"MDP {self.name}: next_states and transition_probs must be (S, A, B), got {shape}")
+            raise ConfigError(
+                f"MDP {self.name}: next_states and transition_probs must be (S, A, B) with A = {len(self.actions)} actions, "
+                f"got {shape} and {self.transition_probs.shape}"
+            )
         if len(self.keys) != shape[0] + len(self.terminal_score) or len(self.text_keys) != len(self.keys):
             raise ConfigError(
                 f"MDP {self.name}: {len(self.keys)} keys for {shape[0]} + {len(self.terminal_score)} states"

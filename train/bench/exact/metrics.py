@@ -53,9 +53,8 @@ def sampled_gradient(
     return result
 
 
-# -- M1 direction, M3 bias and variance -----------------------------------------------------------------------------------
 class Direction(NamedTuple):
-    """M1.
+    """M1: cosine between sampled gradients and g*.
 
     Attributes:
         of_mean: cos(E g, g*); the norm of E g is corrected for the sampling noise left in the mean of n groups.
@@ -67,7 +66,7 @@ class Direction(NamedTuple):
 
 
 class BiasVariance(NamedTuple):
-    """M3, after scaling by the best factor α* = ⟨E g, g*⟩ / ‖E g‖².
+    """M3: squared bias and variance of sampled gradients, after scaling by the best factor α* = ⟨E g, g*⟩ / ‖E g‖².
 
     Attributes:
         bias2: ‖α* E g − g*‖² / ‖g*‖² = 1 − cos²(E g, g*).
@@ -89,7 +88,7 @@ def _moments(gradients: Floats, target: Floats) -> _Moments:
     mean = flat.mean(axis=0)
     noise = float(((flat - mean) ** 2).sum() / max(len(flat) - 1, 1))
     along = float(mean @ aim / np.linalg.norm(aim))
-    # E‖mean of n‖² = ‖E g‖² + tr Cov / n; by Cauchy and Schwarz ‖E g‖² is at least the part along g*
+    # E‖mean of n‖² = ‖E g‖² + tr Cov / n; by the Cauchy–Schwarz inequality ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
     norm2 = max(float(mean @ mean) - noise / len(flat), along**2)
     return _Moments(along, norm2, noise)
 
@@ -114,7 +113,6 @@ def bias_variance(gradients: Floats, target: Floats) -> BiasVariance:
     return BiasVariance(1.0 - cos2, (along / norm2) ** 2 * noise)
 
 
-# -- M2 improvement ---------------------------------------------------------------------------------------------------------
 def gains(evaluator: ExactEvaluator, logits: Floats, directions: Floats, kl: float) -> Floats:
     """M2: gain of exact J from a step of visit-weighted KL divergence ``kl`` along each direction; float64 (B,).
 
@@ -140,9 +138,8 @@ def gains(evaluator: ExactEvaluator, logits: Floats, directions: Floats, kl: flo
     return success_after - evaluator.success
 
 
-# -- M4 concordance within a state ------------------------------------------------------------------------------------------
 class Concordance(NamedTuple):
-    """M4 as sums, so that groups can be added.
+    """M4: concordance of credit with action values within a state; as sums, so that groups can be added.
 
     Attributes:
         agreed: Σ |ΔQ| over pairs ordered as Q orders them, ties of credit counted half.
@@ -161,8 +158,8 @@ class Concordance(NamedTuple):
 def pairwise_concordance(indexed: IndexedTurns, credit_rows: Floats, action_values: Floats) -> list[Concordance]:
     """M4 over pairs of turns in one state with different actions; one result per row of ``credit_rows``.
 
-    Two turns in one state seldom have equally many turns left. To compare actions rather than times, ΔQ is the
-    difference of the two actions' values, averaged over both times.
+    Two turns in one state seldom have equally many turns left. To compare actions and not the turns left, ΔQ is the
+    difference of the two actions' values, averaged over both numbers of turns left.
 
     Args:
         indexed: the group's turns.
@@ -179,9 +176,9 @@ def pairwise_concordance(indexed: IndexedTurns, credit_rows: Floats, action_valu
         if (action == action[0]).all():
             continue
         if action_values.ndim == 3:
-            table = action_values[indexed.left[turns], state]  # (n, A): every action at each turn's time
+            table = action_values[indexed.left[turns], state]  # (n, A): every action with each turn's turns left
             own = table[np.arange(len(turns)), action]
-            swapped = table[:, action]  # [u, v]: the action of v at the time of u
+            swapped = table[:, action]  # [u, v]: the action of v with the turns left of u
             difference = 0.5 * (own[:, None] - swapped + swapped.T - own[None, :])
         else:
             own = action_values[state, action]
@@ -202,9 +199,8 @@ def _rounded(x: Floats) -> Floats:
     return np.where(np.abs(x) < 1e-12, 0.0, x)
 
 
-# -- M5 hidden value --------------------------------------------------------------------------------------------------------
 class HiddenValue(NamedTuple):
-    """M5: does credit tell good turns from bad ones within failed and within successful rollouts?
+    """M5: does credit separate good turns from bad ones within failed and within successful rollouts?
 
     Attributes:
         failed, succeeded: AUROC of centered credit for A^π > τ against A^π < −τ in failed and in successful rollouts.
@@ -246,7 +242,7 @@ def hidden_value(
 
 
 def centered_within_states(credit: Floats, state: NDArray[np.int64]) -> Floats:
-    """c minus its mean over turns at the same state; float64 (N,)."""
+    """Credit (N,) minus its mean over the turns with the same state index (N,); float64 (N,)."""
     count = np.bincount(state)
     return credit - (np.bincount(state, credit) / np.maximum(count, 1))[state]
 

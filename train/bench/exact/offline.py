@@ -35,7 +35,7 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["KLS", "Measured", "Measures", "measure"]
 
 KLS = (0.001, 0.01)
-EFFICIENCY_DISCOUNT = 0.95
+EFFICIENCY_DISCOUNT = 0.95  # γ of Q*_γ
 CONCORDANCE_GROUPS = 12  # the number of pairs grows with the square of the group
 
 
@@ -46,7 +46,7 @@ class Measures:
     Attributes:
         cos_mean, cos_batch: M1, cos(E g, g*), and the mean over groups of cos(g, g*).
         gain_small, gain: M2, gain of J relative to that of ∇J at the same KL, .001 and .01.
-        bias2, variance: M3.
+        bias2, variance: M3, squared bias and variance relative to ‖∇J‖².
         concordance, concordance_optimal: M4, against Q^π and against Q*_γ.
         auroc_failed, auroc_succeeded: M5, AUROC of credit centered within states.
         auroc_failed_raw, auroc_succeeded_raw: the same of the credit itself.
@@ -214,8 +214,8 @@ def _measured(
             optimal[name], hidden.failed, hidden.succeeded, hidden.failed_raw, hidden.succeeded_raw,
             coverage(of_method), dead,
         )  # fmt: skip
-    small, large = (float(gained[kl][1] / gained[kl][0]) for kl in KLS)
-    return Measured(methods, (small, large), base, undefined)
+    natural = tuple(float(gained[kl][1] / gained[kl][0]) for kl in KLS)
+    return Measured(methods, (natural[0], natural[1]), base, undefined)
 
 
 def _hidden_value(sampled: _Sampled, assigned: Sequence[Credit]) -> HiddenValue:

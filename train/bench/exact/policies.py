@@ -30,7 +30,7 @@ class TableAgent(Protocol):
 
 
 def softmax(logits: Floats) -> Floats:
-    """Along the last axis."""
+    """Softmax along the last axis: float64, the shape of ``logits``."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     probabilities: Floats = powers / powers.sum(axis=-1, keepdims=True)
     return probabilities
@@ -41,6 +41,9 @@ def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
 
     With probability ``noise``, and always in dead states, a uniformly random action; otherwise one of the optimal actions
     with equal probability.
+
+    Raises:
+        ConfigError: ``noise`` lies outside [0, 1].
     """
     if not 0.0 <= noise <= 1.0:
         raise ConfigError(f"noise must lie in [0, 1], got {short_repr(noise)}")

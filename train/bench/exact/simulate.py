@@ -1,7 +1,7 @@
 """Groups of rollouts sampled directly from the transition tables, for many policies at once.
 
 A learning curve needs ten thousand groups, which would take hours to sample through an environment. The groups made here
-are the same record that ``GroupEnv`` makes, stored as arrays; ``trajectories`` materialises it.
+have the same content as those of ``GroupEnv``, stored as arrays; ``trajectories`` materialises it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,16 @@ STOPS: dict[int, StopReason] = {GOAL: "success", FAILED: "failed", TRUNCATED: "e
 class ArrayGroup(Group):
     """A group stored as arrays; its trajectories are materialised on demand.
 
-    Attributes:
+    Args:
         mdp: task whose states the indices refer to.
+        number, next_number: int32 (N,), index of the state before and after each turn, one rollout after the other.
+        action: int32 (N,), index of each action.
+        lengths: int64 (G,), number of turns of each rollout, at least 1.
         name: group id.
-        number, next_number: int (N,), index of the state before and after each turn.
-        left: int (N,), turns left before each turn, this one included.
+
+    Attributes:
+        mdp, name, number, next_number: as given.
+        left: int64 (N,), turns left before each turn, this one included.
         annotations: float64 (N,) by name.
     """
 

@@ -65,7 +65,10 @@ def evaluate(mdp: FiniteMDP, policy: Floats) -> PolicyValues:
 
 
 def success(mdp: FiniteMDP, policies: Floats) -> Floats:
-    """J = V_H(start) of policies (…, S, A); float64 (…)."""
+    """J = V_H(start) of policies (…, S, A); float64 (…).
+
+    This is the expected score, and the success rate where every score is 0 or 1, as in the grids and in Sokoban.
+    """
     shape = policies.shape[:-2]
     batch = np.ascontiguousarray(np.moveaxis(policies.reshape(-1, *policies.shape[-2:]), 0, -1))  # (S, A, B)
     value = np.repeat(_values_at_limit(mdp)[:, None], batch.shape[2], axis=1)

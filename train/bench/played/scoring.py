@@ -1,4 +1,4 @@
-"""Statistics of a suite's recorded log: what every scheme costs on it, how much credit it assigns, what the log contains."""
+"""Statistics of a suite's recorded log: the time and the coverage of every scheme on it, and what it contains."""
 
 from __future__ import annotations
 

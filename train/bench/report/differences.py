@@ -1,7 +1,7 @@
 """Paired differences between two methods of a run, with confidence intervals that suit a handful of tasks.
 
 Run: ``python -m creditflow.train.bench.report.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with KINDS such
-as ``alias`` or ``open,pits``. A difference is significant if its interval excludes 0.
+as ``alias`` or ``open,pits``, and of a suite with exact values. A difference is significant if its interval excludes 0.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from creditflow.envs.errors import unknown_name_error
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.results import read_results
 from creditflow.train.statistics import t_quantile
@@ -43,28 +44,44 @@ def difference(cells: Sequence[Mapping[str, Any]], a: str, b: str, *, value: str
     means = [np.array([np.mean(found) for found in kind.values()]) for kind in tasks.values()]
     mean = float(np.mean([kind.mean() for kind in means]))
     parts = np.array([kind.var(ddof=1) / len(kind) / len(means) ** 2 if len(kind) > 1 else np.nan for kind in means])
-    freedom = np.array([len(kind) - 1.0 for kind in means])
+    degrees_of_freedom = np.array([len(kind) - 1.0 for kind in means])
     error = float(np.sqrt(parts.sum()))
     if not error > 0.0:
         return Estimate(mean, mean if error == 0.0 else error, mean if error == 0.0 else error)
-    half = t_quantile(float(parts.sum() ** 2 / (parts**2 / freedom).sum())) * error
+    half = t_quantile(float(parts.sum() ** 2 / (parts**2 / degrees_of_freedom).sum())) * error
     return Estimate(mean, mean - half, mean + half)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print one difference."""
+    """Print one difference.
+
+    Raises:
+        ConfigError: suite, kind or method is unknown; suggests the near name.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("results", type=Path)
-    parser.add_argument("suite")
-    parser.add_argument("kinds")
-    parser.add_argument("a")
-    parser.add_argument("b")
-    parser.add_argument("--value", choices=sorted(TABLES), default="area")
+    parser.add_argument("results", type=Path, help="results.json of a run, compressed or not")
+    parser.add_argument("suite", help="suite with exact values")
+    parser.add_argument("kinds", help="kinds of task, separated by commas")
+    parser.add_argument("a", help="method")
+    parser.add_argument("b", help="method that is subtracted")
+    parser.add_argument(
+        "--value", choices=sorted(TABLES), default="area", help="area, or gain of one step (default area)"
+    )
     parser.add_argument("--size", type=int, default=0, help="group size (default all)")
     args = parser.parse_args(arguments)
-    suites = {suite["name"]: suite["cells"] for suite in read_results(args.results)["suites"]}
-    kinds = args.kinds.split(",")
+    suites = {suite["name"]: suite["cells"] for suite in read_results(args.results)["suites"] if "cells" in suite}
+    if args.suite not in suites:
+        raise unknown_name_error("suite with exact values", args.suite, suites)
+    kinds, table = args.kinds.split(","), TABLES[args.value][0]
+    known_kinds = {c["kind"] for c in suites[args.suite]}
+    for kind in kinds:
+        if kind not in known_kinds:
+            raise unknown_name_error("kind of task", kind, known_kinds)
     cells = [c for c in suites[args.suite] if c["kind"] in kinds and args.size in (0, c["size"])]
+    for name in (args.a, args.b):
+        for cell in cells:
+            if cell[table] and name not in cell[table]:
+                raise unknown_name_error("method", name, cell[table])
     found = difference(cells, args.a, args.b, value=args.value)
     print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {found.text(3, '+')}")
 

@@ -57,8 +57,8 @@ def _look(suite: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str,
     ]
     look: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(schemes):
-        turn = i + i // len(COLOURS)
-        look[name] = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[turn % 4], "marker": MARKERS[turn % 8]}
+        shift = i + i // len(COLOURS)  # a colour that is used again gets another dash and marker
+        look[name] = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[shift % 4], "marker": MARKERS[shift % 8]}
     reference = next((n[8:-1] for n in suite["controls"] if n.startswith("flipped(") and "oracle" not in n), "")
     for name, dash, mark in (
         ("oracle_adv", ":", "*"),

@@ -94,7 +94,10 @@ def _value(cells: Cells, method: str, metric: str) -> list[float]:
 def _count_cells(
     cells: Cells, a: str, b: str, table: str = "offline", values: str = "gain_by_task"
 ) -> tuple[int, int, int]:
-    """Number of cells in which a is better than b, in which it is worse, and of all cells."""
+    """Number of cells in which a is better than b, in which it is worse, and of all cells.
+
+    Better and worse are by more than ``MAX_STANDARD_ERRORS`` standard errors of the paired difference.
+    """
     pairs = [paired(c[table][a][values], c[table][b][values]) for c in cells if c[table]]
     better = sum(mean > MAX_STANDARD_ERRORS * error for mean, error in pairs)
     worse = sum(mean < -MAX_STANDARD_ERRORS * error for mean, error in pairs)

@@ -48,8 +48,8 @@ class TaskBootstrap:
     Args:
         cells: cells, each with ``kind`` and ``task_names``.
         lengths: for each cell, how many of its first tasks have values; default all.
-        n_resamples: of the bootstrap.
-        seed: of its randomness.
+        n_resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TaskBootstrap:
         for kind in dict.fromkeys(c["kind"] for c in cells):
             mine = [n for c, n in zip(cells, self._names, strict=True) if c["kind"] == kind]
             tasks = list(dict.fromkeys(name for n in mine for name in n))
-            # n − 1 of n tasks: with n, the spread of a mean would come out too small by (n − 1) / n (Rao and Wu, 1988)
+            # n − 1 of n tasks: with n, the variance of a mean would be too small by the factor (n − 1) / n (Rao and Wu, 1988)
             few = max(len(tasks) - 1, 1)
             drawn = rng.multinomial(few, np.full(len(tasks), 1.0 / len(tasks)), size=n_resamples).astype(float)
             counts[kind] = dict(zip(tasks, drawn.T, strict=True))
@@ -96,8 +96,8 @@ def bootstrap(values: NDArray[np.float64], *, n_resamples: int = N_RESAMPLES, se
 
     Args:
         values: float64 (seeds, tasks).
-        n_resamples: of the bootstrap.
-        seed: of its randomness.
+        n_resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
     seeds, tasks = values.shape

@@ -21,7 +21,7 @@ CellRow = Mapping[str, Any]
 
 
 def methods_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
-    """Columns that every cell has, in the order of the first."""
+    """Names of the methods that every cell has, in the order of the first; ``table`` is "offline" or "curves"."""
     return [name for name in cells[0][table] if all(name in cell[table] for cell in cells)]
 
 
@@ -49,11 +49,11 @@ class Summary:
             self._curves = TaskBootstrap(learned, [len(cell["curves"][first]["area_by_task"]) for cell in learned])
 
     def gain(self, method: str, metric: str = "gain", over: str = "") -> Estimate:
-        """M2 of a method ("gain" at KL .01, "gain_small" at .001), or its difference to another method's, paired by task."""
+        """M2 of a method ("gain" at KL .01, "gain_small" at .001), or its difference from another method's, paired by task."""
         return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", method, over))
 
     def area(self, method: str, over: str = "") -> Estimate:
-        """Area under the learning curve, or its difference to another method's, paired by task."""
+        """Area under the learning curve, or its difference from another method's, paired by task."""
         return self._curves(_differences(self._learned_cells, "curves", "area_by_task", method, over))
 
     def mean(self, method: str, metric: str) -> float:

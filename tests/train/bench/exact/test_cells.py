@@ -1,4 +1,4 @@
-"""Cells of the exact benchmark: tasks by seed, pairing, learning curves, predictions that can fail."""
+"""Cells of the exact benchmark: tasks by seed, paired tasks, learning curves, predictions that can fail."""
 
 from __future__ import annotations
 

@@ -85,10 +85,10 @@ def test_state_occupancy_is_the_probability_of_acting():
 def test_natural_direction_solves_the_fisher_system():
     mdp, logits = random_task("slip", 2)
     pi = softmax(logits)
-    spent = state_occupancy(mdp, pi).sum(axis=0)
+    visits = state_occupancy(mdp, pi).sum(axis=0)
     direction = natural_direction(mdp, pi)
-    fisher_times = spent[:, None] * pi * (direction - (pi * direction).sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(fisher_times, policy_gradient(mdp, pi), atol=1e-12)
+    fisher_product = visits[:, None] * pi * (direction - (pi * direction).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(fisher_product, policy_gradient(mdp, pi), atol=1e-12)
 
 
 def test_natural_direction_gains_at_least_as_much_as_the_gradient_at_a_small_divergence():

@@ -31,7 +31,7 @@ def evaluator_and_groups(n=200, size=8, seed=0):
 
 
 @pytest.mark.parametrize("name", ["gigpo", "graphgpo", "grouptd", "grpo", "rewardflow"])
-def test_simulated_groups_are_the_same_record_as_played_ones(name):
+def test_simulated_groups_equal_groups_of_their_trajectories(name):
     layout = generate_layout("alias", np.random.Generator(np.random.PCG64(0)))
     mdp = grid_mdp(layout, 20)
     uniform = np.full((1, mdp.size, 4), 0.25)
@@ -125,15 +125,15 @@ def test_concordance_weighs_pairs_by_their_difference_in_value():
     q = np.zeros((2, 2, 3))
     q[1, 0] = [1.0, 0.4, 0.0]
     turns = indexed([0, 0, 0, 1], [0, 1, 2, 0], [1, 1, 1, 1])
-    right, wrong, tied, half = pairwise_concordance(
+    agreeing, opposed, tied, partly = pairwise_concordance(
         turns, np.array([[3.0, 2, 1, 9], [1, 2, 3, 9], [0, 0, 0, 9], [3.0, 1, 2, 9]]), q
     )
-    assert (right.fraction, wrong.fraction, tied.fraction) == (1.0, 0.0, 0.5)
-    assert half.fraction == pytest.approx((0.6 + 1.0) / 2.0)  # pairs 0-1 and 0-2 are right, 1-2 (weight .4) is not
+    assert (agreeing.fraction, opposed.fraction, tied.fraction) == (1.0, 0.0, 0.5)
+    assert partly.fraction == pytest.approx((0.6 + 1.0) / 2.0)  # pairs 0-1 and 0-2 agree, 1-2 (weight .4) does not
 
 
 def test_concordance_compares_actions_and_not_times():
-    # the same two actions, met with 1 and 2 turns left; every value is higher with 2 left
+    # the same two actions, taken with 1 and 2 turns left; every value is higher with 2 left
     q = np.zeros((3, 1, 2))
     q[1, 0], q[2, 0] = [0.2, 0.1], [0.9, 0.8]
     (c,) = pairwise_concordance(indexed([0, 0], [0, 1], [1, 2]), np.array([[1.0, 0.0]]), q)
@@ -169,7 +169,7 @@ def test_progress_is_positive_towards_the_goal_and_most_negative_into_dead_state
     assert set(got[state == 2]) == {0.0}
 
 
-def test_shuffling_keeps_the_credits_of_each_rollout():
+def test_shuffling_keeps_the_multiset_of_credit_in_each_rollout():
     _, groups = evaluator_and_groups(n=1, size=30)
     method = oracle_adv(ExactEvaluator(chain(), policy()))
     plain, mixed = method(groups[0]), shuffled(method, np.random.default_rng(0))(groups[0])

@@ -57,9 +57,9 @@ def test_a_replay_through_other_states_is_rejected():
     group, _ = played("grid-pits")
     member = group.trajectories[0]
     other = replace(member.turns[0], action="up" if member.turns[0].action != "up" else "left")
-    spoilt = replace(member, turns=(other, *member.turns[1:]))
+    altered = replace(member, turns=(other, *member.turns[1:]))
     with pytest.raises(DataError, match="its replay is in"):
-        fork_values(lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), spoilt, np.random.default_rng(0))
+        fork_values(lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), altered, np.random.default_rng(0))
 
 
 def test_a_single_continuation_is_rejected():

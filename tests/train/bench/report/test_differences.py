@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.report.differences import difference, main
+from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.statistics import t_quantile
 
 EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
@@ -19,10 +21,10 @@ def cell(kind: str, a: list[float], b: list[float]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("freedom", "expected"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (30, 2.0423), (1000, 1.9623)]
+    ("degrees_of_freedom", "expected"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (30, 2.0423), (1000, 1.9623)]
 )
-def test_quantiles_are_those_of_published_tables(freedom, expected):
-    assert t_quantile(freedom) == pytest.approx(expected, abs=1e-4)
+def test_quantiles_are_those_of_published_tables(degrees_of_freedom, expected):
+    assert t_quantile(degrees_of_freedom) == pytest.approx(expected, abs=1e-4)
 
 
 def test_tasks_are_the_samples_whatever_the_number_of_cells():
@@ -37,6 +39,32 @@ def test_kinds_are_strata_of_equal_weight():
     found = difference(cells, "a", "b")
     half = t_quantile(1.0) * 0.5  # only x varies: 1 per task, halved by its weight
     assert (found.mean, found.high) == pytest.approx((3.5, 3.5 + half))
+
+
+def test_a_suite_without_exact_values_in_the_results_is_passed_over(tmp_path, capsys):
+    document = read_results(EVIDENCE / "full.json.gz")
+    played = {name: value for name, value in document["suites"][0].items() if name != "cells"} | {
+        "rows": {},
+        "name": "shop",
+    }
+    write_results(document | {"suites": [played, *document["suites"]]}, tmp_path / "results.json")
+    main([str(tmp_path / "results.json"), "grids", "alias", "grouptd", "gigpo"])
+    assert "grouptd - gigpo" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="suite with exact values 'shop'"):
+        main([str(tmp_path / "results.json"), "shop", "alias", "grouptd", "gigpo"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["grid", "alias", "grouptd", "gigpo"], "did you mean 'grids'"),
+        (["grids", "alias,pit", "grouptd", "gigpo"], "did you mean 'pits'"),
+        (["grids", "alias", "groupdt", "gigpo"], "did you mean 'grouptd'"),
+    ],
+)
+def test_unknown_names_suggest_the_near_one(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        main([str(EVIDENCE / "full.json.gz"), *arguments])
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,7 @@ def test_played_suites_have_checks_of_their_own():
 
 
 def test_negated_credit_may_equal_the_credit_where_nothing_is_learned():
-    still = played(**{"x": 0.5, "flipped(x)": 0.5})
-    require_sane(still)
+    require_sane(played(**{"x": 0.5, "flipped(x)": 0.5}))
 
 
 def test_played_methods_with_different_starts_fail_a_check():

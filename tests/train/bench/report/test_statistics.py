@@ -1,4 +1,4 @@
-"""Coverage of the confidence intervals."""
+"""Confidence intervals: coverage, width, and paired differences."""
 
 from __future__ import annotations
 
