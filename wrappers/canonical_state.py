@@ -30,6 +30,9 @@ def canonical_text(text: str, rules: Sequence[str]) -> str:
 
     >>> canonical_text("Shelf 1\n  holds Mug 12", ["whitespace", "casefold", "numbers"])
     'shelf # holds mug #'
+
+    Raises:
+        ConfigError: a rule is not in ``RULES``.
     """
     for rule in rules:
         if rule not in RULES:
@@ -45,6 +48,9 @@ class CanonicalState(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: an environment with ``text_key`` in its info.
         rules: names in ``RULES``, applied in order.
         source: "observation" (must be a string) or "text_key".
+
+    Raises:
+        ConfigError: an unknown rule or source; at ``reset``, an observation that is not a string.
     """
 
     def __init__(

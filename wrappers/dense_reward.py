@@ -18,6 +18,7 @@ Penalties for invalid actions break the invariance as well.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -171,7 +172,9 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             inner, potential, history = data["env"], float(data["potential"]), data.get("history")
             if data["format"] != "dense/1":
                 raise DataError(f"a DenseReward snapshot has format 'dense/1', got {short_repr(data['format'], 40)}")
-        except (TypeError, ValueError, KeyError, RecursionError) as error:
+            if not math.isfinite(potential):
+                raise DataError(f"the potential of a DenseReward snapshot must be finite, got {potential}")
+        except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"not a DenseReward snapshot: {short_repr(snapshot)}") from error

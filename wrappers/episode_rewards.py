@@ -19,8 +19,8 @@ _EXAMPLE = "<answer> example </answer>"
 def transcript_of(group: Group, index: int) -> Transcript:
     """Return one of a group's full episodes as one text.
 
-    The responses as recorded (else thought and action), each followed by the next observation. An environment's reply to
-    an invalid action is not logged; such a turn is malformed without it.
+    It consists of the responses as recorded (else thought and action), each followed by the next observation. An
+    environment's message about an invalid action is not logged, so the transcript of such a turn is malformed.
 
     Args:
         group: rollouts of a question, whose payload has "answers" and "text".

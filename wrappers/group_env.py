@@ -58,6 +58,9 @@ class GroupEnv:
         invalid_actions: policy for invalid actions (see ``InvalidActions``).
         oracle, texts, policy: arguments of the members' ``Recorder``.
         **kwargs: arguments of the environment, if ``env`` is a name.
+
+    Raises:
+        ConfigError: ``size`` is less than 1, an unknown name, or arguments beside a function.
     """
 
     def __init__(
@@ -146,7 +149,7 @@ class GroupEnv:
         Args:
             snapshot: snapshot of the state in which the branch starts.
             task: the task's payload.
-            parent, fork_turn: id of the trajectory that is forked, and the turn before which.
+            parent, fork_turn: id of the trajectory that is forked, and the turn before which it is forked.
             group_id, replica, seed, trial: fields of the record; the branch has its own random stream.
 
         Raises:

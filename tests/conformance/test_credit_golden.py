@@ -124,6 +124,6 @@ def test_filter_groups_keeps_what_the_released_filter_keeps(case):
         for g, row in enumerate(returns)
     ]
     kept = credit.filter_groups(groups, keep_all=case["last_try"])
-    # the released loop keeps a batch unfiltered when nothing of it is left
+    # on its last attempt the released loop keeps the batch unfiltered
     ids = [int(t.trajectory_id) for group in kept for t in group.trajectories]
     assert ids == case["kept_trajectories"]

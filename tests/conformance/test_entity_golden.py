@@ -13,7 +13,7 @@ from creditflow import credit
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
-SPREAD = {0: "population", 1: "sample"}
+STD_KIND = {0: "population", 1: "sample"}
 RULE = {"normalised_phrase": "normalized", "exact_substring": "exact_substring"}
 ENDS: dict[str, StopReason] = {"ok": "failed", "format_error": "format", "overlength": "token_limit"}
 
@@ -54,7 +54,9 @@ def known(numbers: Any) -> list[float]:
 
 # -- GDCR ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("given", "expected", "tolerance"), cases("gdcr", "trajectory"))
-def test_gdcr_rewards_follow_the_papers_order_of_events(given: Any, expected: Any, tolerance: float) -> None:
+def test_gdcr_rewards_follow_the_papers_order_of_thought_and_observation(
+    given: Any, expected: Any, tolerance: float
+) -> None:
     graph, steps = given["graph"], given["steps"]
     aliases = graph.get("aliases", {})
     nodes = [{"name": name, "aliases": aliases.get(name, [])} for name in graph["nodes"]]
@@ -88,7 +90,7 @@ def test_gdcr_rewards_follow_the_papers_order_of_events(given: Any, expected: An
 
 
 # -- SAPO ---------------------------------------------------------------------------------------------------------------
-def search_that_earns(rewards: list[list[float]]) -> tuple[list[list[Turn]], dict[str, Any]]:
+def searches_with_rewards(rewards: list[list[float]]) -> tuple[list[list[Turn]], dict[str, Any]]:
     """Turns that retrieve entities of a chain of powers of 2, so that each turn gets the given reward."""
     sizes, task_entities, edges = [], ["N0"], []
     copies: dict[int, int] = {}
@@ -117,10 +119,8 @@ def search_that_earns(rewards: list[list[float]]) -> tuple[list[list[Turn]], dic
 
 
 @pytest.mark.parametrize(("given", "expected", "tolerance"), cases("sapo", "advantages"))
-def test_sapo_combines_outcome_and_step_advantages_as_the_paper_says(
-    given: Any, expected: Any, tolerance: float
-) -> None:
-    turns, task = search_that_earns(given["gdcr"])
+def test_sapo_combines_outcome_and_step_advantages_as_in_the_paper(given: Any, expected: Any, tolerance: float) -> None:
+    turns, task = searches_with_rewards(given["gdcr"])
     group = Group(
         tuple(
             Trajectory(
@@ -130,9 +130,9 @@ def test_sapo_combines_outcome_and_step_advantages_as_the_paper_says(
         ),
         task,
     )
-    spread = SPREAD[given["ddof"]]
+    std_kind = STD_KIND[given["ddof"]]
     scheme = credit.make(
-        "sapo", step_weight=given["lambda"], std_eps=given["eps"], outcome_std_kind=spread, step_std_kind=spread,
+        "sapo", step_weight=given["lambda"], std_eps=given["eps"], outcome_std_kind=std_kind, step_std_kind=std_kind,
         outcome="score", observations="entities",
     )  # fmt: skip
     scored = scheme.assign(group)
@@ -154,7 +154,7 @@ def test_egrpo_rewards_failed_trajectories_by_the_entities_in_their_thoughts(
         members.append(trajectory(f"{i}", [turn(thought=text) for text in rollout["thoughts"]], end))
     group = Group(tuple(members), {"entities": given["entities"]})
     scheme = credit.make(
-        "egrpo", match_weight=given["alpha"], std_eps=given["eps"], outcome_std_kind=SPREAD[given["ddof"]]
+        "egrpo", match_weight=given["alpha"], std_eps=given["eps"], outcome_std_kind=STD_KIND[given["ddof"]]
     )
     scored = scheme.assign(group)
     for name in ("gamma", "gamma_hat", "reward"):

@@ -1,7 +1,7 @@
 """PiCA against the paper's equations and the released reward manager: every golden case.
 
-``reward_intended`` (what the released reward manager means to pay) is what the scheme computes under "release";
-``reward_manager`` (what it does pay, defects included) is reproduced by a replica that lives here only.
+``reward_intended`` (the rewards that the released reward manager intends) is what the scheme computes under "release";
+``reward_manager`` (the rewards that it gives, defects included) is reproduced by a replica that exists here only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 FAMILY = "conformance/search_credit/*.json"
 shared_files(FAMILY)
-NO_FLOOR = -200.0  # their formulas have none
+NO_FLOOR = -200.0  # the golden formulas have no floor
 
 
 def cases(family, kind):
@@ -139,13 +139,13 @@ def test_the_release_preset_gives_the_rewards_that_the_released_code_intends(giv
         stop="env_limit" if not answered else "success" if reward == 1.0 else "failed",
     )  # fmt: skip
     result = scheme_of(given).assign(Group((trajectory,)))
-    paid = result.diagnostics["turn_reward"]
+    rewards = result.diagnostics["turn_reward"]
     wanted = dict(map(tuple, expected["step_rewards"]))
     assert set(wanted) <= {end - 1 for end in ends}
-    near(paid[:-1], [wanted.get(end - 1, 0.0) for end in ends], tolerance)
+    near(rewards[:-1], [wanted.get(end - 1, 0.0) for end in ends], tolerance)
     place, outcome = expected["outcome"]
     assert place == len(response) - 1
-    near(paid[-1], outcome, tolerance)
+    near(rewards[-1], outcome, tolerance)
 
 
 @every("pica_step_reward", "reward_manager")

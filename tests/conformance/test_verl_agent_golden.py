@@ -1,4 +1,4 @@
-"""The verl-agent adapter on the released code's vectors, laid out as a fork's batch: one row per step."""
+"""The verl-agent adapter on the released code's vectors, laid out as the batch of a verl-agent fork: one row per step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def objects(values):
 
 
 def anchors_of(steps):
-    """What a fork keeps of the states: texts as they are, grids as tuples."""
+    """The states as a fork of verl-agent stores them: texts as they are, grids as tuples."""
     if "state" not in steps[0]:
         return states_of(steps)
     states = [*(step["state"] for step in steps), steps[-1]["next_state"]]
@@ -37,7 +37,7 @@ def batch_of(case, *, heads=None):
     """The case as a fork's batch, and the file's columns row by row.
 
     Args:
-        case: of a file.
+        case: a case of a golden file.
         heads: None leaves rows in file order; a generator puts one row of every trajectory first, in file order, and
             then all others in any order. (Released code depends on the order in which it meets trajectories.)
     """

@@ -50,7 +50,11 @@ def test_restoring_outside_the_wrapper_is_an_error():
         env.step("down")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format":"other","env":"","potential":0}', '{"format":"dense/1"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", '{"format":"other","env":"","potential":0}', '{"format":"dense/1"}',
+     '{"format":"dense/1","env":"","potential":NaN}', '{"format":"dense/1","env":"","potential":1' + "0" * 400 + "}"],
+)  # fmt: skip
 def test_other_strings_are_rejected_as_snapshots(text):
     env = DenseReward(sokoban(), "rewardflow", gamma=0.9)
     with pytest.raises(DataError):

@@ -47,8 +47,8 @@ def test_an_invalid_action_is_recorded_with_its_reason_and_no_effect():
 def test_raw_rewards_are_recorded_under_every_policy():
     env = Recorder(InvalidActions(creditflow.make("sokoban", level=LEVEL, max_steps=1), "penalise", penalty=0.5))
     env.reset(seed=0)
-    _, paid, _, _, _ = env.step("jump")
-    assert paid == -0.5
+    _, reward, _, _, _ = env.step("jump")
+    assert reward == -0.5
     assert env.trajectory.turns[0].reward == 0.0
 
 

@@ -41,7 +41,7 @@ class SparseVectors:
 
 
 class Embedder(Protocol):
-    """Maps texts to unit vectors whose inner product is their similarity. Equal texts have equal vectors."""
+    """Map from texts to unit vectors whose inner product is their similarity. Equal texts have equal vectors."""
 
     def embed(self, texts: Sequence[str]) -> SparseVectors | DenseVectors:
         """Return one row per text."""
@@ -63,6 +63,9 @@ class HashingEmbedder:
     Attributes:
         words: maximum length of word n-grams (a punctuation mark is a word); 0 for none.
         characters: length of character n-grams, across word boundaries; 0 for none.
+
+    Raises:
+        ConfigError: a size is negative, or both are 0.
 
     >>> vectors = HashingEmbedder(words=1, characters=0).embed(["red mug", "Mug  red", "blue mug"])
     >>> float(round(vectors.weight[:2] @ vectors.weight[2:4], 3))

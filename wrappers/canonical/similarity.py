@@ -31,6 +31,9 @@ def greedy_similarity(keys: Sequence[str], order: Iterable[int], threshold: floa
 
     Returns:
         int32 (K,): the representative of each key; keys not in ``order`` represent themselves.
+
+    Raises:
+        ConfigError: the threshold is outside (0, 1).
     """
     if not 0.0 < threshold < 1.0:
         raise ConfigError(f"a similarity threshold must lie in (0, 1), got {short_repr(threshold)}")

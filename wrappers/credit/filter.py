@@ -32,6 +32,9 @@ def filter_groups(
 
     Returns:
         The groups kept, in order. The caller should count the others: sampling them took environment turns as well.
+
+    Raises:
+        ConfigError: the tolerance is negative, or the outcome is unknown.
     """
     if tolerance < 0:
         raise ConfigError(f"tolerance must be ≥ 0, got {short_repr(tolerance)}")

@@ -54,7 +54,7 @@ def normalize(
         singleton: score of the entries of a group with one sample: "zero", or "raw" (mean 0, deviation 1).
         sample: bool (N,), entries that the statistics are computed from; all entries are scored. Default all.
         magnitude: float64 (N,), size of the terms that each entry is a sum of, to which its rounding error is relative:
-            0.5 − 5 · 0.1 is about 3e-17 and means 0. Default |x|.
+            0.5 − 5 · 0.1 is about −3e-17 and means 0. Default |x|.
 
     Returns:
         float64 (N,).

@@ -72,7 +72,7 @@ def strip_query_echo(text: str, queries: Iterable[str]) -> str:
 
 
 class EntityReader:
-    """Finds the entities of a graph in turns.
+    """Reader of turns that finds the entities of a graph in their texts.
 
     Args:
         graph: the entities to match.
@@ -109,7 +109,7 @@ class EntityReader:
         return thought_text(turn.thought, turn.response, turn.action, self.thoughts)
 
     def observed(self, text: str, queries: Iterable[str]) -> tuple[int, ...]:
-        """Return the indices of the entities in an observation that answers these queries."""
+        """Return the indices of the entities in the observation returned for these queries."""
         return self.found(strip_query_echo(text, queries))
 
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:

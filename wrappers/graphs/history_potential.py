@@ -96,7 +96,7 @@ class HistoryPotential:
         try:
             seen, cited = ({number[name] for name in state[key]} for key in ("seen", "cited"))
             value = float(state["value"])
-        except (TypeError, KeyError, ValueError) as error:
+        except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise DataError(f"the snapshot has no history of this task's entities: {short_repr(state, 80)}") from error
         self._reward.progress.seen, self._reward.progress.cited, self.value = seen, cited, value
 

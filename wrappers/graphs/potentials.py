@@ -48,12 +48,13 @@ class Potentials:
 
 
 class PotentialStore:
-    """Collects groups and computes potentials from them.
+    """Store that collects groups and computes potentials from them.
 
     Args:
         scheme: "rewardflow" (γ^d, d hops to a success), "graphgpo" (R_succ γ_d^d, d by cost), or "grouptd" (the
             stationary value of the state under the sampling policy).
-        keep: number of most recent groups per task that are used. Within one version their order has no effect.
+        keep: number of most recent groups per task that are used; more if one version adds more. The order in which the
+            groups of one version were added has no effect.
         **parameters: parameters of the scheme.
 
     Raises:
@@ -134,8 +135,8 @@ def _open_nodes(graph: StateGraph, values: NDArray[np.float64]) -> KeyedValues:
 
 def _rewardflow(scheme: RewardFlow) -> tuple[Callable[[Group], KeyedValues], float]:
     def potential(group: Group) -> KeyedValues:
-        self_loop = group.arrays.states.state == group.arrays.states.next_state
-        graph = StateGraph.from_group(group, key=scheme.key, kept=~self_loop & group.arrays.valid)
+        graph = StateGraph.from_group(group, key=scheme.key)
+        graph = replace(graph, kept=(graph.source != graph.target) & group.arrays.valid)
         hops = graph.distances("hops")
         known = np.isfinite(hops)
         return _open_nodes(graph, np.where(known, scheme.discount ** np.where(known, hops, 0.0), 0.0))

@@ -169,6 +169,10 @@ class StateGraph:
             labels: int (K,), for each of the group's K keys the index of the key that represents it (merged states);
                 default its own.
             goal: bool (G,), trajectories that end in a goal; default the successes.
+
+        Raises:
+            TrajectoryError: ``key="text"`` but the log has no text keys.
+            ConfigError: an option has an unknown value.
         """
         arrays = group.arrays
         states = group.states(key)

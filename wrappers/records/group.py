@@ -134,13 +134,14 @@ class Group:
         Raises:
             TrajectoryError: an annotation is not a number.
         """
-        numbers = [turn.values.get(name, np.nan) for turn in self.turns]
+        missing = np.nan
+        numbers = [turn.values.get(name, missing) for turn in self.turns]
         try:
             if not any(isinstance(number, str) for number in numbers):  # NumPy would parse strings
                 return np.array(numbers, np.float64)
         except (TypeError, ValueError, OverflowError):
             pass
-        wrong = next(number for number in numbers if not is_number(number))
+        wrong = next(number for number in numbers if number is not missing and not is_number(number))
         raise TrajectoryError(
             f"group {self.group_id!r}: the annotation {name!r} must be numbers, got {short_repr(wrong)}"
         )

@@ -19,7 +19,7 @@ Payload = Mapping[str, Any]
 
 
 class Payloads:
-    """Collects payloads line by line and assigns them to groups."""
+    """The payloads of a log, collected line by line and assigned to groups."""
 
     def __init__(self) -> None:
         self._by_group: dict[tuple[str, int], tuple[Payload, str]] = {}

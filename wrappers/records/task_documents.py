@@ -11,7 +11,7 @@ __all__ = ["documents_problem", "search_payload_problem", "strings_problem"]
 
 
 def search_payload_problem(task: Mapping[str, Any]) -> str:
-    """Describe what is malformed in the golden fields of a search task: documents, supporting, search_keys, steps."""
+    """Describe what is malformed in a search task's "documents", "supporting", "search_keys" or "steps"; "" if nothing."""
     keys = task.get("search_keys") or ()
     steps = () if keys else task.get("steps") or ()  # search keys replace them
     if not isinstance(keys, list | tuple) or not all(_strings(alternatives) for alternatives in keys):

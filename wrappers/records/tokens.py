@@ -28,6 +28,9 @@ class Tokens:
             where ``mask`` is True, and at the end.
 
     A branch's ids begin with its parent's tokens up to the fork, masked out: ``turn_offsets[0]`` is their number.
+
+    Raises:
+        TrajectoryError: arrays of different lengths, or offsets that fall or leave the ids.
     """
 
     ids: NDArray[np.int32]

@@ -94,11 +94,14 @@ class Trajectory:
         final_text_key: text key after the last turn.
         tokens: sampled tokens, if the agent is a language model.
         policy, seed, replica: name of the policy, random seed, and index within the group.
-        parent, fork_turn: for a branch, the trajectory from which it was forked and the turn before which; a branch
-            stores only its own turns, so that the shared prefix counts once.
+        parent, fork_turn: for a branch, the trajectory from which it was forked, and the turn before which it was
+            forked; a branch stores only its own turns, so that the shared prefix counts once.
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
         values: annotations of the trajectory.
         provenance: source of each annotation of turns, tokens and trajectory (see ``train/annotate``).
+
+    Raises:
+        TrajectoryError: fields that contradict each other, or a number that is not finite or out of range.
     """
 
     trajectory_id: str

@@ -82,7 +82,7 @@ def test_members_reach_the_threshold_with_their_leader_and_leaders_do_not_with_e
 
 
 def noisy_states(n, copies, seed=0):
-    """n texts: n / copies true states, each shown ``copies`` times with two strange lines between its own."""
+    """n texts: n / copies true states, each in ``copies`` versions with two noise lines inserted."""
     rng = np.random.default_rng(seed)
     noise = [f"Sponsored offer number {i}, only today." for i in range(12)]
     texts = []

@@ -42,7 +42,7 @@ def test_similarity_is_the_bhattacharyya_coefficient_of_the_n_grams(one, other):
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_character_n_grams_run_over_word_boundaries(one, other):
+def test_character_n_grams_cross_word_boundaries(one, other):
     def grams(text):
         shown = " ".join(re.findall(r"\w+|[^\w\s]", text.casefold()))
         return Counter(shown[i : i + 3] for i in range(len(shown) - 2))

@@ -21,7 +21,7 @@ from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 SEEDS = st.integers(0, 10**6)
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
-# its values are means over turns, among which a shared one counts once: there is a test of its own below
+# its values are means over turns, in which a shared turn counts once: see the test of mean backups below
 POOLED_REWARDS = {"grouptd"}
 EVERY: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     (name, semantics, {})
@@ -45,7 +45,7 @@ SETTINGS: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     ("rewardflow", "release", {"pruning": "alfworld"}),
     ("grpo", "paper", {"stats_over": "first_turns", "invalid_penalty": 0.1}),
 ]
-# nothing in these is compared with other turns than those of the same episode, or of the same number
+# these compare a turn only with turns of the same episode, or of the same number
 NOT_POOLED: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     *(case for case in SETTINGS if case[0] != "rewardflow"),
     *((name, "paper", {}) for name in ("grpo", "rloo", "gdcr", "sapo", "egrpo", "stepsearch", "pica")),
@@ -63,11 +63,11 @@ def forks(scheme: credit.Scheme, seed: int, *, forked: int) -> tuple[Group, Grou
         group = replace(group, trajectories=tuple(members))
     stored = whole = group
     for number in range(forked):
-        branched, told = random_fork(rng, whole)
+        branched, full = random_fork(rng, whole)
         last = replace(branched.trajectories[-1], trajectory_id=f"fork {number}")
         stored = replace(stored, trajectories=(*stored.trajectories, last))
-        told_last = replace(told.trajectories[-1], trajectory_id=f"fork {number}")
-        whole = replace(whole, trajectories=(*whole.trajectories, told_last))
+        full_last = replace(full.trajectories[-1], trajectory_id=f"fork {number}")
+        whole = replace(whole, trajectories=(*whole.trajectories, full_last))
     return stored, whole
 
 
@@ -176,10 +176,10 @@ def test_a_format_error_is_not_an_answer_in_any_released_reward(name):
     ends: tuple[StopReason, ...] = ("failed", "format", "env_limit")
     members = [Trajectory(end, "g", "task", (turn, after), False, 0.0, end, "2") for end in ends]
     scored = credit.make(name, semantics="release").assign(Group(tuple(members), TASK))
-    answered, broken, cut = scored.step_rewards
+    answered, malformed, truncated = scored.step_rewards
     assert answered.any()
-    assert not broken.any()
-    assert not cut.any()
+    assert not malformed.any()
+    assert not truncated.any()
     assert scored.outcome_advantages[1] == scored.outcome_advantages[2] < scored.outcome_advantages[0]
 
 

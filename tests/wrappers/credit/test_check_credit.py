@@ -36,19 +36,23 @@ def test_released_semantics_satisfy_the_contract_without_declared_properties(nam
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "promised"),
+    ("name", "parameters", "declared"),
     [
         ("graphgpo", {"distance_discount": 0.5, "step_weight": 3.0}, True),
-        ("graphgpo", {"distance_discount": 1e-4}, True),  # far steps round to one number beside a near one
-        ("graphgpo", {"step_weight": 0.0}, False),  # nothing is monotone about no step credit
+        (
+            "graphgpo",
+            {"distance_discount": 1e-4},
+            True,
+        ),  # the rewards of far transitions are rounded to one number beside a near one
+        ("graphgpo", {"step_weight": 0.0}, False),  # without step credit nothing is monotone
         ("graphgpo", {"episode_weight": -1.0}, False),
         ("gigpo", {"std_eps": 1e-6}, False),
         ("rewardflow", {"pruned_turns": "zero"}, False),
     ],
 )
-def test_properties_are_checked_only_for_the_papers_formula(name, parameters, promised):
+def test_properties_are_checked_only_for_the_papers_formula(name, parameters, declared):
     scheme = credit.make(name, **parameters)
-    assert bool(scheme.checked_properties) == promised
+    assert bool(scheme.checked_properties) == declared
     check_credit(scheme, draws=10)
 
 
@@ -176,12 +180,12 @@ def test_a_wrong_assign_batch_is_detected(batch, message):
 
 
 def test_a_scheme_that_changes_the_group_is_detected():
-    def vandal(group):
+    def overwrite(group):
         group.arrays.reward[:] = 0.0
         return good(group)
 
     with pytest.raises(ValueError, match="read-only"):
-        check_credit(scheme_of(vandal))
+        check_credit(scheme_of(overwrite))
 
 
 # -- schemes that break what they declare -------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def stored_numbers(group):
     return Credit.of(group, outcome=np.zeros(len(group)), rewards=number.astype(float))
 
 
-def share_of_entities(group):
+def fraction_of_entities(group):
     return Credit.of(group, outcome=np.ones(len(group)) / len(group.task["entities"]))
 
 
@@ -237,7 +241,7 @@ BROKEN = {
     "telescoping": reward_to_go,
     "monotone": good,
     "keeps_sign": against_the_outcome,
-    "unnamed_entity": share_of_entities,
+    "unnamed_entity": fraction_of_entities,
     "branches": stored_numbers,
 }
 

@@ -28,7 +28,7 @@ SCHEMES = [name for name in credit.names() if reads_texts(name)]
 
 
 def shown(group: Group, ends: str, middle: str) -> Group:
-    """The group whose episodes end in one text, and in which the state s1 looks like another."""
+    """The group with ``ends`` as the text after every last turn, and ``middle`` as the text of state s1."""
 
     def text(key: str) -> str:
         return middle if key == "text of s1" else key
@@ -73,7 +73,7 @@ def test_graphs_and_audits_take_empty_texts(group):
 
 
 @given(group=groups(min_turns=1))
-def test_a_log_without_texts_is_still_refused(group):
+def test_a_log_without_texts_is_rejected(group):
     members = tuple(
         replace(m, turns=tuple(replace(t, text_key="") for t in m.turns), final_text_key="") for m in group.trajectories
     )

@@ -75,7 +75,7 @@ def _signed(name: str, number: float) -> float:
 
 
 def lines_run(work: Callable[[], Any]) -> int:
-    """How many lines of Python ran; what happens inside NumPy is not seen."""
+    """Count the lines of Python that run, without those inside NumPy."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:
@@ -98,7 +98,7 @@ def test_work_is_linear_in_the_number_of_turns(name, semantics, shape):
     scheme = credit.make(name, semantics=semantics, **({"penalty": 0.0} if name == "pica" else {}))
     small, large = (searches(2, n) if shape == "chain" else searches(n // 10, 10) for n in (50, 400))
     for group in (small, large):
-        scheme.assign(group)  # what is computed once a group, or once a process
+        scheme.assign(group)  # what is computed once per group, or once per process
     steps = [lines_run(lambda group=group: scheme.assign(group)) for group in (small, large)]  # type: ignore[misc]  # binds the loop's value
     assert steps[1] < 10 * steps[0] + 1000
 
@@ -121,7 +121,7 @@ def test_retrieved_passages_are_not_copied_at_every_turn(monkeypatch):
     copied = 0
 
     class Counted(set[str]):
-        """A set that counts what it is made of."""
+        """A set that counts the items that it was made from."""
 
         def __init__(self, items=()):
             nonlocal copied

@@ -28,7 +28,7 @@ def close(got, expected):
 @quick
 @given(g=groups(rewards=DENSE, costs=PRICES), seed=st.integers(0, 99))
 def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
-    # the released RewardFlow seeds a node by the first trajectory that enters it: that one does depend on order
+    # the released RewardFlow takes a node's value from the first trajectory that enters it: it depends on the order
     options = {"propagation": "success_hops"} if (name, semantics) == ("rewardflow", "release") else {}
     scheme = make(name, semantics, **options)
     shuffled, order = permuted(g, seed)

@@ -20,7 +20,7 @@ ALLOWED = 4.5  # for four times the turns; 16 would be quadratic
 
 
 class Counted(np.ndarray):
-    """An array that counts the elements of every array that is computed with it, and passes itself on."""
+    """An array that counts the elements of all arrays it is computed with; the results count as well."""
 
     touched = 0
 
@@ -70,7 +70,7 @@ def watched(g: Group) -> Group:
 
 @contextmanager
 def instructions() -> Iterator[Callable[[], int]]:
-    """Counts the instructions that our own Python code executes."""
+    """Count the instructions that our own Python code executes."""
     count = 0
 
     def trace(frame: Any, event: str, arg: Any) -> Any:
@@ -137,7 +137,7 @@ CASES += [("rewardflow", {"semantics": "release", "key": "state", "pruning": "al
 @pytest.mark.parametrize("build", [wandering, long_ways])
 def test_four_times_the_turns_take_about_four_times_the_work(name, options, build):
     small = cost(name, options, build, 4, 40)
-    assert (small > 400).all(), "the counters see nothing"
+    assert (small > 400).all(), "the counters count nothing"
     for size, turns in ((16, 40), (4, 160)):
         assert (cost(name, options, build, size, turns) / small <= ALLOWED).all()
 

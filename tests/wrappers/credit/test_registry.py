@@ -35,7 +35,7 @@ def test_every_preset_constructs_with_every_value_of_every_option(name, semantic
         for value in values.strip().split(" | ") if "|" in values else []:
             try:
                 credit.make(name, semantics=semantics, **{parameter.strip(): value})
-            except ConfigError as error:  # combinations without meaning say what to use instead
+            except ConfigError as error:  # the error about a meaningless combination names what to use instead
                 assert "use" in str(error), error
     with pytest.raises(FrozenInstanceError):
         scheme.std_eps = 1.0  # type: ignore[attr-defined]  # typed as the base class

@@ -119,8 +119,8 @@ def test_a_penalty_in_the_score_gives_positive_credit_to_valid_turns_of_failed_g
     flawed = scheme.assign(g).flat_advantages
     assert (flawed[1:] > 0.1).all()  # valid turns get positive credit
     assert flawed[0] < -5.0  # and the rarer the invalid turn, the larger its penalty
-    mended = released(name, penalty_at="advantage").assign(g).flat_advantages
-    assert mended.tolist() == [-0.1] + [0.0] * 31
+    repaired = released(name, penalty_at="advantage").assign(g).flat_advantages
+    assert repaired.tolist() == [-0.1] + [0.0] * 31
 
 
 @pytest.mark.parametrize("name", credit.names(given=()))
@@ -128,9 +128,9 @@ def test_penalty_at_the_advantage_is_subtracted_once_whatever_the_weights(name):
     g = choice_with_an_invalid_turn(3)
     weights: dict[str, Any] = {"graphgpo": {"episode_weight": 0.0}, "rewardflow": {"trajectory_weight": 0.0, "action_weight": 5.0},
                "gigpo": {"step_weight": 3.0}}.get(name, {})  # fmt: skip
-    free = credit.make(name, **weights).assign(g).flat_advantages
-    paying = credit.make(name, **weights, invalid_penalty=0.25, penalty_at="advantage").assign(g).flat_advantages
-    np.testing.assert_allclose(free - paying, np.where(g.arrays.parsed, 0.0, 0.25), atol=1e-12)
+    plain = credit.make(name, **weights).assign(g).flat_advantages
+    penalised = credit.make(name, **weights, invalid_penalty=0.25, penalty_at="advantage").assign(g).flat_advantages
+    np.testing.assert_allclose(plain - penalised, np.where(g.arrays.parsed, 0.0, 0.25), atol=1e-12)
 
 
 # -- statistics weighted by length --------------------------------------------------------------------------------------
@@ -189,11 +189,11 @@ def test_far_plus_one_scores_dead_states_by_the_farthest_state_of_the_group():
 def test_with_unequal_costs_far_plus_one_prefers_a_dead_state_to_an_expensive_success():
     # d(b) = 1, d(a) = 2 = d_max: a→x counts 2 + 1 + 1 = 4, a→g at its cost of 20
     cheap = walk("a b g", costs=[1.0, 1.0], name="cheap")
-    dear = walk("a g", costs=[20.0], name="dear")
+    costly = walk("a g", costs=[20.0], name="costly")
     dead = walk("a x", "failed", name="dead")
-    paper = credit.make("graphgpo", distance_discount=0.5).assign(group(cheap, dear, dead)).step_rewards
+    paper = credit.make("graphgpo", distance_discount=0.5).assign(group(cheap, costly, dead)).step_rewards
     assert paper[2][0] > paper[1][0]
-    zero = credit.make("graphgpo", distance_discount=0.5, unreachable="zero").assign(group(cheap, dear, dead))
+    zero = credit.make("graphgpo", distance_discount=0.5, unreachable="zero").assign(group(cheap, costly, dead))
     assert zero.step_rewards[2][0] == 0.0 < zero.step_rewards[1][0]
 
 

@@ -1,8 +1,8 @@
 """No bonus for extra turns, where the policy decides when to stop (verl issue 7244 has the derivation).
 
 Rewards centred at each turn number and summed to the end subtract as many baselines as the trajectory chose to take
-turns: each further turn is paid minus the mean reward of that turn number. The worlds here leave one thing to choose,
-whether to go on after the first turn, so that what going on is truly worth is known.
+turns: each further turn adds minus the mean reward of that turn number. The worlds here leave one thing to choose,
+whether to continue after the first turn, so that the true value of continuing is known.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class PerTurnNumber(Scheme):
 
 def mixed_world() -> Group:
     """One continues with negative reward, one continues without reward, one stops; none succeeds."""
-    paid = {"stay": [0.0] + [-1.0] * 4, "go": [0.0] * 5, "stop": [0.0]}
-    return Group(tuple(leave(name, rewards, "failed") for name, rewards in paid.items()))
+    rewards_by_name = {"stay": [0.0] + [-1.0] * 4, "go": [0.0] * 5, "stop": [0.0]}
+    return Group(tuple(leave(name, rewards, "failed") for name, rewards in rewards_by_name.items()))
 
 
 def winning_world() -> Group:
@@ -119,8 +119,8 @@ def test_every_rule_catches_centring_at_each_turn_number(rule: Callable[[Scheme]
         rule(PerTurnNumber())
 
 
-def test_centring_at_each_turn_number_hides_the_cost_of_further_turns() -> None:
-    # each further turn costs 1; the sum of baselines gives it back exactly
+def test_centring_at_each_turn_number_hides_the_negative_rewards_of_further_turns() -> None:
+    # each further turn has reward −1; the sum of baselines cancels it exactly
     assert first_turns(PerTurnNumber(), world(0.0, -1.0)) == [0.0] * len(LENGTHS)
     # and gives a bonus to turns without reward if others have negative rewards there
     assert first_turns(PerTurnNumber(), mixed_world()) == [-2.0, 2.0, 0.0]
@@ -129,7 +129,7 @@ def test_centring_at_each_turn_number_hides_the_cost_of_further_turns() -> None:
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "gigpo"])
-def test_schemes_over_rewards_see_that_further_turns_cost(name: str) -> None:
+def test_schemes_over_rewards_give_less_credit_for_further_turns_with_negative_reward(name: str) -> None:
     found = first_turns(credit.make(name), world(0.0, -1.0))
     assert all(longer < shorter for shorter, longer in itertools.pairwise(found))
 
@@ -149,7 +149,7 @@ def test_stepsearch_compares_at_each_turn_number_but_sums_no_baselines() -> None
     fresh = Group(tuple(searches(f"r{n}", list("abcdefg")[:n]) for n in LENGTHS), task)
     assert first_turns(scheme, fresh) == [0.0] * len(LENGTHS)  # turns that find nothing new get zero credit
     again = Group(tuple(searches(f"r{n}", ["a"] * n) for n in LENGTHS), task)
-    found = first_turns(scheme, again)  # every repetition costs 1
+    found = first_turns(scheme, again)  # every repetition has reward −1
     assert all(longer < shorter for shorter, longer in itertools.pairwise(found))
 
 
@@ -167,8 +167,8 @@ def judged(group: Group, **names: list[list[float]]) -> Group:
 def test_summed_judge_scores_give_a_bonus_for_turns_as_documented() -> None:
     numbers = [[-1.0] + [0.0] * (n - 1) for n in LENGTHS]
     group = judged(world(0.0, 0.0), judge__score=numbers)
-    paid = first_turns(credit.make("prm"), group)
-    assert all(longer > shorter for shorter, longer in itertools.pairwise(paid))
+    found = first_turns(credit.make("prm"), group)
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(found))
     assert "favours long trajectories" in credit.explain("prm")
     assert len(set(first_turns(credit.make("prm", span="turn"), group))) == 1
 
@@ -181,6 +181,6 @@ def test_summed_gains_give_a_bonus_for_turns_as_documented() -> None:
     ]  # the first turn makes the answer less likely, the others nothing
     after = [[-2.0] * n for n in lengths]
     group = judged(world_, logp__answer__mean=before, logp__answer__mean__next=after)
-    paid = first_turns(credit.make("igpo"), group)
-    assert all(longer > shorter for shorter, longer in itertools.pairwise(paid))
+    found = first_turns(credit.make("igpo"), group)
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(found))
     assert "favours long trajectories" in credit.explain("igpo")

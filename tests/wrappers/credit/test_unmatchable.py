@@ -46,11 +46,11 @@ def test_an_entity_that_can_never_match_changes_no_credit(name, options, rule, s
 def test_a_matchable_alias_makes_an_entity_matchable():
     task = {**FILM, "entities": [*FILM["entities"], {"name": "Yes", "aliases": ["Yes the band"]}]}
     group = searches(search(("Yes the band", ""), name="a"), search(("", ""), name="b"), task=task)
-    shares = {
+    fractions = {
         aliases: credit.make("egrpo", rule="normalized", aliases=aliases).assign(group).diagnostics["gamma"].tolist()
         for aliases in (True, False)
     }
-    assert shares == {True: [1 / 5, 0.0], False: [0.0, 0.0]}
+    assert fractions == {True: [1 / 5, 0.0], False: [0.0, 0.0]}
 
 
 def test_mentioning_all_matchable_entities_gives_rate_one():

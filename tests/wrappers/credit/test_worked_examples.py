@@ -124,7 +124,7 @@ def test_graphgpo_counts_the_cost_of_the_transition_and_of_the_path_after_it():
     c = credit.make("graphgpo", distance_discount=0.5, success_reward=1.0).assign(g)
     near(c.step_rewards, [[2.0**-5], [2.0**-3, 2.0**-2]])
     near(c.step_advantages, [[-HALF], [HALF, 0.0]])
-    # the released exponent forgets the cost of the step itself: r = γ^0 against γ^2, the expensive path wins
+    # the released exponent leaves out the cost of the transition itself: r = γ^0 against γ^2, the expensive path wins
     released = credit.make("graphgpo", distance_discount=0.5, success_reward=1.0, exponent="next").assign(g)
     near(released.step_advantages, [[HALF], [-HALF, 0.0]])
 
@@ -170,13 +170,13 @@ def test_rewardflow_rewards_are_the_change_of_a_potential_that_halves_with_every
 
 
 def test_rewardflow_a_truncated_trajectory_ends_in_the_open_state_it_reached():
-    # the cut rollout shows the edge b→a: R(b) = 1/4 = R(s)
+    # the truncated rollout contains the edge b→a: R(b) = 1/4 = R(s)
     c = rewardflow(walk("s a g"), walk("s b a", "env_limit"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [0, 1 / 4]])
 
 
 def test_rewardflow_a_failure_is_not_the_open_state_of_the_same_key():
-    # a failure at a has no bearing on actions in a: b stays a dead state
+    # a failure at a is not the open state a: b stays a dead state
     c = rewardflow(walk("s a g"), walk("s b a", "failed"))
     near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
 
@@ -227,7 +227,7 @@ def test_rewardflow_group_without_success_gets_exactly_zero_credit():
     assert (rewardflow(walk("s a x", "failed"), walk("s b", "env_limit")).flat_advantages == 0.0).all()
 
 
-# grouptd compares a rollout with what its prior expects, not only with other rollouts
+# grouptd compares a rollout with its prior, not only with other rollouts
 @pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name != "grouptd"])
 def test_a_singleton_group_gets_zero_credit_from_states_visited_once(name):
     assert (credit.make(name).assign(group(walk("s a g"))).flat_advantages == 0.0).all()

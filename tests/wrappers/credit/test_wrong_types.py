@@ -15,7 +15,7 @@ from creditflow import credit
 from creditflow.envs.errors import CreditflowError, TrajectoryError
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.credit.random_group import random_group
-from creditflow.wrappers.trajectory import Group
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 FIELDS = ["entities", "edges", "answer_node", "answers", "text", "documents", "supporting", "search_keys", "steps"]
 READERS = [
@@ -104,7 +104,7 @@ def test_an_annotation_of_any_type_is_read_or_reported(name, data):
 
 
 @given(JUNK)
-def test_a_reward_cost_or_score_is_a_finite_number_or_refused(junk):
+def test_a_reward_cost_or_score_is_a_finite_number_or_rejected(junk):
     group = random_group(np.random.default_rng(2))
     first = group.trajectories[0]
     good = isinstance(junk, int | float) and abs(junk) < 1e300 and math.isfinite(junk)
@@ -119,3 +119,13 @@ def test_a_reward_cost_or_score_is_a_finite_number_or_refused(junk):
         assert good
     except TrajectoryError:
         pass
+
+
+@pytest.mark.parametrize(("number", "message"), [("0.5", "must be numbers, got '0.5'"), (float("nan"), "annotate")])
+def test_a_bootstrap_value_that_is_not_a_number_is_reported(number, message):
+    turn = Turn("a", "x", "b", values={"value.critic": 0.0, "value.critic.next": number})
+    first = Turn("b", "x", "c", values={"value.critic": 0.0})
+    turns = (replace(first, state_key="s", next_state_key="a"), turn)
+    group = Group((Trajectory("t", "g", "task", turns, False, 0.0, "env_limit", "b"),))
+    with pytest.raises(CreditflowError, match=message):
+        credit.make("mt_ppo", bootstrap="truncated").assign(group)

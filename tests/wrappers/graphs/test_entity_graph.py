@@ -65,9 +65,9 @@ def test_an_answer_of_yes_or_no_is_never_matched() -> None:
 def test_a_contribution_below_float64_is_0() -> None:
     names = [f"N{i}" for i in range(1200)]
     edges = [[a, "r", b] for a, b in pairwise(names)]
-    worth = EntityGraph.from_task({"entities": names, "edges": edges, "answer_node": "N0"}).contributions(10.0)
-    assert worth[0] == 1.0
-    assert worth[-1] == 0.0
+    contribution = EntityGraph.from_task({"entities": names, "edges": edges, "answer_node": "N0"}).contributions(10.0)
+    assert contribution[0] == 1.0
+    assert contribution[-1] == 0.0
 
 
 @pytest.mark.parametrize(

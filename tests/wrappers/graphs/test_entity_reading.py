@@ -74,15 +74,15 @@ LINES = st.sampled_from(["", ": ", " was born in London", "'s film", "[1] ", "Lo
 @settings(max_examples=40)
 @given(queries=QUERIES, data=st.data())
 def test_entities_of_search_results_do_not_depend_on_the_queries(name, queries, data) -> None:
-    spoken = dialect(name)
+    chosen = dialect(name)
     texts = st.builds("{}{}{}".format, LINES, st.sampled_from([*queries, ""]), LINES)
     passages = [
         [Passage("id", one_line(data.draw(texts)), "\n".join(data.draw(st.lists(texts, max_size=3))), "page")]
         for _ in queries
     ]
-    shown = strip_query_echo(spoken.results(queries, passages), queries)
+    shown = strip_query_echo(chosen.results(queries, passages), queries)
     others = [f"something else {i}" for i in range(len(queries))]
-    assert shown == strip_query_echo(spoken.results(others, passages), others)
+    assert shown == strip_query_echo(chosen.results(others, passages), others)
     for [passage] in passages:
         assert escape_protocol_tags(passage.text).strip() in shown
         assert one_line(escape_protocol_tags(passage.title)) in shown

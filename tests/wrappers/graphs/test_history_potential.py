@@ -29,7 +29,7 @@ def shaped(gamma: float = 1.0, terminal: Any = "paper", settings: Any = None, **
 
 
 class Watched(DenseReward):
-    """Records the shaping of every step."""
+    """``DenseReward`` that stores the shaping of every step."""
 
     def step(self, action: Any) -> Any:
         outcome = super().step(action)
@@ -38,7 +38,7 @@ class Watched(DenseReward):
 
 
 class Thinking(NoisyExpert):
-    """Records the names it has read as its thought, so that there are citations."""
+    """An expert whose thought repeats the observation, so that there are citations."""
 
     def act(self, views: Any) -> Any:
         return [

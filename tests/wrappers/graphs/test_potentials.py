@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from helpers.episodes.builders import walk
 from helpers.worlds.shaped_sokoban import play, sokoban
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
@@ -38,6 +39,13 @@ def test_potentials_rise_along_a_success(scheme):
     assert along[-1] is not None
     assert along[0] is not None
     assert along[-1] > along[0] > 0.0
+
+
+def test_a_success_that_leaves_the_key_unchanged_is_a_goal_of_rewardflow():
+    store = PotentialStore("rewardflow", discount=0.5)
+    group = Group((walk("s a a"),))  # the last action answers
+    store.add([group])
+    assert dict(store.publish().values[group.task_id]) == {"s": 0.25, "a": 0.5}
 
 
 def test_versions_do_not_depend_on_the_order_in_which_episodes_finish():

@@ -30,7 +30,7 @@ def by_key(graph, values):
 
 # -- against networkx ---------------------------------------------------------------------------------------------------
 def peer(g: Group) -> tuple[nx.MultiDiGraph, list[tuple[str, str]]]:
-    """The graph built turn by turn: nodes (key, kind), one edge a turn."""
+    """The graph built turn by turn: nodes (key, kind), one edge per turn."""
     graph: nx.MultiDiGraph = nx.MultiDiGraph()
     goals = []
     for m in g.trajectories:
@@ -110,7 +110,7 @@ def test_statistics_of_a_graph_counted_by_hand():
         turns=8 - 1,
         nodes=6,  # s a g b x c
         edges=6,  # s→a a→g s→b b→x s→s s→c; s→b was seen twice
-        unique_states=3,  # s a b were acted in
+        unique_states=3,  # actions were taken in s, a and b
         singleton_fraction=2 / 3,  # s five times, a once, b once
         goals=1,
         connected_fraction=6 / 7,  # all but the turn from b
@@ -206,7 +206,7 @@ def test_merged_states_are_one_node_under_the_name_of_their_representative():
 
 
 def test_greedy_similarity_compares_with_the_first_member_of_each_cluster_in_order():
-    # ab ~ abc ~ abcd at 0.8 (ratios 2·2/5, 2·3/7), but ab ≁ abcd (2·2/6): from ab, abcd founds its own cluster
+    # ab ~ abc ~ abcd at 0.8 (ratios 2·2/5, 2·3/7), but ab ≁ abcd (2·2/6): from ab, abcd starts its own cluster
     keys = ["ab", "abc", "abcd"]
     assert greedy_similarity(keys, [0, 1, 2], 0.8).tolist() == [0, 0, 2]
     assert greedy_similarity(keys, [1, 0, 2], 0.8).tolist() == [1, 1, 1]

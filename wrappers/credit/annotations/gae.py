@@ -84,6 +84,9 @@ def gae_ragged(
 
     Returns:
         float64 (N,).
+
+    Raises:
+        CreditError: an advantage is not finite.
     """
     lengths = np.diff(offsets)
     after = np.append(values[1:], 0.0)[: len(values)]

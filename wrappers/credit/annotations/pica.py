@@ -26,12 +26,12 @@ class PiCA(Scheme):
 
     r_t = γ log f(t) − log f(t−1) (eqs. 6, 7): f(t), the probability of success after turn t, is the turn's annotation
     ``value.pica.next``, f(t−1) its ``value.pica``, f(0) the prior. The shaping sums to log f(T) − log f(0) on every
-    path. p_t = λ_p α^(t−3) for t ≥ 3, t from 1 (eq. 11). ``step_rewards`` is r_t
-    times its weight, without penalty. The value V is an annotation, ``value.critic``, or 0.
+    path. p_t = λ_p α^(t−3) for t ≥ 3, t from 1 (eq. 11). ``step_rewards`` is r_t times its weight, without penalty. The
+    value V is an annotation, ``value.critic``, or 0.
 
     The released code trains a hazard model, h(t) = 1 − f(t)/f(t−1). Its reward is 0.3 · (1 − h − 0.55 − p) for searches
-    with results, −1 in total for an episode without an answer, and 1.5 · F1 on the last token, which replaces the reward
-    from the answer's own h. Its factor of 1.3 instead of 0.3 and its misplaced rewards are defects, which are not
+    with results, and 1.5 · F1 on the last token, which replaces the reward from the answer's own h; for an episode without
+    an answer −1.5 in total, 1.5 · (−1). Its factor of 1.3 instead of 0.3 and its misplaced rewards are defects, which are not
     reproduced; its token-level GAE belongs to a trainer with a critic.
 
     Attributes:
@@ -47,7 +47,7 @@ class PiCA(Scheme):
         outcome: outcome reward: its "return" (sum of rewards), "success" or "score".
         outcome_weight: weight of the outcome.
         unanswered: reward of an episode that ended without an answer (at a limit, by a format error): its "outcome" as
-            for any other, or "minus_one" without step rewards (released).
+            for any other, or "minus_one": −1 times ``outcome_weight``, without step rewards (released).
         penalty: λ_p ≥ 0, penalty of the third turn; 0 for none.
         penalty_growth: α ≥ 1. Not meant for long episodes: 0.3 · 1.5^37 is a million.
         penalty_start_turn: first turn with a penalty, counted from 1, and among searches if only they are rewarded.

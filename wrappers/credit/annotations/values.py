@@ -35,6 +35,7 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
 
     Raises:
         CreditError: a turn has no such annotation.
+        TrajectoryError: an annotation is not a number.
     """
     numbers = group.annotation(name)
     missing = np.flatnonzero(np.isnan(numbers))
@@ -48,16 +49,20 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
 def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
     """float64 (G,): the annotation ``name.next`` of the last state of truncated episodes; 0 for the others.
 
-    A terminated episode has no return to go; one without turns has nothing to credit.
+    A terminated episode has no return-to-go; one without turns has nothing to credit.
+
+    Raises:
+        CreditError: the last turn of a truncated episode has no such annotation.
+        TrajectoryError: an annotation is not a number.
     """
     arrays = group.arrays
+    numbers = group.annotation(f"{name}.next")
     out = np.zeros(len(group))
     for i in np.flatnonzero((arrays.end == TRUNCATED) & (np.diff(arrays.offsets) > 0)).tolist():
-        turns = group.trajectories[i].turns
-        number = turns[-1].values.get(f"{name}.next")
-        if number is None:
-            raise _missing(group, i, f"turn {len(turns) - 1}", f"{name}.next", scheme)
-        out[i] = number
+        out[i] = numbers[arrays.offsets[i + 1] - 1]
+        if np.isnan(out[i]):
+            last = len(group.trajectories[i].turns) - 1
+            raise _missing(group, i, f"turn {last}", f"{name}.next", scheme)
     return out
 
 

@@ -38,8 +38,8 @@ class GDCR(EntityScheme):
     entities it mentions that an *earlier* observation contained and no thought has cited; then the observation: ΔO_t are
     those that no earlier observation contained (eqs. 6 to 12). So an entity that was guessed, or copied from the
     question, gets no reward and can still be cited later; no entity is retrieved and cited in one turn; an entity is
-    rewarded at most twice. Queries and answers are not thoughts. A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13); A_o is the
-    outcome in standard deviations of the group.
+    rewarded at most twice. Queries and answers are not thoughts. A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the
+    turns of the trajectory (eq. 13); A_o is the outcome in standard deviations of the group.
 
     ``gdcr`` adds the step part unscaled; ``sapo`` scales it by |A_o|. The paper's appendices are not public: λ, the
     matching rule, edge directions, unreachable entities and the kind of deviation are our choices.

@@ -61,7 +61,7 @@ class RewardProcess(NamedTuple):
     def running_mean_outcome(self) -> Floats:
         """float64 (H+1,): mean outcome of the trajectories that are running with h turns left.
 
-        Where none is running yet, the mean over those that start first.
+        With so few turns left that none is running any more, the mean over the longest trajectories.
         """
         not_empty = self.length > 0
         since = self.horizon + 1 - self.length[not_empty]

@@ -21,33 +21,33 @@ both = pytest.mark.parametrize("name", NAMES)
 
 
 def with_tokens(
-    trajectory: Trajectory, values: list[float], *, read: int = 2, wrote: int = 3, inside: float | None = None
+    trajectory: Trajectory, values: list[float], *, observed: int = 2, sampled: int = 3, inside: float | None = None
 ) -> Trajectory:
     """Add tokens, and a critic's value before every turn and after the last (T + 1 numbers).
 
     Args:
-        trajectory: with T turns.
-        values: before every turn; tokens inside a turn get ``inside``, default the value of the turn.
-        read, wrote: tokens a turn.
-        inside: see ``values``.
+        trajectory: a trajectory of T turns.
+        values: value before every turn and after the last.
+        observed, sampled: number of observation tokens and of model tokens in each turn.
+        inside: value of the tokens of a turn after its first model token; default the value of the turn.
     """
     n = len(trajectory.turns)
-    mask = np.tile([False] * read + [True] * wrote, n)
-    numbers = np.array([v if inside is None else inside for v in values[:-1] for _ in range(read + wrote)])
-    numbers[read :: read + wrote] = values[:-1]
+    mask = np.tile([False] * observed + [True] * sampled, n)
+    numbers = np.array([v if inside is None else inside for v in values[:-1] for _ in range(observed + sampled)])
+    numbers[observed :: observed + sampled] = values[:-1]
     turns = tuple(
         replace(turn, values={"value.critic": a, "value.critic.next": b})
         for turn, (a, b) in zip(trajectory.turns, pairwise(values), strict=True)
     )
     tokens = Tokens(
         np.zeros(len(mask), np.int32), mask, np.zeros(len(mask), np.float32),
-        np.arange(0, len(mask) + 1, read + wrote, dtype=np.int32),
+        np.arange(0, len(mask) + 1, observed + sampled, dtype=np.int32),
         values={"value.critic": np.append(numbers, values[-1]).astype(np.float32)},
     )  # fmt: skip
     return replace(trajectory, turns=turns, tokens=tokens)
 
 
-def test_turns_are_credited_by_one_step_errors() -> None:
+def test_with_lambda_zero_turns_get_their_temporal_differences() -> None:
     g = group(with_tokens(walk("s a b g", rewards=[0.0, 0.5, 1.0]), [1.0, 2.0, 4.0, 99.0]))
     scored = credit.make("mt_ppo", discount=0.5, gae_lambda=0.0, whitening=False).assign(g)
     assert scored.advantages[0].tolist() == [0.0 + 1.0 - 1.0, 0.5 + 2.0 - 2.0, 1.0 - 4.0]
@@ -60,9 +60,10 @@ def test_a_turns_reward_is_on_its_last_token_and_observations_are_no_steps() -> 
     g = group(with_tokens(walk("s a g", rewards=[0.25, 1.0]), [0.5, 0.75, 99.0], inside=0.0))
     scored = credit.make("ppo_gae", gae_lambda=0.0, whitening=False).assign(g)
     assert scored.token_advantages is not None
-    # three tokens a turn: V = 0.5, 0, 0 | 0.75, 0, 0; rewards on the third
+    # three model tokens per turn: V = 0.5, 0, 0 | 0.75, 0, 0; rewards on the third
     np.testing.assert_allclose(scored.token_advantages[0], [-0.5, 0.0, 0.25 + 0.75, -0.75, 0.0, 1.0])
-    np.testing.assert_allclose(scored.advantages[0], [0.5 / 3, 0.25 / 3])  # a turn's is the mean over its tokens
+    # a turn's advantage is the mean over its tokens
+    np.testing.assert_allclose(scored.advantages[0], [0.5 / 3, 0.25 / 3])
 
 
 @both
@@ -76,11 +77,11 @@ def test_a_truncated_episode_can_bootstrap_from_the_critic(name: str, end: StopR
 
 @both
 def test_released_token_gae_includes_observation_tokens(name: str) -> None:
-    # the value of the token that the environment wrote differs: with λ < 1 it leaks into the turn before
+    # the value of an observation token differs: with λ < 1 it changes the advantages of the turn before
     first = with_tokens(walk("s a g"), [0.5, 0.5, 0.0])
     assert first.tokens is not None
     values = first.tokens.values["value.critic"].copy()
-    values[5] = 7.0  # the first token that the second turn reads
+    values[5] = 7.0  # the first observation token of the second turn
     other = replace(first, tokens=replace(first.tokens, values={"value.critic": values}))
     options: dict[str, Any] = {"gae_lambda": 0.0, "whitening": False}
     if name == "ppo_gae":
@@ -96,10 +97,10 @@ def test_released_token_gae_includes_observation_tokens(name: str) -> None:
 def test_whitening_is_over_the_model_tokens_of_the_batch(name: str) -> None:
     groups = [
         group(
-            with_tokens(walk("s a g"), [0.1, 0.7, 0.0], wrote=1),
-            with_tokens(walk("s b", "failed"), [0.4, 0.0], wrote=5),
+            with_tokens(walk("s a g"), [0.1, 0.7, 0.0], sampled=1),
+            with_tokens(walk("s b", "failed"), [0.4, 0.0], sampled=5),
         ),
-        group(with_tokens(walk("s g"), [0.2, 0.0], read=7, wrote=2)),
+        group(with_tokens(walk("s g"), [0.2, 0.0], observed=7, sampled=2)),
     ]
     scored = credit.make(name).assign_batch(groups)
     samples = []
@@ -122,7 +123,7 @@ def test_credit_of_a_short_trajectory_does_not_depend_on_the_others(name, length
     members = [
         with_tokens(
             walk([f"{i}.{t}" for t in range(n)] + ["g"], rewards=rng.normal(size=n).tolist(), name=f"t{i}"),
-            rng.normal(size=n + 1).tolist(), read=int(rng.integers(1, 4)), wrote=int(rng.integers(1, 4)),
+            rng.normal(size=n + 1).tolist(), observed=int(rng.integers(1, 4)), sampled=int(rng.integers(1, 4)),
         )
         for i, n in enumerate(lengths)
     ]  # fmt: skip
@@ -143,21 +144,21 @@ def test_with_true_values_the_decision_to_stop_gets_exactly_its_advantage(name: 
     for t in (3, 2, 1, 0):
         value[t] = p[t] * b[t] + (1 - p[t]) * value[t + 1]
     scheme = credit.make(name, gae_lambda=gae_lambda, whitening=False)
-    total, chance = np.zeros((4, 2)), np.zeros((4, 2))
+    total, probability = np.zeros((4, 2)), np.zeros((4, 2))
     reached = 1.0
     for stop in range(4):
         weight = reached * p[stop]
         reached *= 1 - p[stop]
         states = [f"{t}" for t in range(stop + 1)] + ["g"]
-        member = with_tokens(walk(states, rewards=[0.0] * stop + [b[stop]]), [*value[: stop + 1], 0.0], wrote=1)
+        member = with_tokens(walk(states, rewards=[0.0] * stop + [b[stop]]), [*value[: stop + 1], 0.0], sampled=1)
         [advantages] = scheme.assign(group(member)).advantages
         for t, a in enumerate(advantages.tolist()):
             total[t, int(t == stop)] += weight * a
-            chance[t, int(t == stop)] += weight
+            probability[t, int(t == stop)] += weight
     for t in range(4):
-        assert total[t, 1] / chance[t, 1] == pytest.approx(b[t] - value[t], abs=1e-6)
-        if chance[t, 0]:
-            assert total[t, 0] / chance[t, 0] == pytest.approx(value[t + 1] - value[t], abs=1e-6)
+        assert total[t, 1] / probability[t, 1] == pytest.approx(b[t] - value[t], abs=1e-6)
+        if probability[t, 0]:
+            assert total[t, 0] / probability[t, 0] == pytest.approx(value[t + 1] - value[t], abs=1e-6)
         assert total[t].sum() == pytest.approx(0.0, abs=1e-6)
 
 
@@ -206,6 +207,6 @@ def test_a_branch_is_credited_for_its_own_turns(name: str) -> None:
 def test_invalid_turns_get_the_penalty(name: str) -> None:
     g = group(with_tokens(walk("s a g", invalid=[0]), [0.0, 1.0, 0.0]))
     plain = credit.make(name, gae_lambda=0.0, whitening=False).assign(g).advantages[0]
-    fined = credit.make(name, gae_lambda=0.0, whitening=False, invalid_penalty=0.3).assign(g).advantages[0]
+    penalised = credit.make(name, gae_lambda=0.0, whitening=False, invalid_penalty=0.3).assign(g).advantages[0]
     tokens = 3 if name == "ppo_gae" else 1
-    np.testing.assert_allclose(plain - fined, [0.3 / tokens, 0.0])
+    np.testing.assert_allclose(plain - penalised, [0.3 / tokens, 0.0])

@@ -107,8 +107,8 @@ def test_a_critic_of_shaped_values_gives_the_unshaped_advantages(seed, gae_lambd
 
 
 # -- igpo ---------------------------------------------------------------------------------------------------------------
-def informed(trajectory: Trajectory, chances: list[float]) -> Trajectory:
-    return with_annotations(trajectory, logp__answer__mean=np.log(chances).tolist())
+def informed(trajectory: Trajectory, probabilities: list[float]) -> Trajectory:
+    return with_annotations(trajectory, logp__answer__mean=np.log(probabilities).tolist())
 
 
 def test_gains_and_outcomes_are_normalised_jointly_and_summed() -> None:

@@ -42,7 +42,7 @@ def test_lambda_zero_is_the_temporal_difference(rewards, discount, last, seed):
 def test_a_truncated_episode_with_bootstrap_value_has_the_same_temporal_differences(
     rewards, discount, gae_lambda, seed
 ):
-    # cut off before the last step, with the value of the state there: the one-step errors before are the same
+    # truncated before the last step, with the value of the state there: the earlier temporal differences are the same
     values = np.random.default_rng(seed).normal(size=len(rewards))
     whole = gae(np.array(rewards), values, discount=discount, gae_lambda=gae_lambda)
     cut = gae(np.array(rewards[:-1]), values[:-1], discount=discount, gae_lambda=gae_lambda, last_value=values[-1])

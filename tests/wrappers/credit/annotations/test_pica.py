@@ -68,8 +68,8 @@ def test_the_last_prediction_adds_reward_unless_final_is_neutral():
     assert np.ptp([r.sum() for r in pica(sure, honest, **PLAIN).step_rewards]) > 2.0
     neutral = [r.sum() for r in pica(sure, honest, **PLAIN, final="neutral").step_rewards]
     assert neutral == pytest.approx([-math.log(0.5)] * 2)
-    told = [r.sum() for r in pica(sure, honest, **PLAIN, final="outcome", log_floor=-3.0).step_rewards]
-    assert told == pytest.approx([-3.0 - math.log(0.5)] * 2)
+    by_outcome = [r.sum() for r in pica(sure, honest, **PLAIN, final="outcome", log_floor=-3.0).step_rewards]
+    assert by_outcome == pytest.approx([-3.0 - math.log(0.5)] * 2)
 
 
 def test_gae_takes_a_critics_values_of_the_states_before():

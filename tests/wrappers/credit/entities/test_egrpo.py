@@ -32,8 +32,8 @@ def test_thoughts_count_and_observations_queries_and_answers_do_not() -> None:
     shown = search(("-", ALL), ("-", ""))
     assert gamma(shown) == [0.0]
     turn = Turn("0", "a", "1", response="It is Inception. <search>Christopher Nolan</search><answer>London</answer>")
-    told = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
-    assert gamma(told) == [0.25]
+    responded = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
+    assert gamma(responded) == [0.25]
 
 
 def test_the_whole_trajectory_counts_as_the_papers_control() -> None:
@@ -111,9 +111,9 @@ thoughts = st.lists(st.sampled_from(["Inception", "London", "Christopher Nolan",
 def test_no_failed_trajectory_scores_more_than_a_correct_one(drawn: Any) -> None:
     members = [named(text, end=end, name=f"{i}") for i, (text, end) in enumerate(drawn)]
     scored = score(*members)
-    right = [a for a, m in zip(scored.outcome_advantages, members, strict=True) if m.success]
+    correct = [a for a, m in zip(scored.outcome_advantages, members, strict=True) if m.success]
     wrong = [a for a, m in zip(scored.outcome_advantages, members, strict=True) if not m.success]
-    assert not right or not wrong or min(right) > max(wrong)
+    assert not correct or not wrong or min(correct) > max(wrong)
 
 
 @given(st.lists(thoughts, min_size=1, max_size=6), st.randoms(use_true_random=False))

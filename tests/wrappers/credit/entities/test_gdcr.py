@@ -56,8 +56,8 @@ def test_queries_and_answers_are_not_thoughts() -> None:
     last = Turn("1", "a", "2", observation=ALL, response="So. <search>Nolan</search> <answer>London</answer>")
     group = Group((Trajectory("t", "g", "task", (shown, last), False, 0.0, "failed", "2"),), FILM)
     assert score("gdcr", group).flat_step_rewards.tolist() == [1.875, 0.0]
-    told = replace(last, response="Nolan was born in London. <answer>London</answer>")
-    group = Group((replace(group.trajectories[0], turns=(shown, told)),), FILM)
+    outside = replace(last, response="Nolan was born in London. <answer>London</answer>")
+    group = Group((replace(group.trajectories[0], turns=(shown, outside)),), FILM)
     assert score("gdcr", group).flat_step_rewards.tolist() == [1.875, 1.5]
     assert score("gdcr", group, thoughts="recorded").flat_step_rewards.tolist() == [1.875, 0.0]
 
@@ -94,8 +94,8 @@ def test_each_entity_is_rewarded_at_most_twice(drawn: Any) -> None:
         for span in group.arrays.split(np.arange(len(group.turns))):
             names = [name for t in span for name in scored.diagnostics[part][t]]
             assert len(names) == len(set(names))
-    worth = 0.25 + 0.5 + 1.0 + 0.125
-    assert all(own.sum() <= 2 * worth + 1e-12 for own in scored.step_rewards)
+    total = 0.25 + 0.5 + 1.0 + 0.125  # contributions of the four entities
+    assert all(own.sum() <= 2 * total + 1e-12 for own in scored.step_rewards)
 
 
 @given(groups, st.floats(0.0, 1.0))
@@ -136,8 +136,8 @@ def test_an_entity_that_is_not_mentioned_changes_nothing(drawn: Any) -> None:
 
 def test_a_trajectory_of_one_turn_has_no_step_part() -> None:
     group = searches(search(("-", "London"), name="a"), search(("-", "Nolan"), name="b", end="success"))
-    for spread in ("population", "sample"):
-        scored = score("sapo", group, step_std_kind=spread, outcome_std_kind=spread, observations="entities")
+    for std_kind in ("population", "sample"):
+        scored = score("sapo", group, step_std_kind=std_kind, outcome_std_kind=std_kind, observations="entities")
         assert (scored.flat_step_advantages == 0.0).all()
         assert np.isfinite(scored.flat_advantages).all()
 
@@ -187,7 +187,7 @@ def test_an_answer_that_is_not_an_entity_is_rejected_added_as_a_node_or_gets_no_
         CreditError, match=r"gdcr is not defined on group 'g': its answer is not an entity.*answer='virtual'"
     ):
         score("gdcr", group)
-    # the values lie one edge from the answer, their bearers two; "no" itself is in every text and is not looked for
+    # the values lie one edge from the answer, the entities that have them two; "no" itself is in every text and is not matched
     assert score("gdcr", group, answer="virtual").flat_step_rewards.tolist() == [0.5 + 0.25, 0.0]
     zero = score("gdcr", group, answer="zero")
     assert (zero.flat_step_rewards == 0.0).all()

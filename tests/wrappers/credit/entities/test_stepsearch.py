@@ -37,10 +37,10 @@ TASK: dict[str, Any] = {
 def rollout(
     name: str, found: list[tuple[str, ...]], end: StopReason = "success", queries: tuple[str, ...] = ()
 ) -> Trajectory:
-    asked = [*queries, *[""] * (len(found) - len(queries))]
+    padded = [*queries, *[""] * (len(found) - len(queries))]
     turns = [
         Turn(f"{t}", "search", f"{t + 1}", doc_ids=ids, queries=(query,) if query else ())
-        for t, (ids, query) in enumerate(zip(found, asked, strict=True))
+        for t, (ids, query) in enumerate(zip(found, padded, strict=True))
     ]
     last = len(turns)
     if end in ("success", "failed"):
@@ -93,8 +93,8 @@ def test_gains_and_redundancies_are_fractions(steps, golden):
     assert (gains >= 0.0).all()
     assert gains.sum() <= 1.0 + 1e-9
     for repeats in ("earlier", "anywhere"):
-        shares = redundancies(steps, repeats=repeats)
-        assert ((shares >= 0.0) & (shares <= 1.0)).all()
+        fractions = redundancies(steps, repeats=repeats)
+        assert ((fractions >= 0.0) & (fractions <= 1.0)).all()
     assert (redundancies(steps) <= redundancies(steps, repeats="anywhere")).all()
 
 
@@ -127,8 +127,8 @@ def test_step_rewards_are_gain_minus_redundancy_and_zero_for_the_answer():
 def test_credit_is_the_return_to_go_against_the_groups_mean_at_that_turn():
     g = group(rollout("a", [("nile",), ("rhine",)]), rollout("b", [("other",), ("other",)]))
     scored = plain().assign(g)
-    togo = [np.cumsum(rewards[::-1])[::-1] for rewards in scored.step_rewards]
-    for mine, theirs, got in zip(togo, togo[::-1], scored.step_advantages, strict=True):
+    to_go = [np.cumsum(rewards[::-1])[::-1] for rewards in scored.step_rewards]
+    for mine, theirs, got in zip(to_go, to_go[::-1], scored.step_advantages, strict=True):
         np.testing.assert_allclose(got, (mine - theirs) / 2, atol=1e-12)
 
 

@@ -60,7 +60,7 @@ def test_worked_example():
     group = group_of(("abg", "success"), "abc")
     c = GroupTD(prior_weight=1.0, discount=0.5, td_lambda=0.5).assign(group)
     phi_a, phi_b, v_c = 0.125, 0.25, 0.0
-    v1_b = (phi_b + 1.0 + v_c) / 3  # the cut transition leads to c with no turns left
+    v1_b = (phi_b + 1.0 + v_c) / 3  # the transition at the limit leads to c with no turns left
     v2_a = (phi_a + 2 * v1_b) / 3
     last = 1.0 - v1_b, 0.0 - v1_b
     first = v1_b - v2_a
@@ -68,7 +68,7 @@ def test_worked_example():
     np.testing.assert_allclose(c.flat_advantages, expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("settings", SETTINGS[:-1])  # leaving out, every rollout has a start value of its own
+@pytest.mark.parametrize("settings", SETTINGS[:-1])  # with leave_one_out, every rollout has its own value of the start
 @given(seed=st.integers(0, 10**6))
 def test_with_lambda_zero_credit_telescopes_to_outcome_minus_value_of_the_start(settings, seed):
     group = graded(np.random.default_rng(seed))
@@ -91,8 +91,8 @@ def test_leave_one_out_with_lambda_one_is_outcome_minus_the_others_value(seed):
         scheme_of_others = GroupTD(prior="none", td_lambda=0.0, horizon=horizon)
         known = {key: number for number, key in enumerate(others.arrays.states.keys)}
         for t, turn in enumerate(member.turns):
-            asked = np.array([known.get(turn.state_key, 0)]), np.array([horizon - t])
-            value = scheme_of_others.values(others, *asked)[0] if turn.state_key in known else 0.0
+            pair = np.array([known.get(turn.state_key, 0)]), np.array([horizon - t])
+            value = scheme_of_others.values(others, *pair)[0] if turn.state_key in known else 0.0
             assert got[i][t] == pytest.approx(member.score - value, abs=1e-12)
 
 
@@ -158,9 +158,9 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
         c = GroupTD(td_lambda=0.0, **settings).assign(group)
         exact = exact_values(horizon)
         index = {k: i for i, k in enumerate(c.diagnostics["node_keys"])}
-        asked = np.array([index[state] for state in "abc"])
+        states = np.array([index[state] for state in "abc"])
         for h, row in enumerate(exact):
-            found = GroupTD(td_lambda=0.0, **settings).values(group, asked, np.full(3, h))
+            found = GroupTD(td_lambda=0.0, **settings).values(group, states, np.full(3, h))
             assert found.tolist() == pytest.approx([row[state] for state in "abc"], abs=1e-12)
         flat = iter(c.flat_advantages)
         for path, reason in walks:
@@ -172,7 +172,7 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
 
 
 def test_the_conflict_rule_uses_the_outcome_where_one_key_merges_two_states():
-    # key x merges two states: "go" leads to success from one and nowhere from the other
+    # key x merges two states: "go" leads to success from one and not from the other
     group = Group(
         (
             walk("w0", "axg", "success", actions=["left", "go"]),
@@ -183,7 +183,7 @@ def test_the_conflict_rule_uses_the_outcome_where_one_key_merges_two_states():
     keys = c.diagnostics["node_keys"]
     assert {k for k, bad in zip(keys, c.diagnostics["conflicted"], strict=True) if bad} == {"x"}
     plain = GroupTD(td_lambda=0.0).assign(group)
-    # arriving in x passes the outcome of the own rollout on; leaving x is as before
+    # the turn that leads to x uses the outcome of its own rollout; the turn from x is unchanged
     np.testing.assert_allclose(c.advantages[0][1], plain.advantages[0][1])
     np.testing.assert_allclose(c.advantages[0][0], plain.advantages[0][0] + plain.advantages[0][1])
     np.testing.assert_allclose(c.advantages[1][0], plain.advantages[1][0] + plain.advantages[1][1])
@@ -213,7 +213,7 @@ def test_branches_count_their_turns_from_the_fork():
     branch = Trajectory("q", "g", "t", (Turn("c", "x", "e"),), False, 0.0, "env_limit", "e", parent="p", fork_turn=2)
     group = Group((parent, branch))
     assert group.first_turns.tolist() == [0, 2]
-    # with d's end one turn away at the fork, as for the parent; H is 3
+    # H is 3, and one turn is left at the fork, as for the parent
     credited = GroupTD(prior_weight=0.0, td_lambda=0.0).assign(group)
     fork = GroupTD(prior_weight=0.0).values(group, group.arrays.state[2:3], np.array([1]))
     assert credited.advantages[1][0] == credited.flat_step_rewards[3] == -fork[0]
@@ -231,9 +231,9 @@ def test_the_penalty_is_subtracted_from_the_final_advantage():
     group = group_of(("abg", "success"), "abc")
     first = group.trajectories[1]
     turns = (replace(first.turns[0], parsed=False), *first.turns[1:])
-    spoiled = Group((group.trajectories[0], replace(first, turns=turns)))
-    plain, paid = (GroupTD(invalid_penalty=0.1).assign(g).flat_advantages for g in (group, spoiled))
-    np.testing.assert_allclose(plain - paid, [0, 0, 0.1, 0], atol=1e-15)
+    invalid = Group((group.trajectories[0], replace(first, turns=turns)))
+    plain, penalised = (GroupTD(invalid_penalty=0.1).assign(g).flat_advantages for g in (group, invalid))
+    np.testing.assert_allclose(plain - penalised, [0, 0, 0.1, 0], atol=1e-15)
 
 
 @pytest.mark.parametrize("name", VARIANTS)

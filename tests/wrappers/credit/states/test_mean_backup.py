@@ -15,7 +15,7 @@ from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 def random_backup(
     rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int, by_turns: bool
 ) -> Backup:
-    """Sample transitions between states at most ``near`` apart, some of which end; each visited state ends at least once."""
+    """Sample transitions between states at most ``near`` apart, and numbers of turns that ended the episode, at least one in each visited state."""
     source = rng.integers(0, size, turns)
     target = np.clip(source + rng.integers(-near, near + 1, turns), 0, size - 1)
     edge, count = np.unique(source * size + target, return_counts=True)
@@ -34,9 +34,9 @@ def tabled(backup: Backup) -> np.ndarray:
         row = []
         for k in range(backup.size):
             prior = backup.prior[k] if backup.prior_by_turns_left is None else backup.prior_by_turns_left[h]
-            mine = backup.source == k
-            weight = backup.prior_weight + backup.ends[k] + backup.transitions[mine].sum()
-            onward = sum(n * table[-1][j] for j, n in zip(backup.target[mine], backup.transitions[mine], strict=True))
+            own = backup.source == k
+            weight = backup.prior_weight + backup.ends[k] + backup.transitions[own].sum()
+            onward = sum(n * table[-1][j] for j, n in zip(backup.target[own], backup.transitions[own], strict=True))
             row.append((backup.prior_weight * prior + backup.outcome[k] + onward) / weight if weight else prior)
         table.append(row)
     return np.array(table)
@@ -94,8 +94,8 @@ def test_work_is_linear_in_the_length_of_the_chain(variant, slips):
         horizon_values(scheme.backup(group), group.arrays.state, np.full(len(group.turns), n), visited=visited)
         work[n] = sum(visited)
     # a table of all values grows 100 times; without a prior, the duration of slips varies as the square root of the length
-    spreads = slips and VARIANTS[variant].get("prior") == "none"
-    assert work[2000] < (45 if spreads else 20) * work[200]
+    varies = slips and VARIANTS[variant].get("prior") == "none"
+    assert work[2000] < (45 if varies else 20) * work[200]
 
 
 def test_memory_is_linear_in_the_length_of_the_chain():

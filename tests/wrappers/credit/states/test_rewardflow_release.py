@@ -37,7 +37,7 @@ def test_released_propagation_equals_a_thousand_sweeps(n, edges, seeds, discount
 
 
 def test_released_propagation_depends_on_the_longest_episode_of_the_batch():
-    # alone, the winning turn is the last of a longest episode and gets the raw reward 10; beside a longer episode of
+    # alone, the last turn of the success is the last of a longest episode and gets the raw reward 10; beside a longer episode of
     # another task its value is 10 − 9
     short = group(walk("s a g", reward=10.0))
     other = Group(tuple(walk([f"o{t}" for t in range(9)], "failed") for _ in range(1)))
@@ -72,7 +72,7 @@ def test_success_propagation_separates_terminal_nodes():
 
 
 def look_and_act(**options):
-    """From s: act and win; or look (invalid), then act. "n" is the text "nothing happens"."""
+    """From s: act and succeed; or look (invalid), then act. "n" is the text "nothing happens"."""
     g = group(walk("s a g"), walk("s n s a g", invalid=[0, 1], name="looked"), walk("s x", "failed"))
     return credit.make("rewardflow", discount=0.5, **options).assign(g)
 
