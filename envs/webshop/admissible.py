@@ -1,4 +1,4 @@
-"""The listed actions: every admissible click, and on the first page two obvious searches.
+"""The listed actions: every admissible click, and on the first page two searches made from the instruction.
 
 Any other search is admissible too, on every page; the set of all searches is infinite. The listed searches are made from
 the instruction alone: its text without the price, and its first sentence or the part before the options.

@@ -22,7 +22,7 @@ Tool = Literal["search", "visit", "answer"]
 
 
 class Call(NamedTuple):
-    """One call: a tool and its arguments (queries, page names, or one answer)."""
+    """One call: a tool, its arguments (queries, page names, or one answer), and what a visit looks for on its pages."""
 
     tool: Tool
     items: tuple[str, ...]
@@ -30,7 +30,7 @@ class Call(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A parsed text: the call, or the reason why there is none, and the text around it (the thought)."""
+    """A parsed text: the call, or the reason why there is none, and the text outside it (the thought)."""
 
     call: Call | None
     reason: str
@@ -63,7 +63,7 @@ def first_block(text: str) -> tuple[str | None, str]:
 
 
 def project_rewardflow(text: str) -> tuple[str, bool]:
-    """RewardFlow's action and whether it is valid: a search before an answer; mixed or repeated blocks are invalid."""
+    """RewardFlow's action and whether it is valid: a search is preferred to an answer; several blocks are invalid."""
     cut = truncate_turn(text)
     lower = text.lower()
     searches, answers = lower.count("<search>"), lower.count("<answer>")

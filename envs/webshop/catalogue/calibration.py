@@ -52,7 +52,13 @@ def chosen_by_text(product: Product, text: str) -> dict[str, str]:
 
 
 def measure(catalogue: Catalogue, goals: Iterable[Goal], tagger: Tagger = rule_tagger) -> Difficulty:
-    """Measure the difficulty of some goals."""
+    """Measure the difficulty of some goals.
+
+    Args:
+        catalogue: the products.
+        goals: goals over them, at least one.
+        tagger: finds the nouns of a product name, for the score.
+    """
     rows = []
     for goal in goals:
         text = goal.instruction.lower()

@@ -1,19 +1,27 @@
-"""The published panel: pinned, rebuilt from its recipes, and written again by its own generator."""
+"""The published panel: pinned, reproduced by its generator, and rebuilt from its recipes."""
 
 import hashlib
 from collections import Counter
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from creditflow.envs.tasks import load_panel
+from creditflow.envs.tasks import load_panel, write_panel
+from creditflow.envs.wikisearch.panel import panel_rows
 from creditflow.envs.wikisearch.tasks import open_library
 
 
 def test_the_panel_file_is_pinned() -> None:
     data = (files("creditflow.assets") / "panels" / "wikisearch" / "standard-v1.json").read_bytes()
     assert hashlib.sha256(data).hexdigest() == "1a36972a7e60019067670576e3d5b60ea837c32eca49e141eea517ff4f901b43"
+
+
+def test_the_panel_is_reproduced_by_its_generator(tmp_path: Path) -> None:
+    write_panel(tmp_path / "panel.json", panel_rows())
+    published = files("creditflow.assets") / "panels" / "wikisearch" / "standard-v1.json"
+    assert (tmp_path / "panel.json").read_bytes() == published.read_bytes()
 
 
 def test_the_panel_has_its_splits_and_strata() -> None:

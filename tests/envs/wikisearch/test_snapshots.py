@@ -32,16 +32,16 @@ def test_an_answered_snapshot_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "harm",
+    "damage",
     [
         {"format": "wikisearch/0"}, {"evidence": ["nowhere"]}, {"evidence": "x"}, {"steps": -1}, {"answer": 3}, {"question": {}},
         {"shown": {"tool": "search", "items": ["a"], "found": []}}, {"documents": [3]}, {"extra": 1},
     ],
 )  # fmt: skip
-def test_damaged_snapshots_are_rejected(harm: dict[str, Any]) -> None:
+def test_damaged_snapshots_are_rejected(damage: dict[str, Any]) -> None:
     env = small_env()
     env.reset(seed=0)
-    data = {**json.loads(env.get_state()), **harm}
+    data = {**json.loads(env.get_state()), **damage}
     with pytest.raises(DataError):
         env.set_state(json.dumps(data))
 

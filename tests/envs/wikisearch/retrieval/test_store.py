@@ -36,14 +36,14 @@ def test_disk_and_memory_give_equal_results(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["passages.jsonl", "postings_rows.i4", "terms.bin", "by_id.i4", "header.json"])
-@pytest.mark.parametrize("harm", ["flip", "cut", "gone", "empty"])
-def test_damage_is_detected_when_the_folder_is_opened(folder: Path, name: str, harm: str) -> None:
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "empty"])
+def test_damage_is_detected_when_the_folder_is_opened(folder: Path, name: str, damage: str) -> None:
     file = folder / name
     data = bytearray(file.read_bytes())
-    if harm == "flip":
+    if damage == "flip":
         data[len(data) // 2] ^= 0x40
-    file.write_bytes(data if harm == "flip" else data[:-3] if harm == "cut" else b"")
-    if harm == "gone":
+    file.write_bytes(data if damage == "flip" else data[:-3] if damage == "cut" else b"")
+    if damage == "gone":
         file.unlink()
     with pytest.raises(DataError):
         open_store(folder)
