@@ -218,7 +218,7 @@ def test_actors_that_cannot_start_are_reported(cluster: Any, monkeypatch: pytest
         raise OSError("no such drive on this node")
 
     fails.__module__ = "__main__"  # by value, so that the cluster gets this one
-    broken = type("Broken", (), {"__init__": fails, "__module__": "__main__", "place": lambda self: (0, "")})
+    broken = type("Broken", (), {"__init__": fails, "__module__": "__main__", "location": lambda self: (0, "")})
     monkeypatch.setattr(ray_cluster, "_Actor", broken)
     with pytest.raises(WorkerError, match="no such drive"):
         list(run_in_order(RayExecutor(SPEC, 2, cluster.address), ["{}"]))

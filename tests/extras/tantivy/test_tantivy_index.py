@@ -25,6 +25,7 @@ from creditflow.envs.wikisearch.retrieval.documents import write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
+from creditflow.train.cli import main
 from creditflow.train.commands.serve import search as serve_search
 
 pytestmark = pytest.mark.tantivy
@@ -114,8 +115,7 @@ def test_serve_search_builds_then_opens(tmp_path: Path) -> None:
     assert serve_search.run(parser.parse_args([*options, "--build-only", "--memory", "32m"])) == 0
     engine = serve_search._engine(parser.parse_args(options))
     assert engine.search(["market charter"], 1)[0]
-    with pytest.raises(DataError, match="exists"):
-        serve_search.run(parser.parse_args([*options, "--build-only"]))
+    assert main(["serve-search", *options, "--build-only"]) == 2  # over an existing folder only with --force
     (tmp_path / "p.jsonl").write_text("\n".join(lines[1:]) + "\n", encoding="ascii")
     open_engine.cache_clear()
     with pytest.raises(DataError, match="built from other passages"):
