@@ -21,23 +21,23 @@ from fuzz.child import Case, Result, run_cases, traps_of
 from fuzz.target import Target
 from fuzz.targets import all_targets
 
-MOST_FINDINGS = 40  # different ones, of one target; it is not tried further
+MOST_FINDINGS = 40  # distinct findings after which a target is stopped
 
 
 def main() -> int:
-    """Run; the exit status is 1 if anything was found."""
+    """Run the chosen targets; the exit status is 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--targets", default="*", help="comma-separated patterns of names, as in 'logs/*,envs/tasks'")
-    parser.add_argument("--seconds", type=float, default=0.0, help="run for so long; default: a fixed number of cases")
+    parser.add_argument("--seconds", type=float, default=0.0, help="total time; default: a fixed number of cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("runs/fuzz"), help="where cases that fail are written")
-    parser.add_argument("--replay", type=Path, metavar="CASE", help="run one written case, with its traceback")
+    parser.add_argument("--out", type=Path, default=Path("runs/fuzz"), help="folder for cases that fail")
+    parser.add_argument("--replay", type=Path, metavar="CASE", help="run one written case and print its traceback")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     chosen = [t for t in all_targets() if any(fnmatch(t.name, one) for one in options.targets.split(","))]
     if not chosen:
-        parser.error(f"no target is called {options.targets!r}; --list shows all")
+        parser.error(f"no target matches {options.targets!r}; --list shows all")
     if options.list:
         print("\n".join(f"{t.name:28} {t.cases:5d} cases" for t in chosen))
         return 0
@@ -48,13 +48,13 @@ def main() -> int:
     for target in chosen:
         if target.missing():
             print(f"{target.name:28} skipped: needs {', '.join(target.missing())}")
-    share = options.seconds * options.workers / max(len(ready), 1)
+    seconds = options.seconds * options.workers / max(len(ready), 1)
     found = 0
     with ProcessPoolExecutor(options.workers, mp_context=get_context("fork")) as pool:
-        jobs = {pool.submit(fuzz, target.name, options.seed, share, options.out): target.name for target in ready}
+        jobs = {pool.submit(fuzz, target.name, options.seed, seconds, options.out): target.name for target in ready}
         for job in as_completed(jobs):
-            if error := job.exception():  # a mistake of the target's own, such as samples that cannot be made
-                number, text = 1, f"{jobs[job]:28} fails itself:\n{''.join(format_exception(error))}"
+            if error := job.exception():  # an error in the target itself, such as samples that cannot be made
+                number, text = 1, f"{jobs[job]:28} is broken:\n{''.join(format_exception(error))}"
             else:
                 number, text = job.result()
             found += number
@@ -64,13 +64,16 @@ def main() -> int:
 
 
 def fuzz(name: str, seed: int, seconds: float, out: Path) -> tuple[int, str]:
-    """Try one target; writes cases that fail. Returns how many different findings there are, and what to print.
+    """Run one target, and write the cases that fail.
 
     Args:
-        name: of the target.
-        seed: of the mutated cases.
-        seconds: to go on for; 0: the target's fixed number of cases.
+        name: name of the target.
+        seed: seed of the mutated cases.
+        seconds: time to run; 0: the target's fixed number of cases.
         out: folder for cases that fail.
+
+    Returns:
+        The number of distinct findings, and the text to print.
     """
     [target] = [t for t in all_targets() if t.name == name]
     place = Path(tempfile.mkdtemp(prefix="fuzz-seeds-"))
@@ -89,7 +92,7 @@ def fuzz(name: str, seed: int, seconds: float, out: Path) -> tuple[int, str]:
     finally:
         target.close()
         shutil.rmtree(place, ignore_errors=True)
-    tried = ", ".join(f"{kinds[kind]} {kind}" for kind in ("accepted", "refused", "finding") if kinds[kind])
+    tried = ", ".join(f"{kinds[kind]} {kind}" for kind in ("accepted", "rejected", "finding") if kinds[kind])
     lines = [f"{name:28} {tried}; {time.monotonic() - began:.1f} s"]
     lines += [f"  FOUND {what} ({number} times)\n{text}" for what, (number, text) in sorted(found.items())]
     return len(found), "\n".join(lines)
@@ -102,7 +105,7 @@ def _cases(target: Target, samples: int, seed: int, *, bounded: bool) -> Iterato
 
 
 def _written(target: Target, result: Result, out: Path) -> str:
-    """Write a case that failed; how to run it again."""
+    """Write a case that failed, and return its error with the command that runs it again."""
     out.mkdir(parents=True, exist_ok=True)
     digest = blake2b(result.data, digest_size=4).hexdigest()
     path = out / f"{target.name.replace('/', '-')}-{digest}.case"

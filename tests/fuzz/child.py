@@ -1,7 +1,7 @@
-"""Runs cases in child processes with limited memory and processor time, and lays crashes and hangs to their case.
+"""Runs cases in child processes with limited memory and processor time, and attributes crashes and hangs to their case.
 
-Memory is limited by RLIMIT_AS: what the process has mapped when it begins, plus the target's allowance. Time is
-processor time, so that a busy machine does not make findings; a child that says nothing for long is killed.
+RLIMIT_AS limits memory to what the process has mapped at its start plus the target's allowance. Time is processor time,
+so that a busy machine causes no findings; a child that writes nothing for a long time is killed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fuzz.target import Outcome, Target, case_rng, judge
 
 __all__ = ["Case", "Result", "case_bytes", "run_cases", "traps_of"]
 
-SILENCE: Final = 20.0  # times a case's seconds without a word, by the wall clock: the machine may be busy
-LEAST_SILENCE: Final = 60.0
+SILENCE: Final = 20.0  # times a case's seconds without output, by the wall clock: the machine may be busy
+LEAST_SILENCE: Final = 60.0  # seconds
 
 
 class SlowError(BaseException):
@@ -50,7 +50,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """A case, what it was and what it led to."""
+    """A case and its outcome.
+
+    Attributes:
+        case: the case.
+        outcome: its outcome.
+        data: its input, for findings only.
+    """
 
     case: Case
     outcome: Outcome
@@ -59,12 +65,12 @@ class Result:
 
 @lru_cache(maxsize=4)
 def traps_of(target: Target) -> tuple[bytes, ...]:
-    """A target's traps, made once."""
+    """Return a target's traps, made once."""
     return tuple(target.traps())
 
 
 def case_bytes(target: Target, case: Case, seeds: Sequence[bytes]) -> bytes:
-    """The input of a case."""
+    """Return the input of a case."""
     kind, _, number = case.name.partition(" ")
     if kind == "sample":
         return seeds[int(number)]
@@ -75,9 +81,9 @@ def case_bytes(target: Target, case: Case, seeds: Sequence[bytes]) -> bytes:
 
 
 def run_cases(target: Target, seeds: Sequence[bytes], cases: Iterator[Case], until: float) -> Iterator[Result]:
-    """Results of all cases, or of those begun before ``until`` (``time.monotonic``).
+    """Yield the results of all cases, or of those begun before ``until`` (``time.monotonic``).
 
-    Data comes with findings only. A child that dies is replaced, and its case is a finding.
+    A child that dies is replaced, and the case that it ran is a finding.
     """
     batch = _ahead(cases)
     while batch and time.monotonic() < until:
@@ -89,7 +95,7 @@ def run_cases(target: Target, seeds: Sequence[bytes], cases: Iterator[Case], unt
 
 
 def _ahead(cases: Iterator[Case]) -> list[Case]:
-    """The next cases of one child."""
+    """Return the next cases, at most 500, for one child."""
     return [case for case, _ in zip(cases, range(500), strict=False)]
 
 
@@ -108,7 +114,7 @@ def _one_child(target: Target, seeds: Sequence[bytes], batch: Sequence[Case], un
             os._exit(code)
     os.close(writing)
     silence = max(LEAST_SILENCE, SILENCE * target.seconds)
-    said, buffer, hung = 0, b"", False
+    count, buffer, hung = 0, b"", False
     try:
         while True:
             if not select.select([reading], [], [], silence)[0]:
@@ -122,20 +128,20 @@ def _one_child(target: Target, seeds: Sequence[bytes], batch: Sequence[Case], un
             for line in lines:
                 outcome = Outcome(**json.loads(line))
                 found = outcome.kind == "finding"
-                yield Result(batch[said], outcome, case_bytes(target, batch[said], seeds) if found else b"")
-                said += 1
+                yield Result(batch[count], outcome, case_bytes(target, batch[count], seeds) if found else b"")
+                count += 1
     finally:
         status = _end(pid)
         os.close(reading)
-    if said < len(batch) and (hung or status != 0):
-        what = f"hangs: no answer within {silence:g} s" if hung else _death(status)
-        yield Result(batch[said], Outcome("finding", what), case_bytes(target, batch[said], seeds))
-    elif said < len(batch) and time.monotonic() < until:
-        raise RuntimeError(f"{target.name}: a child ended early without a word")
+    if count < len(batch) and (hung or status != 0):
+        what = f"hangs: no output within {silence:g} s" if hung else _death(status)
+        yield Result(batch[count], Outcome("finding", what), case_bytes(target, batch[count], seeds))
+    elif count < len(batch) and time.monotonic() < until:
+        raise RuntimeError(f"{target.name}: a child ended early without an error")
 
 
 def _end(pid: int) -> int:
-    """Kill what is left of a child and its own children; its wait status (0: it ended well)."""
+    """Wait for a child, or kill it and its children; return its wait status (0: it succeeded)."""
     for _ in range(100):
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -154,15 +160,15 @@ def _death(status: int) -> str:
 
 
 def _work(target: Target, seeds: Sequence[bytes], batch: Sequence[Case], until: float, pipe: int) -> None:
-    """In the child: every case in turn, one line each."""
-    faulthandler.disable()  # a death is reported by its signal
+    """Run the cases in the child, and write one line of JSON per case into the pipe."""
+    faulthandler.disable()  # the parent reports the signal
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = mapped + (target.megabytes << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, _alarm)
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)  # commands print; what they say is not looked at
+    os.dup2(null, 1)  # the output of commands is discarded
     os.dup2(null, 2)
     for case in batch:
         if time.monotonic() >= until:
@@ -176,7 +182,7 @@ def _one(target: Target, seeds: Sequence[bytes], case: Case) -> Outcome:
     error: BaseException | None = None
     try:
         data = case_bytes(target, case, seeds)
-        signal.setitimer(signal.ITIMER_PROF, target.seconds, 1.0)  # again: one may be swallowed
+        signal.setitimer(signal.ITIMER_PROF, target.seconds, 1.0)  # repeated every second: a reader may catch one
         try:
             target.read(data, folder)
         finally:
@@ -191,4 +197,4 @@ def _one(target: Target, seeds: Sequence[bytes], case: Case) -> Outcome:
 
 
 def _alarm(_signal: int, _frame: FrameType | None) -> None:
-    raise SlowError("more processor time than a case may take")
+    raise SlowError("the case exceeds its processor time")

@@ -1,4 +1,4 @@
-"""Damage to bytes and lines: what disks, networks, editors and attackers do to a file."""
+"""Damage to bytes and lines, as disks, networks, editors and attackers cause it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["below", "mutate_bytes", "pick"]
 
 Rng = np.random.Generator
 T = TypeVar("T")
-MOST: Final = 1 << 20  # bytes of a mutated case; traps are larger
+MOST: Final = 1 << 20  # bytes of a mutated case; traps may be larger
 
 TOKENS: Final = tuple(
     text.encode("utf-8", "surrogatepass")
@@ -26,12 +26,12 @@ _NUMBER: Final = re.compile(rb"-?\d+(?:\.\d+)?")
 
 
 def below(rng: Rng, n: int) -> int:
-    """A uniform index below ``n``."""
+    """Return a uniform index below ``n``."""
     return int(rng.integers(n))
 
 
 def pick(rng: Rng, options: Sequence[T]) -> T:
-    """One of them."""
+    """Return one of the options, uniformly."""
     return options[below(rng, len(options))]
 
 
@@ -78,7 +78,7 @@ def _number(rng: Rng, data: bytes, _: bytes) -> bytes:
 
 
 def _lines(rng: Rng, data: bytes, other: bytes) -> bytes:
-    """Delete, double, swap or borrow a line."""
+    """Delete, repeat or swap lines, or insert one of another sample."""
     lines = data.splitlines(keepends=True)
     at, to = below(rng, len(lines)), below(rng, len(lines))
     what = below(rng, 4)
@@ -99,7 +99,7 @@ _DAMAGE: Final[tuple[Callable[[Rng, bytes, bytes], bytes], ...]] = (
 
 
 def mutate_bytes(rng: Rng, samples: Sequence[bytes]) -> bytes:
-    """A sample with one to four damages."""
+    """Return a sample with one to four mutations."""
     data, other = pick(rng, samples), pick(rng, samples)
     for _ in range(1 + below(rng, 4)):
         data = pick(rng, _DAMAGE)(rng, data, other)[:MOST] if data else pick(rng, TOKENS)

@@ -1,7 +1,8 @@
-"""Structure-aware damage to JSON-like values: wrong types, wild numbers, deep nests, duplicate keys, hostile texts.
+"""Structure-aware damage to JSON-like values: wrong types, extreme numbers, deep nests, repeated keys, hostile texts.
 
-A *recipe* is JSON text in which a few marked texts stand for what JSON cannot say or what would be long to store; ``thaw``
-makes Python objects of it (sets, bytes, huge integers …), ``spell`` makes JSON text, deep nests and duplicate keys included.
+A *recipe* is JSON text in which marked strings stand for values that JSON cannot represent or that would be long to
+store. ``thaw`` makes Python objects of it (sets, bytes, huge integers …); ``spell`` makes JSON text, deep nests and repeated
+keys included.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ _THAWED: Final[dict[str, Callable[[int], Any]]] = {
 
 
 def freeze(value: Any) -> bytes:
-    """A recipe of plain data."""
+    """Return the recipe of plain data."""
     return json.dumps(value).encode("ascii")
 
 
 def thaw(recipe: bytes) -> Any:
-    """The objects of a recipe."""
+    """Return the objects of a recipe."""
 
     def melt(value: Any) -> Any:
         if isinstance(value, str):
@@ -76,7 +77,7 @@ def thaw(recipe: bytes) -> Any:
 
 
 def spell(recipe: bytes) -> bytes:
-    """The JSON text of a recipe."""
+    """Return the JSON text of a recipe."""
 
     def written(found: re.Match[str]) -> str:
         make = _SPELLED.get(found[1])
@@ -86,7 +87,7 @@ def spell(recipe: bytes) -> bytes:
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths of all values inside, the outermost included."""
+    """Return the paths of all values inside, the outermost included."""
     found = [path]
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -101,14 +102,14 @@ def _at(value: Any, path: Sequence[Any]) -> Any:
 
 
 def _change(rng: Rng, value: Any) -> Any:
-    """One change somewhere in plain data, which is changed in place."""
+    """Return plain data with one change at a random place; it is changed in place."""
     path = pick(rng, _places(value))
     if not path:
         return value if below(rng, 8) else deepcopy(pick(rng, WILD))
     holder, key = _at(value, path[:-1]), path[-1]
     what = below(rng, 8)
     if what <= 3:
-        holder[key] = deepcopy(pick(rng, WILD))  # what is changed later must not change for later cases
+        holder[key] = deepcopy(pick(rng, WILD))  # a later change must not alter ``WILD``
     elif what == 4:
         del holder[key]
     elif what == 5:
@@ -125,7 +126,7 @@ def _change(rng: Rng, value: Any) -> Any:
 
 
 def mutate_recipe(rng: Rng, samples: Sequence[bytes]) -> bytes:
-    """A recipe with one to four changes of structure."""
+    """Return a recipe with one to four changes of structure."""
     value = json.loads(pick(rng, samples))
     for _ in range(1 + below(rng, 4)):
         value = _change(rng, value)
@@ -136,7 +137,7 @@ _KEY: Final = re.compile(rb'"\w+":')
 
 
 def _twice(rng: Rng, text: bytes) -> bytes:
-    """The text with one of its keys written twice."""
+    """Return the text with one of its keys repeated."""
     keys = list(_KEY.finditer(text[:100_000]))
     if not keys:
         return text
@@ -145,7 +146,7 @@ def _twice(rng: Rng, text: bytes) -> bytes:
 
 
 def mutate_json(rng: Rng, samples: Sequence[bytes]) -> bytes:
-    """A JSON text, damaged in its structure (three times of four) or in its bytes."""
+    """Return a JSON text with damaged structure (three times in four) or damaged bytes."""
     if below(rng, 4) == 0:
         return mutate_bytes(rng, samples)
     text = spell(mutate_recipe(rng, samples))
@@ -153,7 +154,7 @@ def mutate_json(rng: Rng, samples: Sequence[bytes]) -> bytes:
 
 
 def mutate_lines(rng: Rng, samples: Sequence[bytes]) -> bytes:
-    """JSON lines: one of them damaged in its structure, or the whole in its bytes."""
+    """Return JSON Lines of which one has a damaged structure, or with damaged bytes."""
     if below(rng, 3) == 0:
         return mutate_bytes(rng, samples)
     lines = [line for line in pick(rng, samples).split(b"\n") if line]

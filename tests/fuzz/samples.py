@@ -19,7 +19,7 @@ from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["ENVS", "bomb", "env_of", "groups", "log_text"]
 
-# every environment, with limits that keep one case cheap
+# every environment, with limits that keep a case fast
 ENVS: dict[str, dict[str, Any]] = {
     "sokoban": {"panel": "small-v1:train", "oracle_memory_mb": 32},
     "alfworld": {"oracle_nodes": 2_000},
@@ -29,7 +29,7 @@ ENVS: dict[str, dict[str, Any]] = {
 
 
 def env_of(name: str, **options: Any) -> AgentEnv[Any, Any, Any]:
-    """A bare environment, a new one every time."""
+    """Return a new environment without wrappers."""
     env = creditflow.make(name, **ENVS[name], **options).unwrapped
     assert isinstance(env, AgentEnv)
     return env
@@ -37,7 +37,7 @@ def env_of(name: str, **options: Any) -> AgentEnv[Any, Any, Any]:
 
 @lru_cache(maxsize=8)
 def groups(name: str, size: int = 2, tasks: int = 2) -> tuple[Group, ...]:
-    """Groups of short rollouts."""
+    """Return groups of rollouts by a noisy expert."""
     env = GroupEnv(name, size=size, **ENVS[name])
     base = env.members[0].base
     rng = np.random.Generator(np.random.PCG64(3))
@@ -46,19 +46,22 @@ def groups(name: str, size: int = 2, tasks: int = 2) -> tuple[Group, ...]:
 
 @lru_cache(maxsize=8)
 def log_text(name: str) -> str:
-    """The log of these groups."""
+    """Return the JSON Lines of ``groups(name)``."""
     stream = io.StringIO()
     write_jsonl(stream, groups(name))
     return stream.getvalue()
 
 
 def bomb(head: bytes, filler: bytes, times: int, *, form: int = 31) -> bytes:
-    """A compressed stream that begins with ``head`` and goes on with ``filler`` a thousand times ``times``.
+    """Return a compressed stream of ``head`` and then ``filler``, repeated 1,000 · ``times`` times.
 
-    Made of flushed blocks that are repeated as they are, so it is made in a moment; it is cut short, which a reader that
-    stops at a limit never sees.
+    It repeats one flushed block, so it takes little time to make. It has no end marker, which a reader that stops at a
+    limit never reaches.
 
     Args:
+        head: first bytes of the content.
+        filler: bytes that are repeated.
+        times: number of blocks of 1,000 repetitions.
         form: window bits: 31 for gzip, 15 for zlib.
     """
     packer = zlib.compressobj(9, zlib.DEFLATED, form)

@@ -1,4 +1,4 @@
-"""Cases about sealed folders: a file in one is damaged, and the seal is put on anew, as anybody can."""
+"""Damage to checksummed folders: one file is mutated, and new checksums may be written, as anybody can."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["damaged", "mutate_seal_kept", "mutate_sealed", "unpack"]
 
 
 def unpack(folder: Path) -> bytes:
-    """The sample of a folder: every file's content in Latin-1, for the mutator to choose from; nothing is changed."""
+    """Return the sample of a folder: a case that changes nothing, with every file's content in Latin-1 for the mutator."""
     files = {path.name: path.read_bytes().decode("latin-1") for path in sorted(folder.iterdir())}
     return json.dumps({"file": "", "files": files}).encode("ascii")
 
 
 def mutate_sealed(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """One file is damaged, missing, or another file's content; four times of five the folder is sealed again."""
+    """Return a case in which one file is damaged, missing, or has another file's content; in 4 of 5 with new checksums."""
     sample = json.loads(samples[0])
     files: dict[str, str] = sample["files"]
     name = pick(rng, sorted(files))
@@ -48,12 +48,12 @@ def mutate_sealed(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
 
 
 def mutate_seal_kept(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """The same under the old seal: for engines that are only promised to be safe where the checksums hold."""
+    """Return such a case with the old checksums, for engines that rely on checksums for safety."""
     return json.dumps(json.loads(mutate_sealed(rng, samples)) | {"seal": False}).encode("ascii")
 
 
 def damaged(source: Path, case: bytes, target: Path) -> None:
-    """Copy a folder and do to it what the case says."""
+    """Copy a folder, with the change of the case."""
     shutil.copytree(source, target)
     plan = json.loads(case)
     if not plan["file"]:

@@ -1,4 +1,4 @@
-"""What one target of the fuzzer is, and which answers to a case are good."""
+"""Targets of the fuzzer, and the judgement of what a reader did with a case."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from creditflow.envs.errors import CreditflowError
 
 __all__ = ["MismatchError", "Outcome", "Target", "case_rng", "judge"]
 
-LONGEST_MESSAGE: Final = 20_000  # characters; an error that repeats its whole input floods terminals and logs
-LEAST_MESSAGE: Final = 12
+LONGEST_MESSAGE: Final = 20_000  # characters; a message must not repeat its whole input
+LEAST_MESSAGE: Final = 12  # characters
 
 Mutator = Callable[[np.random.Generator, Sequence[bytes]], bytes]
 
 
 class MismatchError(AssertionError):
-    """Two ways to the same thing differ: a round trip, two readers, a promise of the documentation."""
+    """Results that must be equal differ (of a round trip, of two readers), or a documented property does not hold."""
 
 
 def _nothing() -> None:
-    """Most targets start nothing that must be ended."""
+    """Do nothing: most targets start no process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One thing that reads.
+    """One reader of untrusted input.
 
     Attributes:
-        name: "<area>/<what>".
-        read: reads a case; gets an empty folder for files. Returns, or raises what the reader raised.
-        seeds: valid samples, made in a folder that stays; every one must be accepted unchanged.
-        mutate: a new case from the samples.
-        traps: hand-made cases that run first, whatever the seed.
-        cases: mutated cases of the bounded run; 0: none in any run, its traps are all there is.
+        name: "<area>/<input>".
+        read: reads a case, with an empty folder for files; raises what the reader raises.
+        seeds: makes valid samples in a folder that is kept; every one must be accepted unchanged.
+        mutate: makes a new case from the samples.
+        traps: makes hand-made cases, which run first under every seed.
+        cases: number of mutated cases in a run of fixed size; 0: never any, only traps.
         needs: packages without which the target is skipped.
-        place: what the message of a refusal must contain, such as a file's name; "" for objects, which have no place.
-        seconds: of processor time that one case may take.
-        megabytes: that the process may grow by.
-        refuses: whether a case may be refused at all; where it may not, even a named error is a finding.
+        place: text that the message of every rejection must contain, such as the file's name; "" if there is none.
+        seconds: processor time that one case may take.
+        megabytes: memory by which the process may grow.
+        may_reject: whether a case may be rejected; if not, one of our own errors is a finding too.
         close: ends what ``seeds`` started.
     """
 
@@ -58,22 +58,22 @@ class Target:
     place: str = ""
     seconds: float = 5.0
     megabytes: int = 768
-    refuses: bool = True
+    may_reject: bool = True
     close: Callable[[], None] = _nothing
 
     def missing(self) -> list[str]:
-        """Packages that are not installed."""
+        """Return the needed packages that are not installed."""
         return [name for name in self.needs if find_spec(name) is None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case led to.
+    """Outcome of a case.
 
     Attributes:
-        kind: "accepted", "refused" or "finding".
-        what: of a finding: exception or signal, and where it arose; equal ones are one finding.
-        message: the error's own words, cut.
+        kind: "accepted", "rejected" or "finding".
+        what: exception or signal of a finding, and where it arose; findings are distinct by it.
+        message: class and message of the error, shortened.
     """
 
     kind: str
@@ -82,18 +82,18 @@ class Outcome:
 
 
 def case_rng(seed: int, target: str, number: int) -> np.random.Generator:
-    """The generator of one case."""
+    """Return the random generator of one case."""
     name = int.from_bytes(blake2b(target.encode(), digest_size=8).digest(), "little")
     return np.random.Generator(np.random.PCG64([seed, name, number]))
 
 
 def judge(target: Target, error: BaseException | None, *, valid: bool) -> Outcome:
-    """Whether a reader's answer is good.
+    """Return the outcome of a case.
 
     Args:
-        target: whose case it was.
-        error: what was raised, if anything.
-        valid: the case is an unchanged sample.
+        target: target of the case.
+        error: what its reader raised, if anything.
+        valid: whether the case is an unchanged sample.
     """
     if error is None:
         return Outcome("accepted")
@@ -101,19 +101,21 @@ def judge(target: Target, error: BaseException | None, *, valid: bool) -> Outcom
     shown = f"{type(error).__name__}: {text[:300]}"
     if not isinstance(error, CreditflowError):
         return Outcome("finding", f"{type(error).__name__} at {_origin(error)}", shown)
-    if valid or not target.refuses:
+    if valid or not target.may_reject:
         return Outcome(
-            "finding", f"{'a valid sample' if valid else 'what must be taken'} is refused at {_origin(error)}", shown
+            "finding",
+            f"{'a valid sample' if valid else 'a case that must be accepted'} is rejected at {_origin(error)}",
+            shown,
         )
     if len(text) > LONGEST_MESSAGE:
         return Outcome("finding", f"a message of more than {LONGEST_MESSAGE} characters at {_origin(error)}", shown)
     if len(text) < LEAST_MESSAGE or target.place not in text:
         return Outcome("finding", f"no place in the message of {type(error).__name__} at {_origin(error)}", shown)
-    return Outcome("refused", message=shown)
+    return Outcome("rejected", message=shown)
 
 
 def _origin(error: BaseException) -> str:
-    """The innermost frame of the package in a traceback, as "file:line function"; of a bare alarm too."""
+    """Return the innermost frame of the package in a traceback, else of the target: "file:line function"."""
     found, trace = "?", error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

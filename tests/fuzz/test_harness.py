@@ -1,4 +1,4 @@
-"""The fuzzer's own promises: what a reader does wrong is found, laid to its case, and can be run again."""
+"""The fuzzer itself: faults of a reader are found, attributed to their case, and reproducible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(data: bytes, _: Path) -> None:
             try:
                 while True:
                     pass
-            except Exception:  # noqa: BLE001, S112 - a reader that nothing stops
+            except Exception:  # noqa: BLE001, S112 - the reader under test catches everything
                 continue
     if data == b"dies":
         os.abort()
@@ -57,28 +57,28 @@ def tried(*traps: bytes) -> list[Result]:
     return list(run_cases(target, [b"good"], iter(cases), time.monotonic() + 60.0))
 
 
-def test_good_answers_are_no_findings() -> None:
-    assert [result.outcome.kind for result in tried(b"named", b"good")] == ["accepted", "refused", "accepted"]
+def test_accepted_cases_and_named_rejections_are_no_findings() -> None:
+    assert [result.outcome.kind for result in tried(b"named", b"good")] == ["accepted", "rejected", "accepted"]
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "what"),
     [
         (b"nowhere", "no place in the message of DataError"), (b"raw", "KeyError at"), (b"memory", "MemoryError at"),
         (b"slow", "SlowError at"), (b"swallowing", "SlowError at"), (b"dies", "dies of SIGABRT"), (b"leaves", "SystemExit at"),
     ],
 )  # fmt: skip
-def test_a_fault_is_laid_to_its_case_and_the_rest_goes_on(data: bytes, said: str) -> None:
+def test_a_fault_is_attributed_to_its_case_and_the_other_cases_still_run(data: bytes, what: str) -> None:
     results = tried(b"good", data, b"named", b"good")
-    assert [result.outcome.kind for result in results] == ["accepted", "accepted", "finding", "refused", "accepted"]
-    assert results[2].outcome.what.startswith(said)
+    assert [result.outcome.kind for result in results] == ["accepted", "accepted", "finding", "rejected", "accepted"]
+    assert results[2].outcome.what.startswith(what)
     assert results[2].data == data
 
 
 def test_a_valid_sample_must_be_accepted() -> None:
     target = Target(name="t", read=read, seeds=lambda _: [], mutate=mutate_bytes)
     assert judge(target, DataError("file.txt: line 1"), valid=True).kind == "finding"
-    assert judge(target, DataError("file.txt: line 1"), valid=False).kind == "refused"
+    assert judge(target, DataError("file.txt: line 1"), valid=False).kind == "rejected"
 
 
 @pytest.mark.parametrize("mutate", [mutate_bytes, mutate_json, mutate_recipe])
@@ -93,14 +93,14 @@ def test_a_case_is_the_same_for_the_same_number_and_no_other(
     assert case_rng(5, "a/b", 1).bytes(8) != case_rng(5, "a/c", 1).bytes(8)
 
 
-def test_recipes_say_what_json_cannot() -> None:
+def test_recipes_represent_values_that_json_cannot() -> None:
     recipe = freeze({"a": "@set@", "b": "@digits:5000@", "c": "@deep:3@"})
     assert thaw(recipe) == {"a": {1, "x"}, "b": 10**5000, "c": [[[[]]]]}
     assert b'"b": ' + b"9" * 5000 in spell(recipe)
     assert b'"c": [[[]]]' in spell(recipe)
 
 
-def test_all_targets_have_names_of_their_own() -> None:
+def test_the_names_of_targets_are_unique() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "fuzz", "--list"], cwd=ROOT, capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": "src:tests", "PYTHONSAFEPATH": "1"},

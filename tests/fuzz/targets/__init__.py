@@ -1,4 +1,4 @@
-"""All targets, one module for each kind of thing that is read."""
+"""All targets, one module for each kind of input."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ MODULES: Final = (
 
 @lru_cache(maxsize=1)
 def all_targets() -> tuple[Target, ...]:
-    """In the order of the modules."""
+    """Return all targets in the order of the modules."""
     found = [target for name in MODULES for target in import_module(f"fuzz.targets.{name}").TARGETS]
     return tuple(found)

@@ -96,7 +96,7 @@ def _parse(data: bytes, _: Path) -> None:
 TARGETS = (
     *(
         Target(
-            name=f"actions/{form}", read=_step(form), mutate=mutate_recipe, cases=60, seconds=3.0, refuses=False,
+            name=f"actions/{form}", read=_step(form), mutate=mutate_recipe, cases=60, seconds=3.0, may_reject=False,
             seeds=_samples([freeze(text) for text in texts]),
             traps=lambda: [freeze(one) for one in WILD_ACTIONS],
         )
@@ -105,13 +105,13 @@ TARGETS = (
     *(
         Target(
             name=f"actions/{form}-texts", read=_say(form),
-            mutate=mutate_bytes, cases=60, seconds=3.0, refuses=False, seeds=_samples([text.encode() for text in texts]),
+            mutate=mutate_bytes, cases=60, seconds=3.0, may_reject=False, seeds=_samples([text.encode() for text in texts]),
         )
         for form, (_, _, texts) in FORMS.items()
         if form != "sokoban-discrete"
     ),
     Target(
         name="actions/dialects", read=_parse, seeds=lambda _: [text.encode() for text in ANSWERS], mutate=mutate_bytes,
-        cases=200, refuses=False, traps=lambda: [b"<think>" * 20_000, b"<action>" * 20_000, b"</action>" * 20_000, b" " * 300_000],
+        cases=200, may_reject=False, traps=lambda: [b"<think>" * 20_000, b"<action>" * 20_000, b"</action>" * 20_000, b" " * 300_000],
     ),
 )  # fmt: skip

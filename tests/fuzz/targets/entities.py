@@ -91,11 +91,11 @@ def _countable(named: dict[str, list[str]], rule: Any) -> None:
 
 TARGETS = (
     Target(
-        name="entities/echo", read=_echo, mutate=_search, cases=400, refuses=False,
+        name="entities/echo", read=_echo, mutate=_search, cases=400, may_reject=False,
         seeds=lambda _: [freeze({"query": "Nile", "passages": [["Nile", "Nile"], ["Rhine", "Nile\nresults for Nile"]]})],
     ),
     Target(
-        name="entities/mentioned", read=_mentioned, mutate=_names, cases=400, refuses=False,
+        name="entities/mentioned", read=_mentioned, mutate=_names, cases=400, may_reject=False,
         seeds=lambda _: [freeze([["yes"], ["no", "No"], ["Nile", "the Nile"], ["…"]])],
     ),
 )  # fmt: skip

@@ -246,18 +246,18 @@ TARGETS = (
     *(
         Target(
             name=f"futures/{name}", read=_journey(name, **options), seeds=_seeds, mutate=_journeys(name), cases=4,
-            seconds=60.0, refuses=False,
+            seconds=60.0, may_reject=False,
             traps=_long(tasks),
         )
         for name, (options, tasks) in JOURNEYS.items()
     ),
     *(
-        Target(name=f"fresh/{name}", read=_fresh(name), seeds=_seeds, mutate=_journeys(name), cases=3, refuses=False)
+        Target(name=f"fresh/{name}", read=_fresh(name), seeds=_seeds, mutate=_journeys(name), cases=3, may_reject=False)
         for name in ENVS
     ),
     *(
         Target(
-            name=f"elsewhere/{name}", read=_elsewhere(name, **options), seeds=_seeds, mutate=_journeys(name), cases=6, refuses=False
+            name=f"elsewhere/{name}", read=_elsewhere(name, **options), seeds=_seeds, mutate=_journeys(name), cases=6, may_reject=False
         )
         for name, options in GENERATED.items()
     ),
