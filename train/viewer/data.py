@@ -51,8 +51,9 @@ def view_data(groups: Sequence[Group], schemes: Mapping[str, Scheme], title: str
 def _group(group: Group, credits_of: Mapping[str, Credit], texts: _Texts) -> dict[str, Any]:
     graph = StateGraph.from_group(group)
     arrays = group.arrays
-    first_turns = arrays.offsets[:-1][np.diff(arrays.offsets) > 0]
-    positions = layered_layout(graph, np.unique(graph.source[first_turns]).astype(np.int64))
+    begins = (np.diff(arrays.offsets) > 0) & (group.first_turns == 0)  # a branch does not begin at the start
+    starts = np.unique(graph.source[arrays.offsets[:-1][begins]])
+    positions = layered_layout(graph, starts.astype(np.int64))
     bounds = list(zip(arrays.offsets[:-1].tolist(), arrays.offsets[1:].tolist(), strict=True))
     return {
         "id": group.group_id,

@@ -113,6 +113,14 @@ def test_layers_follow_the_distance_from_the_start(group):
     assert ((places >= 0) & (places <= 1)).all()
 
 
+def test_a_branch_does_not_begin_in_the_first_layer(group):
+    branch = replace(rollout("branch", "cg", "failed"), parent="t0", fork_turn=2)
+    (shown,) = view_data([Group((*group.trajectories, branch))], {}, "title")["groups"]
+    across = {node[0]: node[2] for node in shown["nodes"]}
+    assert across["a"] == 0.0
+    assert across["c"] == pytest.approx(2 / 3, abs=1e-5)
+
+
 def test_the_command_writes_a_page_and_rejects_an_empty_log(group, tmp_path, capsys):
     log, out, empty = tmp_path / "log.jsonl", tmp_path / "view.html", tmp_path / "empty.jsonl"
     write_jsonl(log, [group])
