@@ -43,7 +43,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
     Args:
         panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
         data: instead, a folder with WebShop's files, or one written by ``creditflow data import webshop``. Or a
-            ``Stock``.
+            ``Stock``, to which ``goals``, ``seed`` and ``num_products`` do not apply.
         goals: with ``data``, "synthetic" or "human".
         split: with ``data``, a split of the preset: "val" and "train" (verl_agent, rewardflow, graphgpo), "test", "dev"
             and "train" (upstream), "valid" and "train" (standard), or "all".

@@ -88,6 +88,8 @@ def resolve_preset(name: str, **overrides: Any) -> Preset:
     preset = replace(PRESETS[name], **{key: value for key, value in overrides.items() if value is not None})
     check_name("obs_mode", preset.obs_mode, OBSERVATION_MODES)
     check_name("reward", preset.reward, REWARD_MODES)
+    if type(preset.show_attributes) is not bool:
+        raise ConfigError(f"show_attributes must be True or False, got {short_repr(preset.show_attributes)}")
     if type(preset.ads) is not int or not 0 <= preset.ads <= 100:
         raise ConfigError(f"ads must be an integer from 0 to 100, got {short_repr(preset.ads)}")
     if type(preset.ad_chance) not in (int, float) or not 0 <= preset.ad_chance <= 1:

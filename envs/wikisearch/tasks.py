@@ -151,7 +151,7 @@ def open_library(
     if questions is not None:
         if (corpus is None) == (server is None):
             raise ConfigError("questions from a file need a corpus or a retriever, and only one of them")
-        engine: Retriever = open_corpus(corpus) if corpus is not None else _engine(dict(server or {}))
+        engine: Retriever = open_corpus(corpus) if corpus is not None else _engine(server)
         return _from_files(read_questions(questions, file_format=file_format, answers=answers), engine)
     if corpus is not None or server is not None:
         raise ConfigError(
@@ -164,8 +164,12 @@ def open_library(
     return _embedded(rows, load_encyclopedia(seed, articles))
 
 
-def _engine(options: dict[str, Any]) -> Retriever:
+def _engine(options: Any) -> Retriever:
     """A search server (``url``), or an engine in this process (``index``, ``corpus``)."""
+    if not isinstance(options, Mapping):
+        raise ConfigError(
+            f"retriever must be a mapping such as {{'url': …}} or {{'index': …}}, got {short_repr(options)}"
+        )
     maker = HttpRetriever if "url" in options else open_engine
     known = signature(maker).parameters
     if unknown := sorted(set(options) - set(known)):

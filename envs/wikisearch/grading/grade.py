@@ -34,11 +34,15 @@ class Grader:
             ``judge.ModelJudge``. An answer is correct at a score of 1.
 
     Raises:
-        ConfigError: an unknown metric or option.
+        ConfigError: an unknown metric or option, or a judge that is neither callable nor a mapping.
     """
 
     def __init__(self, name: str, judge: Judge | Mapping[str, Any] | None = None) -> None:
         self._name, self._metric = name, metric(name)
+        if not (judge is None or callable(judge) or isinstance(judge, Mapping)):
+            raise ConfigError(
+                f"judge must be a callable or a mapping of ModelJudge's arguments, got {short_repr(judge)}"
+            )
         self._judge: Judge | None = make_judge(judge) if isinstance(judge, Mapping) else judge
 
     def grade(self, question: Question, answer: str) -> Grade:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
 from creditflow.envs.wikisearch.retrieval.documents import read_document
@@ -37,7 +37,7 @@ class HttpRetriever:
         client: replaces the client, in tests.
 
     Raises:
-        ConfigError: a wrong URL or dialect.
+        ConfigError: an argument of the wrong type, or a wrong URL or dialect.
     """
 
     def __init__(
@@ -54,7 +54,15 @@ class HttpRetriever:
     ) -> None:
         if dialect not in SERVER_DIALECTS:
             raise unknown_name_error("server dialect", dialect, SERVER_DIALECTS)
-        urls = (url,) if isinstance(url, str) else tuple(url)
+        numbers = {"timeout": timeout, "max_attempts": max_attempts, "backoff": backoff, "remember": remember}
+        for name, value in numbers.items():
+            if type(value) not in (int, float):
+                raise ConfigError(f"{name} must be a number, got {short_repr(value)}")
+        urls = (url,) if isinstance(url, str) else url
+        if not isinstance(urls, Sequence) or not isinstance(path, str):
+            raise ConfigError(
+                f"url must be a text or a list of texts and path a text, got {short_repr(url)} and {short_repr(path)}"
+            )
         self._client = client or JsonClient(urls, timeout=timeout, max_attempts=max_attempts, backoff=backoff)
         self._dialect, self._path, self._remember = dialect, path, remember
         self._known: OrderedDict[str, Passage] = OrderedDict()

@@ -54,7 +54,9 @@ def create_app(
     """
     limits = limits or ServerLimits()
     if dialect not in DIALECTS or not 1 <= topk <= limits.topk:
-        raise ConfigError(f"dialect is one of {', '.join(DIALECTS)} and topk 1 to {limits.topk}: {dialect!r}, {topk!r}")
+        raise ConfigError(
+            f"expected dialect {', '.join(DIALECTS)} and topk 1 to {limits.topk}, got {dialect!r}, {topk!r}"
+        )
 
     def search(batch: Sequence[Queries]) -> list[list[list[Hit]]]:
         most = max(k for _, k in batch)

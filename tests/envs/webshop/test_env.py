@@ -153,7 +153,8 @@ def test_a_search_of_a_megabyte_gives_a_page_and_is_not_cached():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"preset": "graphpo"}, {"obs_mode": "txt"}, {"reward": "dense"}, {"tagger": "nltk"}, {"ads": -1}, {"ads": 1.5}, {"ad_chance": 2}, {"render_mode": "human"},
+        {"preset": "graphpo"}, {"obs_mode": "txt"}, {"reward": "dense"}, {"tagger": "nltk"}, {"ads": -1}, {"ads": 1.5}, {"ad_chance": 2}, {"show_attributes": "no"},
+        {"render_mode": "human"},
         {"panel": "standard-v1:tran"}, {"panel": "standard"}, {"split": "train"}, {"goals": "human"}, {"max_steps": 0},
         {"data": ".", "panel": "standard-v1"}, {"data": ".", "goals": "martian"},
     ],

@@ -206,7 +206,10 @@ def test_the_environments_stop_reason_reaches_the_trajectory() -> None:
     [
         {"dialect": "latin"}, {"metric": "bleu"}, {"top_k": 0}, {"max_calls": -1}, {"max_tokens": 0}, {"oracle": "perfect"},
         {"world": {"articles": 10}}, {"world": {"size": 300}}, {"world": {"articles": "many"}}, {"world": None, "panel": "none-v1"},
-        {"panel": "standard-v1"}, {"corpus": "x"}, {"world": None, "questions": "q.jsonl"}, {"judge": {"model": "m"}},
+        {"panel": "standard-v1"}, {"corpus": "x"}, {"world": None, "questions": "q.jsonl"}, {"judge": {"model": "m"}}, {"judge": 3},
+        {"world": None, "questions": "q.jsonl", "retriever": 3}, {"world": None, "questions": "q.jsonl", "retriever": {"url": 3}},
+        {"world": None, "questions": "q.jsonl", "retriever": {"url": "http://x", "timeout": "1"}},
+        {"world": None, "questions": "q.jsonl", "retriever": {"url": "http://x", "path": 3}},
         {"max_steps": 0}, {"world": {"articles": 200, "questions": 100_000}},
     ],
 )  # fmt: skip
