@@ -122,13 +122,15 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Take one step and record the turn.
 
         Raises:
-            EpisodeError: no episode has started, or the environment was restored outside this wrapper.
+            EpisodeError: no episode has started, it was stopped, or the environment was restored outside this wrapper.
         """
         if self._beginning != self._base.num_starts or not self._info:
             raise EpisodeError(
                 "the environment was reset or restored outside this wrapper: call reset() before step(), and "
                 "branch(snapshot) to continue from a snapshot"
             )
+        if self._stop is not None:
+            raise EpisodeError(f"the episode has ended ({self._stop}): call reset() before step()")
         outcome = self.env.step(action)
         obs, reward, terminated, truncated, info = outcome
         before, oracle_values = self._info, self._oracle_values

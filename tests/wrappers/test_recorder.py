@@ -94,6 +94,9 @@ def test_stopping_early_ends_the_record():
     assert env.trajectory.turns == ()
     with pytest.raises(EpisodeError, match="no running episode"):
         env.stop("token_limit")
+    with pytest.raises(EpisodeError, match=r"has ended \(token_limit\): call reset"):
+        env.step("right")
+    assert env.trajectory.turns == ()
 
 
 def test_wrong_names_and_foreign_environments_are_rejected():

@@ -1,8 +1,7 @@
 """Encode a trajectory as one line of a log, and decode it: format 1.
 
 Nothing is executed; every value of a line is type-checked and the depth is limited. The decoders are our own, over ``json``:
-msgspec and orjson reject lone surrogates, which models write, and suggest no near field name; ``bench_credit.py`` shows
-that reading is not the bottleneck.
+msgspec and orjson reject lone surrogates, which models write, and suggest no near field name.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ HAND = (
 
 def test_statistics_of_a_graph_counted_by_hand():
     assert StateGraph.from_group(group(*HAND)).statistics() == GraphStatistics(
-        turns=8 - 1,
+        turns=7,
         nodes=6,  # s a g b x c
         edges=6,  # s→a a→g s→b b→x s→s s→c; s→b was seen twice
         unique_states=3,  # actions were taken in s, a and b

@@ -125,7 +125,7 @@ def rounded_f1(text: str, golden: Sequence[str]) -> float:
 def search_key_score(
     queries: Sequence[str], keys: Sequence[Sequence[str]], *, pairing: Literal["best", "last"] = "best"
 ) -> float:
-    """How well the queries cover the golden sub-questions, in [0, 1].
+    """Return the mean over golden sub-questions of the token F1 of a query, in [0, 1]; 0 without sub-questions.
 
     Args:
         queries: queries of an episode, in order.

@@ -2,7 +2,7 @@
 
 A table of all values by state and turns left would be quadratic in the length of episodes. A state's value changes with
 the number of turns left only while its successors' values do, so a sweep recomputes only the states whose successors the
-previous sweep changed, and only requested values are stored. The results equal those of the full table bit for bit.
+previous sweep changed, and only requested values are stored. The results equal those of the full table up to rounding.
 """
 
 from __future__ import annotations
