@@ -1,4 +1,4 @@
-"""Actions and answers of agents: whatever comes, nothing is raised; a refusal has its reason and changes nothing."""
+"""Actions and completions of agents: none raises an error; a rejected action has a reason and does not change the state."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def _step(form: str) -> Callable[[bytes, Path], None]:
         before = env._keys()
         info = env.step(thaw(data))[4]
         if not info["action_valid"] and (not info["invalid_reason"] or info["state_key"] != before[0]):
-            raise MismatchError(f"a refused action has the reason {info['invalid_reason']!r}, or changed the state")
+            raise MismatchError(f"a rejected action has the reason {info['invalid_reason']!r}, or changed the state")
         if len(info["invalid_reason"]) > 4000:
-            raise MismatchError("the reason of a refusal repeats the whole action")
+            raise MismatchError("the reason of a rejection repeats the whole action")
 
     return read
 
@@ -66,8 +66,8 @@ def _samples(texts: list[bytes]) -> Callable[[Path], list[bytes]]:
     return lambda _: texts
 
 
-def _say(form: str) -> Callable[[bytes, Path], None]:
-    """The same, with whatever text the bytes are."""
+def _step_text(form: str) -> Callable[[bytes, Path], None]:
+    """Return a reader that takes a step with the bytes as text."""
     step = _step(form)
     return lambda data, folder: step(freeze(data.decode("utf-8", "replace").replace("@", "")), folder)
 
@@ -81,7 +81,7 @@ DIALECTS = (
     "verl_agent:webshop",
     "verl_agent:search",
 )
-ANSWERS = (
+COMPLETIONS = (
     "<think>I go up.</think><action>up</action>", "<action>search[red]</action>", "up", "<think>a</think><search>b</search>",
     "<think></think><answer>c</answer>", "Action: look\nThought: so",
 )  # fmt: skip
@@ -104,14 +104,14 @@ TARGETS = (
     ),
     *(
         Target(
-            name=f"actions/{form}-texts", read=_say(form),
+            name=f"actions/{form}-texts", read=_step_text(form),
             mutate=mutate_bytes, cases=60, seconds=3.0, may_reject=False, seeds=_samples([text.encode() for text in texts]),
         )
         for form, (_, _, texts) in FORMS.items()
         if form != "sokoban-discrete"
     ),
     Target(
-        name="actions/dialects", read=_parse, seeds=lambda _: [text.encode() for text in ANSWERS], mutate=mutate_bytes,
+        name="actions/dialects", read=_parse, seeds=lambda _: [text.encode() for text in COMPLETIONS], mutate=mutate_bytes,
         cases=200, may_reject=False, traps=lambda: [b"<think>" * 20_000, b"<action>" * 20_000, b"</action>" * 20_000, b" " * 300_000],
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Promises of the commands: an input is never written over, another experiment's file is never gone on with."""
+"""Properties of the commands: an input is never overwritten, and a run is never resumed with other options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fuzz.samples import log_text
 from fuzz.target import MismatchError, Target
 
 PLAIN = ("--env", "sokoban", "--panel", "small-v1:train", "--limit", "2", "--group-size", "2", "--agent", "noisy:0.5")
-LIMIT = 6  # steps of the episodes that are annotated
+LIMIT = 6  # step limit of the episodes that are annotated
 OTHERS = (
     ("--invalid-actions", "terminate"), ("--env-set", "max_steps=3"), ("--oracle",), ("--seed", "4"), ("--agent", "random"),
     ("--env-set", "reward=ten"), ("--env-set", "n_actions=9"), ("--panel", "small-v1:test"),
@@ -31,28 +31,28 @@ WRITERS = (
 )  # fmt: skip
 
 
-class RefusalError(CreditflowError):
-    """What the command line said when it refused."""
+class CommandFailedError(CreditflowError):
+    """A command failed with an error of ours; the message is its output."""
 
 
 def command(*words: str) -> None:
-    """A command as a person types it.
+    """Run a command as a user types it.
 
     Raises:
-        RefusalError: it ended with an error that it told in a sentence.
-        MismatchError: it told of a defect of its own.
+        CommandFailedError: it ended with an error message.
+        MismatchError: it reported a defect in creditflow.
     """
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(io.StringIO()):
         code = main(list(words))
-    if code and "a defect in creditflow" in said.getvalue():
-        raise MismatchError(f"{words[0]}: {said.getvalue()[-300:]}")
+    if code and "a defect in creditflow" in output.getvalue():
+        raise MismatchError(f"{words[0]}: {output.getvalue()[-300:]}")
     if code:
-        raise RefusalError(said.getvalue()[-5000:])
+        raise CommandFailedError(output.getvalue()[-5000:])
 
 
 def _overwrites(data: bytes, folder: Path) -> None:
-    """The input is also named as the output, plainly, by a detour or through a link."""
+    """Name the input as the output too: directly, by a detour, or through a link."""
     words, way = data.decode().rsplit(" ", 1)
     log = folder / "log.jsonl"
     before = log_text("sokoban").encode("ascii")
@@ -63,66 +63,66 @@ def _overwrites(data: bytes, folder: Path) -> None:
     out = {"plain": log, "detour": folder / "sub" / ".." / "log.jsonl", "link": folder / "link.jsonl",
            "hard": folder / "hard.jsonl"}[way]  # fmt: skip
     first, second = words.replace("LOG", str(log), 1), str(out)
-    with contextlib.suppress(RefusalError, SystemExit):  # a refusal is what is hoped for
+    with contextlib.suppress(CommandFailedError, SystemExit):  # the error is expected
         command(*first.replace("LOG", second).split())
     if not log.exists() or log.read_bytes() != before:
-        raise MismatchError(f"{words}: the input was written over")
+        raise MismatchError(f"{words}: the input was overwritten")
 
 
 def _replaces(data: bytes, folder: Path) -> None:
-    """A finished file is not replaced unasked."""
+    """Check that an existing output is not replaced unless that is requested."""
     log, out = folder / "log.jsonl", folder / "out.jsonl"
     log.write_text(log_text("sokoban"), encoding="ascii")
-    out.write_text("something dear\n", encoding="ascii")
+    out.write_text("earlier results\n", encoding="ascii")
     words = data.decode().replace("LOG", str(log), 1).replace("LOG", str(out)).replace("OUT", str(out))
-    with contextlib.suppress(RefusalError, SystemExit):
+    with contextlib.suppress(CommandFailedError, SystemExit):
         command(*words.split())
-    if out.read_text(encoding="ascii") != "something dear\n":
-        raise MismatchError(f"{data.decode()}: an existing file was replaced without asking")
+    if out.read_text(encoding="ascii") != "earlier results\n":
+        raise MismatchError(f"{data.decode()}: an existing file was replaced")
 
 
 def _mixes(data: bytes, folder: Path) -> None:
-    """A rollout that was interrupted under one set of options is not gone on with under another."""
+    """Check that an interrupted rollout is not resumed with other options."""
     out = folder / "log.jsonl"
     command("rollout", *PLAIN, "--out", str(out))
     whole = out.read_bytes()
     lines = whole.splitlines(keepends=True)
     left = [path for path in folder.iterdir() if path != out]
-    for path in left:  # what identifies the run may stand beside the log
+    for path in left:  # files that identify the run may lie beside the log
         path.rename(path.with_name(path.name.replace("log.jsonl", "log.jsonl.partial", 1)))
     out.unlink()
     (folder / "log.jsonl.partial").write_bytes(b"".join(lines[:2]))
     changed = data.decode().split()
     try:
         command("rollout", *PLAIN, *changed, "--resume", "--out", str(out))
-    except RefusalError:
+    except CommandFailedError:
         return
     if changed:
-        raise MismatchError(f"a rollout goes on under {' '.join(changed)}: two experiments in one file")
+        raise MismatchError(f"a rollout is resumed with {' '.join(changed)}: two experiments in one file")
     if out.read_bytes() != whole:
-        raise MismatchError("a resumed rollout gives another file")
+        raise MismatchError("a resumed rollout writes another file")
 
 
 def _resume(data: bytes, folder: Path) -> None:
-    """Damage to what an interrupted rollout left."""
+    """Resume a rollout whose partial log is damaged."""
     (folder / "log.jsonl.partial").write_bytes(data)
     command("rollout", *PLAIN, "--resume", "--out", str(folder / "log.jsonl"))
 
 
 def _limits(data: bytes, folder: Path) -> None:
-    """An annotator that replays a log under another limit of steps says that it is the limit."""
+    """Replay a log with another step limit; the error must name the limit."""
     annotator, limit = data.decode().split()
     log = folder / "log.jsonl"
-    log.write_bytes(_played())
+    log.write_bytes(_truncated_log())
     words = ("annotate", "--with", annotator, *PLAIN[:4], "--env-set", f"max_steps={limit}", str(log))
     command(*words, "--out", str(folder / "out.jsonl"))
     if int(limit) != LIMIT:
-        raise MismatchError(f"{annotator} annotates what was played within {LIMIT} steps as if it were {limit}")
+        raise MismatchError(f"{annotator} annotates episodes with a limit of {LIMIT} steps under a limit of {limit}")
 
 
 @lru_cache(maxsize=1)
-def _played() -> bytes:
-    """A log of rollouts that came to their limit of steps."""
+def _truncated_log() -> bytes:
+    """Return a log of rollouts that reached their step limit."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "log.jsonl"
         command("rollout", *PLAIN[:-1], "random", "--env-set", f"max_steps={LIMIT}", "--out", str(path))

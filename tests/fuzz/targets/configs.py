@@ -26,6 +26,7 @@ ODDITIES = (
 
 
 def _laughs(levels: int) -> bytes:
+    """Return a "billion laughs" document: nested aliases that expand to 9 ** levels values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
     return "\n".join(lines).encode("ascii")
@@ -50,7 +51,7 @@ def _yaml_traps() -> Sequence[bytes]:
 
 
 def _mutate_yaml(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """A value or line of a recipe becomes one of YAML's oddities, or bytes are damaged."""
+    """Replace values or lines of a recipe by unusual YAML, or damage bytes."""
     if below(rng, 3) == 0:
         return mutate_bytes(rng, samples)
     lines = pick(rng, samples).decode().split("\n")
@@ -62,7 +63,7 @@ def _mutate_yaml(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
 
 
 def _config() -> type[Any]:
-    """The settings of a training run."""
+    """Return the class of a training run's settings."""
     from creditflow.train.settings.schema import TrainConfig
 
     return TrainConfig
@@ -82,13 +83,13 @@ def _load(name: str) -> Callable[[bytes, Path], None]:
         if name.endswith(".yaml"):
             write_yaml(folder / "again.yaml", to_plain_data(settings))
             if read_dataclass(_config(), load_mapping(folder / "again.yaml")) != settings:
-                raise MismatchError("settings that are written and read again are others")
+                raise MismatchError("settings change when they are written and read again")
 
     return read
 
 
 def _recipes(place: Path) -> Sequence[bytes]:
-    """A recipe of ours, and small settings as a run writes them."""
+    """Return one of our recipes, and small settings as a run writes them."""
     write_yaml(place / "small.yaml", SMALL)
     return [(RECIPES / "gigpo_sokoban.yaml").read_bytes(), *[(place / "small.yaml").read_bytes()] * 4]
 

@@ -1,4 +1,4 @@
-"""Credit schemes on logs from elsewhere: finite numbers or a named error, in time that grows with the log and no faster."""
+"""Credit schemes on untrusted logs: finite numbers or one of our errors, in time linear in the log."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from fuzz.target import MismatchError, Target
 LENGTH = 5_000  # turns of a long episode
 
 
-def _score(scheme: str, whole: Sequence[Group]) -> None:
+def _check_finite(scheme: str, whole: Sequence[Group]) -> None:
     for one in credit.make(scheme).assign_batch(list(whole)):
         if not np.isfinite(one.flat_advantages).all():
             raise MismatchError(f"{scheme} gives an advantage that is not finite")
 
 
 def _log(data: bytes, _: Path) -> None:
-    """Every scheme on one log; refusals of one do not keep the others from it."""
+    """Run every scheme on one log; an error of one does not stop the others."""
     found = read_groups(io.StringIO(data.decode("utf-8", "replace")))
     for scheme in credit.names():
         try:
-            _score(scheme, found)
+            _check_finite(scheme, found)
         except credit.CreditError:
             continue
 
 
 def _long(data: bytes, _: Path) -> None:
-    """One scheme on two long episodes through states of their own, and back and forth."""
+    """Run one scheme on two long episodes, along a chain of states or in a loop."""
     scheme, shape = data.decode().split()
     members = []
     for i in range(2):
@@ -63,13 +63,13 @@ def _long(data: bytes, _: Path) -> None:
         "answer_node": "Paris", "documents": {f"d{i}": {"title": "Paris", "text": "Paris is old."} for i in range(100)},
     }  # fmt: skip
     try:
-        _score(scheme, [Group(tuple(members), task)])
+        _check_finite(scheme, [Group(tuple(members), task)])
     except credit.CreditError:
         return
 
 
 def _branches(data: bytes, _: Path) -> None:
-    """Rewards of a branch's own turns are those of the same turns in a whole episode: the prefix was really played."""
+    """Check that a branch's own turns get the step rewards that they get in a whole trajectory, as its prefix was executed."""
     scheme, at, number = data.decode().split()
     group = groups("wikisearch", size=3, tasks=4)[int(number)]
     first = max(group.trajectories, key=lambda member: len(member.turns))
@@ -87,11 +87,11 @@ def _branches(data: bytes, _: Path) -> None:
         return
     if not np.allclose(cut.step_rewards[1], same.step_rewards[1][fork:]):
         raise MismatchError(
-            f"{scheme}: a branch at turn {fork} is paid {cut.step_rewards[1]}, whole {same.step_rewards[1]}"
+            f"{scheme}: step rewards {cut.step_rewards[1]} in a branch at turn {fork}, {same.step_rewards[1]} in the whole"
         )
 
 
-LOCAL = ("stepsearch", "gdcr", "egrpo", "sapo")  # schemes whose step rewards look at one episode alone
+LOCAL = ("stepsearch", "gdcr", "egrpo", "sapo")  # schemes whose step rewards depend on one trajectory alone
 
 
 def _of(*names: str) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
@@ -116,7 +116,7 @@ def _rows(data: bytes, _: Path) -> None:
         isinstance(columns, dict)
         and set(columns) <= set(ROWS)
         and {"uid", "traj_uid", "anchor_obs", "rewards"} <= set(columns)
-        and all(isinstance(column, list) for column in columns.values())  # a batch has columns, whatever is in them
+        and all(isinstance(column, list) for column in columns.values())  # the columns of a batch are lists of anything
     ):
         stepped = StepRows(**columns).stepped()
         for scheme in ("grpo", "gigpo", "graphgpo", "grouptd"):

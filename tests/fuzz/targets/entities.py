@@ -1,4 +1,4 @@
-"""Entities of search questions: what a tool quotes is not what it found, and what no text can mention does not count."""
+"""Entities of search questions: quoted queries are not findings, and entities that no text can mention are not counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fuzz.mutate_bytes import below, pick
 from fuzz.mutate_data import freeze
 from fuzz.target import MismatchError, Target
 
-UNASKED = "zzyzx quagga"  # a query that stands in no text below
+UNASKED = "zzyzx quagga"  # a query that occurs in no text below
 WORDS = (
     "Nile", "nile", "NILE river", "Results for", "Results for:", "[1]", "passages for", "3 passages for 'Nile'", "Page:",
     "yes", "no", "The", "the", "Ann", "annual", "", " ", "\n", "\t", "-", "…", "'", "\"", ":", "é", "É", "e\u0301", "ß", "SS", "東京",
@@ -40,20 +40,20 @@ def _search(rng: np.random.Generator, _: Sequence[bytes]) -> bytes:
 
 
 def _echo(data: bytes, _: Path) -> None:
-    """What stays of an observation depends on what was found alone: not on the query, and nothing found is lost."""
+    """Check that an observation without its quoted query depends only on the passages found."""
     case = json.loads(data)
     query, found = (
         case["query"],
         [Passage(f"p{i}", title, text, title) for i, (title, text) in enumerate(case["passages"])],
     )
     if not searchable(query) or any(quoted_query(line) for one in found for line in (one.title, *one.text.split("\n"))):
-        return  # nothing is asked; or a passage is written as a tool's own heading, and cannot be told from one
+        return  # an empty query; or a passage that looks like a tool's own heading
     for name, dialect in DIALECTS.items():
         kept = strip_query_echo(dialect.results([query], [found]), [query])
         other = strip_query_echo(dialect.results([UNASKED], [found]), [UNASKED])
         if kept != other:
             raise MismatchError(
-                f"{name}: {kept!r:.200} stays under the query {query!r:.60}, and {other!r:.200} under another"
+                f"{name}: {kept!r:.200} remains under the query {query!r:.60}, and {other!r:.200} under another"
             )
 
 
@@ -63,7 +63,7 @@ def _names(rng: np.random.Generator, _: Sequence[bytes]) -> bytes:
 
 
 def _mentioned(data: bytes, _: Path) -> None:
-    """An entity counts if its own names mention it, and only then."""
+    """Check that an entity is countable if and only if its own names mention it."""
     entities: list[list[str]] = json.loads(data)
     for rule in MATCH_RULES:
         matcher = EntityMatcher(entities, rule)
@@ -77,7 +77,7 @@ def _mentioned(data: bytes, _: Path) -> None:
 
 
 def _countable(named: dict[str, list[str]], rule: Any) -> None:
-    """What a scheme divides by is what it can find; an answer such as "yes" is an entity that nothing mentions."""
+    """Check that the denominator of a scheme counts the entities that it can find; nothing mentions an answer such as "yes"."""
     rows = [{"name": name, "aliases": aliases} for name, aliases in named.items()]
     first = next(iter(named))
     graph = EntityGraph.from_task({"entities": rows, "edges": [], "answer_node": first, "answers": ["yes"]})
@@ -85,7 +85,7 @@ def _countable(named: dict[str, list[str]], rule: Any) -> None:
     text = "\n. ".join(form for name, aliases in named.items() for form in (name, *aliases))
     if len(reader.found(text)) != reader.countable or len(reader.unmatchable) + reader.countable != len(graph):
         raise MismatchError(
-            f"{rule}: {reader.countable} entities count, and {len(reader.found(text))} are found in their names"
+            f"{rule}: {reader.countable} entities are countable, and {len(reader.found(text))} are found in their names"
         )
 
 

@@ -1,4 +1,4 @@
-"""Tasks and snapshots of all environments: hostile ones are refused, valid ones mean the same future anywhere."""
+"""Tasks and snapshots of all environments: malformed ones are rejected, valid ones continue identically anywhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JUNK = ("", "fly", "click[nothing]", "search[", "go to nowhere 1", "answer:")
 
 @lru_cache(maxsize=8)
 def _kept(name: str) -> Env:
-    """One environment for many cases, as a server would keep it."""
+    """Return one environment for many cases, as a server would keep it."""
     return env_of(name)
 
 
@@ -37,7 +37,7 @@ def _options(name: str) -> Callable[[Path], Sequence[bytes]]:
             env.reset(seed=seed)
             task_id, content = env.task.task_id, dict(env.task.content)
             found += [{"task": content}, {"task_id": task_id, "task": content}]
-            found += [{"task_id": task_id}] if env.tasks.task_ids() else []  # an endless source cannot look one up
+            found += [{"task_id": task_id}] if env.tasks.task_ids() else []  # an endless source cannot look up ids
         if name == "alfworld":
             found.append({"task": {"seed": 5, "split": "train", "task_type": ""}})
         if name == "sokoban":
@@ -59,10 +59,10 @@ def _reset(name: str) -> Callable[[bytes, Path], None]:
 
 
 def check_oracle(env: Env, state: str) -> None:
-    """What an oracle says about a state fits together.
+    """Check that an oracle's values and distance agree.
 
     Raises:
-        MismatchError: success is certain and out of reach at once, or the value leaves [0, 1].
+        MismatchError: the value is 1 at an infinite distance, outside [0, 1], or larger with fewer steps left.
     """
     try:
         value, distance = env.oracle.value(state), env.oracle.distance(state)
@@ -70,9 +70,9 @@ def check_oracle(env: Env, state: str) -> None:
     except OracleLimitError:
         return
     if not 0.0 <= none_left <= value <= 1.0:
-        raise MismatchError(f"the oracle's value is {value}, and with no step left {none_left}")
+        raise MismatchError(f"the oracle's value is {value}, and {none_left} with no step left")
     if value >= 1.0 and math.isinf(distance):
-        raise MismatchError("the oracle's value is 1 where success is infinitely far")
+        raise MismatchError("the oracle's value is 1 at an infinite distance")
 
 
 OPTION_TRAPS: tuple[Any, ...] = (
@@ -86,8 +86,8 @@ OPTION_TRAPS: tuple[Any, ...] = (
 
 
 # -- snapshots -------------------------------------------------------------------------------------------------------
-def walk(env: Env, rng: np.random.Generator, steps: int) -> list[str]:
-    """Random admissible and refused actions, as texts; stops at the end of the episode."""
+def take_random_steps(env: Env, rng: np.random.Generator, steps: int) -> list[str]:
+    """Take random admissible actions until the end of the episode; return their texts."""
     done: list[str] = []
     for _ in range(steps):
         listed = env._admissible() if not env._over else ()
@@ -104,7 +104,7 @@ def _states(name: str) -> Callable[[Path], Sequence[bytes]]:
         env, found = env_of(name), []
         for seed in range(4):
             env.reset(seed=seed)
-            walk(env, np.random.Generator(np.random.PCG64(seed)), 3 * seed)
+            take_random_steps(env, np.random.Generator(np.random.PCG64(seed)), 3 * seed)
             found.append(env.get_state().encode("utf-8", "surrogatepass"))
         return found
 
@@ -118,7 +118,7 @@ def _restore(name: str) -> Callable[[bytes, Path], None]:
         _, info = env.set_state(state)
         again = env.get_state()
         if env.set_state(again)[1] != info:
-            raise MismatchError("a restored snapshot, written again, restores to another state")
+            raise MismatchError("a restored snapshot that is written again restores another state")
         check_oracle(env, again)
         if info["admissible_actions"]:
             env.step(env.action_from_text(info["admissible_actions"][-1]))
@@ -140,7 +140,7 @@ def _same(what: str, one: Any, other: Any) -> None:
 
 
 def _follow(env: Any, actions: Sequence[str]) -> list[Any]:
-    """What a run of actions gives; the observation of every step included."""
+    """Return the results of the steps of an action sequence, up to the end of the episode."""
     found = []
     for text in actions:
         if env.unwrapped._over:
@@ -150,7 +150,7 @@ def _follow(env: Any, actions: Sequence[str]) -> list[Any]:
 
 
 def _journey(name: str, **options: Any) -> Callable[[bytes, Path], None]:
-    """Restores snapshots in the writer, in another instance and in a fresh one: one state, one future."""
+    """Return a reader that restores snapshots in the writer and in another instance, and compares how they continue."""
 
     def read(data: bytes, _: Path) -> None:
         plan = json.loads(data)
@@ -161,15 +161,15 @@ def _journey(name: str, **options: Any) -> Callable[[bytes, Path], None]:
             raise TypeError(name)
         for number in range(plan["tasks"]):
             writer.reset(seed=below(rng, 900))
-            walk(writer, rng, plan["before"])
+            take_random_steps(writer, rng, plan["before"])
             state = json.loads(json.dumps(writer.get_state()))
             seen = writer.set_state(state)
             _same("get_state after set_state", writer.get_state(), state)
-            junk = [] if name == "sokoban" else [pick(rng, JUNK)]  # whose actions are all admissible
+            junk = [] if name == "sokoban" else [pick(rng, JUNK)]  # every action of which is admissible
             ahead = [*writer._admissible()[:1], *junk, *writer._admissible()[-2:]][: plan["after"]]
             wanted = _follow(writer, ahead)
             _same("restored elsewhere", other.set_state(state), seen)
-            _same("the future elsewhere", _follow(other, ahead), wanted)
+            _same("continued elsewhere", _follow(other, ahead), wanted)
             if number % 20 == 0:
                 check_oracle(writer, state)
 
@@ -177,7 +177,7 @@ def _journey(name: str, **options: Any) -> Callable[[bytes, Path], None]:
 
 
 def _fresh(name: str) -> Callable[[bytes, Path], None]:
-    """A snapshot restores in an environment as ``make`` gives it, wrappers and all, before any ``reset``."""
+    """Return a reader that restores a snapshot in an environment with all wrappers of ``make``, before any ``reset``."""
 
     def read(data: bytes, _: Path) -> None:
         writer = env_of(name)
@@ -187,13 +187,13 @@ def _fresh(name: str) -> Callable[[bytes, Path], None]:
         wanted = _follow(writer, ahead)
         fresh = creditflow.make(name, **ENVS[name])
         _same("restored in a fresh environment", fresh.unwrapped.set_state(state), seen)  # type: ignore[attr-defined]
-        _same("the future in a fresh environment", _follow(fresh, ahead), wanted)
+        _same("continued in a fresh environment", _follow(fresh, ahead), wanted)
 
     return read
 
 
 def _elsewhere(name: str, **options: Any) -> Callable[[bytes, Path], None]:
-    """A task's id and payload are the same task on a worker that never drew it."""
+    """Return a reader that resets by id and payload in an environment that never sampled the task."""
 
     def read(data: bytes, _: Path) -> None:
         here, there = creditflow.make(name, **options).unwrapped, creditflow.make(name, **options).unwrapped
@@ -214,7 +214,7 @@ def _seeds(_: Path) -> Sequence[bytes]:
     return [freeze({"seed": 3, "before": 2, "after": 4, "tasks": 1})]
 
 
-# arguments, and how many tasks one long journey visits: more than any cache holds, in an order that repeats
+# arguments, and the number of tasks of one long case: more than any cache keeps
 JOURNEYS: dict[str, tuple[dict[str, Any], int]] = {
     "sokoban": ({"panel": "standard-v1"}, 600),
     "alfworld": ({"panel": "standard-v1", "oracle_nodes": 2_000}, 600),

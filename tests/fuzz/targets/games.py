@@ -62,13 +62,13 @@ def _read_game(data: bytes, folder: Path) -> None:
 
 
 def _mutate_game(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """Damage inside one of the texts (PDDL, grammar), or to the fields that hold them."""
+    """Damage one of the texts (PDDL, grammar), or the fields that contain them."""
     if below(rng, 4) == 0:
         return mutate_json(rng, samples)
     fields = json.loads(pick(rng, samples))
     name = pick(rng, ("pddl_problem", "pddl_problem", "grammar", "pddl_domain"))
     if name == "grammar" and below(rng, 2):
-        start = fields[name].index("{")  # rules in JSON, in a frame of another language
+        start = fields[name].index("{")  # rules in JSON, inside text of another format
         rules, end = json.JSONDecoder().raw_decode(fields[name], start)
         changed = spell(mutate_recipe(rng, [freeze(rules)])).decode()
         fields[name] = fields[name][:start] + changed + fields[name][end:]
@@ -159,7 +159,7 @@ def _archive_traps() -> Sequence[bytes]:
 
 
 def _mutate_archive(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """Damage to the package, or to the archive inside it."""
+    """Damage the compressed bytes, or the archive inside."""
     if below(rng, 2):
         return mutate_bytes(rng, samples)
     inside = mutate_bytes(rng, samples[:1])
@@ -175,7 +175,7 @@ def _read_archive(data: bytes, folder: Path) -> None:
     unpack_archive(path, out)
     for found in folder.rglob("*"):
         if found != path and found != out and (out not in found.parents or found.is_symlink()):
-            raise MismatchError(f"unpacking made {found.relative_to(folder)}")
+            raise MismatchError(f"unpacking wrote {found.relative_to(folder)}")
 
 
 TARGETS = (

@@ -1,7 +1,7 @@
-"""Index folders of passages: damaged ones, and ones whose seal was put on anew over other bytes.
+"""Index folders of passages: damaged ones, with the old checksums or with new ones.
 
-A folder of tantivy is not sealed anew: the library maps its files unchecked, and whoever can seal such a folder is trusted
-(see ``tantivy_index``).
+Cases of tantivy keep the old checksums: the library maps its files unchecked, and whoever can write checksums of such a
+folder is trusted (see ``tantivy_index``).
 """
 
 from __future__ import annotations

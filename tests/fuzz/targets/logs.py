@@ -1,4 +1,4 @@
-"""Trajectory logs, plain and packed; panels; what an interrupted command left behind."""
+"""Trajectory logs, plain and compressed; panels; partial files of interrupted commands."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fuzz.mutate_data import mutate_json, mutate_lines
 from fuzz.samples import bomb, env_of, groups, log_text
 from fuzz.target import MismatchError, Target
 
-SPARSE = b"@sparse:"  # a trap: a file of so many NUL bytes, which takes no room on the disk
+SPARSE = b"@sparse:"  # a trap: a file of this many NUL bytes, which takes no space on the disk
 
 
 def write_case(path: Path, data: bytes) -> Path:
-    """Write a case's file."""
+    """Write the file of a case, and return its path."""
     if data.startswith(SPARSE):
         with path.open("wb") as file:
             file.truncate(int(data.removeprefix(SPARSE)))
@@ -35,7 +35,7 @@ def write_case(path: Path, data: bytes) -> Path:
 
 
 def _read(name: str) -> Callable[[bytes, Path], None]:
-    """Reads a log in both ways; what is accepted must survive being written and read again."""
+    """Return a reader of a log by both functions, which also checks the round trip of an accepted log."""
 
     def read(data: bytes, folder: Path) -> None:
         path = write_case(folder / name, data)
@@ -48,7 +48,7 @@ def _read(name: str) -> Callable[[bytes, Path], None]:
         again = read_groups(io.StringIO(first.getvalue()))
         write_jsonl(second, again)
         if first.getvalue() != second.getvalue():
-            raise MismatchError("a log that is read and written again is another one")
+            raise MismatchError("a log changes when it is read and written again")
         if [dict(g.task) for g in again] != [dict(g.task) for g in grouped]:
             raise MismatchError("a task's payload changes when its log is written and read again")
 
@@ -60,7 +60,7 @@ def _logs(_: Path) -> Sequence[bytes]:
 
 
 def _packed(pack: Callable[[bytes], bytes]) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
-    """Damages what is packed, or the package."""
+    """Return a mutator of the compressed bytes, or of the content before compression."""
 
     def mutate(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
         if below(rng, 3):
@@ -103,25 +103,25 @@ def _lines() -> Sequence[bytes]:
     ]
 
 
-def _refused_twice() -> Sequence[bytes]:
+def _repeated_keys() -> Sequence[bytes]:
     return [
         _line().replace(b'"score":', b'"score":0.5,"score":', 1),
         _line().replace(b'"turns":', b'"seed":1,"seed":2,"turns":', 1),
     ]
 
 
-def _read_twice(data: bytes, folder: Path) -> None:
-    """A key that stands twice is refused: the two readers of such a line would disagree."""
+def _read_repeated_key(data: bytes, folder: Path) -> None:
+    """Check that a repeated key is rejected, as readers could disagree about its value."""
     path = write_case(folder / "log.jsonl", data)
     try:
         read_groups(path)
     except CreditflowError:
         return
-    raise MismatchError("a line with a key that stands twice is accepted")
+    raise MismatchError("a line with a repeated key is accepted")
 
 
 def _two_payloads(data: bytes, folder: Path) -> None:
-    """Two groups of one task may carry different payloads; each keeps its own."""
+    """Check that groups of one task with different payloads keep their own."""
     path = write_case(folder / "log.jsonl", data)
     found = [group.task.get("mark") for group in read_groups(path)]
     wanted = [json.loads(line)["task"]["mark"] for line in data.splitlines()]
@@ -135,7 +135,7 @@ def _pair(_: Path) -> Sequence[bytes]:
     return ["".join(json.dumps(row) + "\n" for row in rows).encode("ascii")]
 
 
-# -- what an interrupted `annotate` left -----------------------------------------------------------------------------
+# -- partial logs of `annotate` -----------------------------------------------------------------------------
 def _annotator() -> object:
     return make_annotator("oracle", Context(make_env=lambda: env_of("sokoban")))
 
@@ -150,7 +150,7 @@ def _resume(data: bytes, folder: Path) -> None:
     annotate_log(groups("sokoban"), _annotator(), folder / "log.jsonl", resume=True)  # type: ignore[arg-type]
     found = read_groups(folder / "log.jsonl")
     if [g.group_id for g in found] != [g.group_id for g in groups("sokoban")]:
-        raise MismatchError("a resumed annotation gives other groups than its input")
+        raise MismatchError("a resumed annotation writes other groups than its input")
 
 
 # -- panels ----------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ TARGETS = (
         traps=lambda: [lzma.compress(log_text("sokoban").encode("ascii")), b"", b"\xfd7zXZ\0\0"],
     ),
     Target(
-        name="logs/key-twice", read=_read_twice, seeds=lambda _: [], mutate=mutate_bytes, traps=_refused_twice, cases=0
+        name="logs/key-twice", read=_read_repeated_key, seeds=lambda _: [], mutate=mutate_bytes, traps=_repeated_keys, cases=0
     ),
     Target(name="logs/payloads", read=_two_payloads, seeds=_pair, mutate=lambda _, samples: samples[0], cases=1),
     Target(name="logs/partial", read=_resume, seeds=_partials, mutate=mutate_lines, cases=50, place="log.jsonl.partial"),

@@ -1,4 +1,4 @@
-"""Folders of models and checkpoints of training runs, as strangers or a full disk leave them."""
+"""Folders of models and checkpoints of training runs, damaged or hostile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _sizes() -> Any:
 
 @lru_cache(maxsize=1)
 def _made() -> tuple[Any, Any]:
-    """A model of no use and its tokenizer."""
+    """Return a small untrained model and its tokenizer."""
     import torch
 
     from creditflow.train.policy.network.scratch import build_model, build_tokenizer
@@ -44,7 +44,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _samples(name: str, write: Callable[[Path], None]) -> Callable[[Path], Sequence[bytes]]:
-    """The folder once, then one sample per file that says what it holds; an empty plan changes nothing."""
+    """Return a function that writes the folder and returns one sample, a plan that changes nothing."""
 
     def make(place: Path) -> Sequence[bytes]:
         write(place / name)
@@ -55,7 +55,7 @@ def _samples(name: str, write: Callable[[Path], None]) -> Callable[[Path], Seque
 
 
 def _mutate(name: str) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
-    """One file of the folder is damaged or missing; of tensors mostly the head."""
+    """Return a mutator that damages or removes one file of the folder; of tensors mostly the header."""
 
     def mutate(rng: np.random.Generator, _: Sequence[bytes]) -> bytes:
         path = pick(rng, _files(_MADE[name]))
@@ -105,7 +105,7 @@ def _traps(*files: str) -> Callable[[], Sequence[bytes]]:
 
 
 def _apply(name: str, case: bytes, folder: Path) -> Path:
-    """A copy of the folder with the case's damage."""
+    """Copy the folder with the damage of the case."""
     target = folder / name
     shutil.copytree(_MADE[name], target)
     plan = json.loads(case)
@@ -164,7 +164,7 @@ def _read_success(case: bytes, folder: Path) -> None:
 
 # -- a checkpoint ----------------------------------------------------------------------------------------------------
 def _trained() -> tuple[Any, Any]:
-    """A model that took one step, and its optimiser."""
+    """Return a model after one optimiser step, and its optimiser."""
     import copy
 
     import torch

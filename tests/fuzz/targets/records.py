@@ -1,4 +1,4 @@
-"""Small files that commands write and read again: results of benchmarks, metrics, labels, cached marks, agents, tasks."""
+"""Small files that commands write and read again: results of benchmarks, metrics, labels, cached scores and verdicts, agents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOSTILE = (b"[" * 200_000, b"9" * 5000, b"\xff\xfe", b"", b"[]", b"{}", b"null"
 
 @lru_cache(maxsize=1)
 def _document() -> bytes:
-    """The results of the full benchmark, but for one suite and most columns, so that a case is small."""
+    """Return the results of the full benchmark, reduced to one suite."""
     document = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     document["suites"] = [suite for suite in document["suites"] if suite["spec"] == "sokoban"][:1]
     return freeze(document)
@@ -47,7 +47,7 @@ def _packed_results(data: bytes, folder: Path) -> None:
 
 
 def _kept(data: bytes, folder: Path) -> None:
-    """What an interrupted benchmark kept of its work."""
+    """Resume a benchmark from a damaged result of a finished job."""
     job = Job("one", _work, ())
     JobRunner(folder, "mark", 1).run([job], "x")
     [kept] = folder.glob("mark/*.json")
@@ -71,7 +71,7 @@ def _agents(place: Path) -> Sequence[bytes]:
     return [(place / "agent.json").read_bytes()]
 
 
-def _marks(data: bytes, folder: Path) -> None:
+def _scores(data: bytes, folder: Path) -> None:
     (folder / "marks.jsonl").write_bytes(data)
     JudgeAnnotator("http://127.0.0.1:9", "m", cache=str(folder / "marks.jsonl"))
 
@@ -120,7 +120,7 @@ TARGETS = (
         place="agent.json", traps=lambda: _HOSTILE,
     ),
     Target(
-        name="records/marks", read=_marks, seeds=lambda _: [b'{"key": "k", "score": 0.5}\n'], mutate=mutate_lines, cases=80,
+        name="records/marks", read=_scores, seeds=lambda _: [b'{"key": "k", "score": 0.5}\n'], mutate=mutate_lines, cases=80,
         place="marks.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(

@@ -1,4 +1,4 @@
-"""Answers of servers to our clients: search servers, served models, judges. Secrets never come back in an error."""
+"""Responses of servers to our clients: search servers, served models, judges. No error contains an API key."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from fuzz.mutate_data import mutate_json
 from fuzz.samples import groups
 from fuzz.target import MismatchError, Target
 
-SECRET = "sk-n0b0dy-kn0ws"  # noqa: S105 - no secret of anybody
+SECRET = "sk-n0b0dy-kn0ws"  # noqa: S105 - not a real secret
 KEY_VARIABLE = "CREDITFLOW_FUZZ_KEY"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
 class Echo:
-    """A server on loopback that answers every request with the same bytes; one thread, bounded reading."""
+    """A server on loopback, in one thread, that sends the same bytes in response to every request."""
 
     def __init__(self) -> None:
-        self.answer = b""
+        self.response = b""
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -47,19 +47,19 @@ class Echo:
                 connection.settimeout(2.0)
                 try:
                     _request(connection)
-                    connection.sendall(self.answer)
+                    connection.sendall(self.response)
                 except OSError:
                     continue
 
 
 def _request(connection: socket.socket) -> None:
-    """Read a request of ours, whose length is told."""
+    """Read a request with a Content-Length."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(1 << 16) or b"\r\n\r\n"
     head, _, body = data.partition(b"\r\n\r\n")
-    told = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    wanted = int(told[0].split(b":")[1]) if told else 0
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    wanted = int(lengths[0].split(b":")[1]) if lengths else 0
     while len(body) < wanted:
         body += connection.recv(1 << 16) or b" " * wanted
 
@@ -69,31 +69,31 @@ def _echo(_process: int) -> Echo:
     return Echo()
 
 
-def _answering(data: bytes) -> str:
-    """The URL of a server that says this."""
+def _responding(data: bytes) -> str:
+    """Return the URL of a server that sends these bytes."""
     server = _echo(os.getpid())
-    server.answer = data if data.startswith(b"HTTP/") else HEAD % len(data) + data
+    server.response = data if data.startswith(b"HTTP/") else HEAD % len(data) + data
     return server.url
 
 
 def _judge_at(data: bytes) -> ModelJudge:
-    """A judge that holds a key, before a server that says this."""
+    """Return a judge with an API key and a server that sends these bytes."""
     os.environ[KEY_VARIABLE] = SECRET
-    return ModelJudge(_answering(data), "m", key_variable=KEY_VARIABLE, max_attempts=1, timeout=3.0)
+    return ModelJudge(_responding(data), "m", key_variable=KEY_VARIABLE, max_attempts=1, timeout=3.0)
 
 
 def _guarded(function: Callable[[bytes], Any]) -> Callable[[bytes, Path], None]:
-    """Whatever is raised, the key is not in it, nor in what it was raised from."""
+    """Return a reader which checks that neither an error nor its causes contain the key."""
 
     def read(data: bytes, _: Path) -> None:
         try:
             function(data)
         except CreditflowError as error:
-            told: BaseException | None = error
-            while told is not None:
-                if SECRET in str(told):
-                    raise MismatchError(f"an error tells the key: {str(told)[:200]}") from None
-                told = told.__cause__
+            cause: BaseException | None = error
+            while cause is not None:
+                if SECRET in str(cause):
+                    raise MismatchError(f"an error contains the key: {str(cause)[:200]}") from None
+                cause = cause.__cause__
             raise
 
     return read
@@ -113,7 +113,7 @@ def _complete(data: bytes) -> None:
 
 
 def _search(data: bytes) -> None:
-    url = _answering(data)
+    url = _responding(data)
     for dialect in ("search_r1", "rewardflow", "asearcher"):
         remote = HttpRetriever(url, dialect=dialect, max_attempts=1, timeout=3.0)
         remote.search(["x"], 2)
@@ -124,26 +124,26 @@ def _judge(data: bytes) -> None:
     _judge_at(data)("q", ["a"], "b")
 
 
-def _mark(data: bytes) -> None:
+def _score(data: bytes) -> None:
     os.environ[KEY_VARIABLE] = SECRET
-    judge = JudgeAnnotator(_answering(data), "m", key_variable=KEY_VARIABLE, max_attempts=1, timeout=3.0, workers=1)
+    judge = JudgeAnnotator(_responding(data), "m", key_variable=KEY_VARIABLE, max_attempts=1, timeout=3.0, workers=1)
     judge.annotate(groups("sokoban")[:1])
 
 
 def _success(data: bytes) -> None:
-    make_annotator(f"success:{_answering(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
+    make_annotator(f"success:{_responding(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
         groups("wikisearch")[:1]
     )
 
 
 def _hazards(data: bytes) -> None:
-    make_annotator(f"pica-server:{_answering(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
+    make_annotator(f"pica-server:{_responding(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
         groups("wikisearch")[:1]
     )
 
 
 def _urls(data: bytes) -> None:
-    """A URL with a secret in it is refused, and the refusal does not repeat it."""
+    """Check that a URL with a secret is rejected; ``_guarded`` checks the message."""
     text = data.decode("utf-8", "replace")
     url, _, _ = parse_served(text)
     if SECRET in url:
@@ -174,7 +174,7 @@ PASSAGE = {"id": "1", "contents": '"Nile"\nIt is long.'}
 
 
 def _mutate_reply(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """Damage to the body (three times of four), or to a whole response with its head."""
+    """Damage the body (three times in four), or the whole response with its header."""
     if below(rng, 4):
         return mutate_json(rng, samples)
     body = pick(rng, samples)
@@ -205,7 +205,7 @@ def _reply_traps() -> Sequence[bytes]:
 
 
 def _reply(name: str, function: Callable[[bytes], Any], *bodies: Any, key: bool = True) -> Target:
-    """A target. Clients without a ``key`` ask several things, which no one body suits: samples only serve the mutator."""
+    """Return a target. Clients without a ``key`` send different requests, for which no single body is valid: no seeds."""
     samples = [_http(body) for body in bodies]
     return Target(
         name=f"replies/{name}", read=_guarded(function) if key else _plain(function),
@@ -217,7 +217,7 @@ def _reply(name: str, function: Callable[[bytes], Any], *bodies: Any, key: bool 
 TARGETS = (
     _reply("completions", _complete, {"choices": [CHOICE]}),
     _reply("chat-judge", _judge, VERDICT),
-    _reply("chat-marks", _mark, CHAT),
+    _reply("chat-marks", _score, CHAT),
     _reply("search", _search, {"result": [[{"document": PASSAGE, "score": 1.0}]]}, {"result": [[PASSAGE]]}, key=False),
     _reply("success", _success, {"success": [], "model": "m", "parameters": {}}, key=False),
     _reply("hazards", _hazards, {"rewards": [[0.5, 0.5]], "scores": [[0.5, 0.5]]}, key=False),

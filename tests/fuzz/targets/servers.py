@@ -1,7 +1,7 @@
-"""Requests to the servers, byte by byte over a socket: the search server, the reward server, the shop's page.
+"""Requests to the servers as raw bytes over a socket: the search server, the reward server, the shop's page.
 
-A server may refuse or close; it may not answer 500, die, or stop answering others. Each runs as its command in a process of
-its own, on loopback, with limited memory.
+A server may reject a request or close the connection. It must not respond 500, die, or stop serving others. Each runs by
+its command in a process of its own, on loopback, with limited memory.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import freeze, mutate_json
 from fuzz.target import MismatchError, Target
 
-PATIENCE = 40.0  # seconds until a server that is pestered must answer somebody else again
-REFUSED = b"@refused\n"  # a trap: whatever is answered, it is no success
-HALF, MANY = b"@half:", b"@many:"  # traps: so many connections with half a header, so many posts at once
+PATIENCE = 40.0  # seconds after which a server must respond to another client
+REJECTED = b"@rejected\n"  # a trap to which the response must not be a success
+HALF, MANY = b"@half:", b"@many:"  # traps: this many connections with half a header, this many concurrent posts
 STUB = Path(__file__).parents[1] / "reward_stub.py"
 COMMANDS = {
     "search": ("-m", "creditflow.train", "serve-search", "--articles", "300", "--port", "PORT"),
@@ -41,7 +41,7 @@ def _limits() -> None:
 
 
 def _start(name: str) -> None:
-    """Start a server and wait until it answers."""
+    """Start a server and wait until it responds."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = [word.replace("PORT", str(port)) for word in COMMANDS[name]]
@@ -68,31 +68,31 @@ def _stop(name: str) -> Callable[[], None]:
 
 
 def exchange(port: int, data: bytes, seconds: float) -> bytes:
-    """What comes back until the server closes, says no more for a while, or has said a whole short answer."""
-    said = b""
+    """Return the bytes received until the server closes, sends nothing for ``seconds``, or has sent a whole response."""
+    received = b""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         try:
             connection.sendall(data)
             while piece := connection.recv(1 << 16):
-                said += piece
-                if _whole(said):
+                received += piece
+                if _whole(received):
                     break
         except OSError:
-            return said
-    return said
+            return received
+    return received
 
 
-def _whole(said: bytes) -> bool:
-    """Whether it begins with a whole answer of told length."""
-    head, sign, body = said.partition(b"\r\n\r\n")
-    told = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    return bool(sign) and (len(body) >= int(told[0].split(b":")[1]) if told else head.startswith(b"HTTP/1.1 303"))
+def _whole(received: bytes) -> bool:
+    """Return whether the bytes contain a whole response, by its Content-Length."""
+    head, sign, body = received.partition(b"\r\n\r\n")
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(sign) and (len(body) >= int(lengths[0].split(b":")[1]) if lengths else head.startswith(b"HTTP/1.1 303"))
 
 
-def status(said: bytes) -> int:
-    """The status of an answer; 0 if there is none."""
-    words = said.split(b" ", 2)
-    return int(words[1]) if said.startswith(b"HTTP/") and len(words) > 1 and words[1].isdigit() else 0
+def status(received: bytes) -> int:
+    """Return the status code of a response; 0 if there is none."""
+    words = received.split(b" ", 2)
+    return int(words[1]) if received.startswith(b"HTTP/") and len(words) > 1 and words[1].isdigit() else 0
 
 
 def _health(name: str, seconds: float) -> int:
@@ -104,14 +104,14 @@ def _health(name: str, seconds: float) -> int:
         return 0
 
 
-def _answers_again(name: str) -> None:
+def _check_alive(name: str) -> None:
     process, _ = _RUNNING[name]
     until = time.monotonic() + PATIENCE
     while _health(name, 5.0) != 200:
         if Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z":
             raise MismatchError(f"the {name} server died")  # its parent is another process, which reaps it later
         if time.monotonic() > until:
-            raise MismatchError(f"the {name} server answers nobody any more")
+            raise MismatchError(f"the {name} server no longer responds")
 
 
 def _read(name: str) -> Callable[[bytes, Path], None]:
@@ -123,29 +123,29 @@ def _read(name: str) -> Callable[[bytes, Path], None]:
         elif data.startswith(MANY):
             _many(port, int(data.removeprefix(MANY)), _requests(name)[0].replace(b"PLACE", place))
         else:
-            request = data.removeprefix(REFUSED).replace(b"PLACE", place)
-            said = exchange(port, request, 1.0)
-            if said and not said.startswith(b"HTTP/"):
-                raise MismatchError(f"the {name} server said {said[:80]!r}")
-            if status(said) == 500 or (data.startswith(REFUSED) and 200 <= status(said) < 400):
-                raise MismatchError(f"the {name} server answered {status(said)} to {request[:80]!r}")
-        _answers_again(name)
+            request = data.removeprefix(REJECTED).replace(b"PLACE", place)
+            received = exchange(port, request, 1.0)
+            if received and not received.startswith(b"HTTP/"):
+                raise MismatchError(f"the {name} server sent {received[:80]!r}")
+            if status(received) == 500 or (data.startswith(REJECTED) and 200 <= status(received) < 400):
+                raise MismatchError(f"the {name} server responded {status(received)} to {request[:80]!r}")
+        _check_alive(name)
 
     return read
 
 
 def _half(name: str, count: int, place: bytes) -> None:
-    """Connections that never finish their header, and stay open while somebody else asks."""
+    """Hold connections that never finish their header while another client sends a request."""
     _, port = _RUNNING[name]
     with ExitStack() as stack:
         for _ in range(count):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5.0))
             connection.sendall(b"GET / HTTP/1.1\r\nHost: " + place + b"\r\nX-")
-        _answers_again(name)
+        _check_alive(name)
 
 
 def _many(port: int, count: int, request: bytes) -> None:
-    """Posts that come all at once; each gets an answer, a refusal perhaps."""
+    """Send concurrent posts; each must get a response, which may be a rejection."""
     with ExitStack() as stack:
         connections = [stack.enter_context(socket.socket()) for _ in range(count)]
         for connection in connections:
@@ -155,11 +155,11 @@ def _many(port: int, count: int, request: bytes) -> None:
             connection.sendall(request)
         for number, connection in enumerate(connections):
             try:
-                said = connection.recv(1 << 12)
+                received = connection.recv(1 << 12)
             except OSError as error:
-                raise MismatchError(f"post {number} of {count} at once got {error!r}") from error
-            if not status(said):
-                raise MismatchError(f"post {number} of {count} at once was not answered")
+                raise MismatchError(f"post {number} of {count} concurrent ones got {error!r}") from error
+            if not status(received):
+                raise MismatchError(f"post {number} of {count} concurrent ones got no response")
 
 
 # -- samples ---------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _post(path: str, body: bytes, *headers: bytes) -> bytes:
 
 
 def _requests(name: str) -> list[bytes]:
-    """Whole valid requests; PLACE stands for the server's address."""
+    """Return valid requests; PLACE stands for the server's address."""
     if name == "shop":
         forms: tuple[dict[str, str], ...] = ({"words": "red tent"}, {"action": "click[back to search]"}, {})
         return [
@@ -200,7 +200,7 @@ def _requests(name: str) -> list[bytes]:
 
 def _mutate(name: str) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
     def mutate(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-        """Damage to the head, or to a body whose length is told rightly."""
+        """Damage the whole request, or the body under a correct Content-Length."""
         if name == "shop" or below(rng, 3) == 0:
             whole = mutate_bytes(rng, samples)
             return whole if whole.count(b"\r\n\r\n") else whole + b"\r\n\r\n"
@@ -224,22 +224,22 @@ def _traps(name: str) -> Callable[[], Sequence[bytes]]:
         head, _, body = first.partition(b"\r\n\r\n")
         chunked = b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
         return [
-            REFUSED + first.replace(b"Host: PLACE", b"Host: evil.example"),
-            REFUSED + first.replace(b"Host: PLACE\r\n", b""),
-            REFUSED + first.replace(b"Host: PLACE", b"Host: PLACE\r\nHost: evil.example"),
-            REFUSED
+            REJECTED + first.replace(b"Host: PLACE", b"Host: evil.example"),
+            REJECTED + first.replace(b"Host: PLACE\r\n", b""),
+            REJECTED + first.replace(b"Host: PLACE", b"Host: PLACE\r\nHost: evil.example"),
+            REJECTED
             + first.replace(b"Origin: http://PLACE\r\n", b"").replace(
                 b"\r\n\r\n", b"\r\nOrigin: http://evil.example\r\n\r\n", 1
             ),
-            REFUSED
+            REJECTED
             + first.replace(b"Origin: http://PLACE\r\n", b"").replace(b"\r\n\r\n", b"\r\nOrigin: null\r\n\r\n", 1),
-            REFUSED + head + chunked,
-            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: 3\r\nContent-Length: "),
-            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: -"),
-            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: +"),
-            REFUSED + first.replace(b"Content-Length: ", b"Content-Length: 9999999999999999999999"),
-            REFUSED + _post("/retrieve" if name == "search" else "/act", b"[" * 200_000),
-            REFUSED + _post("/retrieve", b'{"queries": ["x"], "topk": ' + b"9" * 5000 + b"}"),
+            REJECTED + head + chunked,
+            REJECTED + first.replace(b"Content-Length: ", b"Content-Length: 3\r\nContent-Length: "),
+            REJECTED + first.replace(b"Content-Length: ", b"Content-Length: -"),
+            REJECTED + first.replace(b"Content-Length: ", b"Content-Length: +"),
+            REJECTED + first.replace(b"Content-Length: ", b"Content-Length: 9999999999999999999999"),
+            REJECTED + _post("/retrieve" if name == "search" else "/act", b"[" * 200_000),
+            REJECTED + _post("/retrieve", b'{"queries": ["x"], "topk": ' + b"9" * 5000 + b"}"),
             first.replace(b" HTTP/1.1", b" HTTP/1.1\r\n" + b"X: y\r\n" * 5000, 1),
             first.replace(b" HTTP/1.1", b"a" * 200_000 + b" HTTP/1.1", 1),
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20 + b"\r\n\r\n",

@@ -1,4 +1,4 @@
-"""WebShop's own files and the stores that are built from them."""
+"""WebShop's released files, and the stores that are built from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ITEMS, ENTRIES, HUMAN = "items_shuffle_1000.json", "items_ins_v2_1000.json", "it
 
 @lru_cache(maxsize=1)
 def _files() -> dict[str, bytes]:
-    """Twelve products of the embedded shop as the released files write them."""
+    """Return twelve products of the embedded shop in the format of the released files."""
     store = embedded_stock().catalogue.store
     products = [store.product(row) for row in range(12)]
     records: list[dict[str, Any]] = [
@@ -52,7 +52,7 @@ def _files() -> dict[str, bytes]:
 
 
 def _reader(name: str) -> Callable[[bytes, Path], None]:
-    """Reads the folder in both ways, with one file changed: into memory, and into a store; both must agree."""
+    """Return a reader of the folder with one file replaced: into memory and into a store, which must agree."""
 
     def read(data: bytes, folder: Path) -> None:
         source = folder / "source"
@@ -67,7 +67,7 @@ def _reader(name: str) -> Callable[[bytes, Path], None]:
         import_webshop(source, folder / "store", seed=42)
         disk = open_store(str(folder / "store"), goals=goals, goal_seed=233, seed=42)
         if list(disk.goals) != list(memory.goals) or disk.catalogue.digest != memory.catalogue.digest:
-            raise MismatchError("a store and its files hold different goals or products")
+            raise MismatchError("a store and its files have different goals or products")
         if len(memory.goals):
             env = WebShopEnv(data=memory)
             env.reset(seed=1)
@@ -88,7 +88,7 @@ _STORE: list[Path] = []
 
 
 def _store(place: Path) -> Sequence[bytes]:
-    """A store, as a case that changes nothing."""
+    """Write a store; return the case that changes nothing."""
     for name, text in _files().items():
         (place / name).write_bytes(text)
     import_webshop(place, place / "store")

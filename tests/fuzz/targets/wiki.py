@@ -1,4 +1,4 @@
-"""Passage files and question files of many collections, transcripts of Search-R1."""
+"""Passage files and question files of many data sets, transcripts of Search-R1."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _read_corpus(name: str) -> Callable[[bytes, Path], None]:
 
 
 def _read_questions(name: str) -> Callable[[bytes, Path], None]:
-    """Opens an environment over the questions; a task's content must be the same task again."""
+    """Return a reader that opens an environment over the questions, and resets it by a task's content to the same task."""
 
     def read(data: bytes, folder: Path) -> None:
         path, corpus = folder / name, folder / "passages.jsonl"
@@ -83,13 +83,13 @@ def _read_questions(name: str) -> Callable[[bytes, Path], None]:
 
 
 def _read_released(data: bytes, folder: Path) -> None:
-    """Released trajectories survive being written as a log."""
+    """Check that released trajectories have the same turns after a round trip through a log."""
     path = folder / "released.jsonl"
     path.write_bytes(data)
     report = read_search_r1(path)
     write_jsonl(folder / "log.jsonl", report.groups)
     if [len(g.turns) for g in read_groups(folder / "log.jsonl")] != [len(g.turns) for g in report.groups]:
-        raise MismatchError("a log of released trajectories has other turns than they")
+        raise MismatchError("released trajectories have other turns in their log")
 
 
 def _read_response(data: bytes, _: Path) -> None:
