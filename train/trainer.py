@@ -60,7 +60,7 @@ class Trainer:
         stream: receives the log lines; default standard output.
 
     Raises:
-        ConfigError: the folder holds a run already and ``resume`` is False.
+        ConfigError: the folder contains a run already and ``resume`` is False.
         DataError: the run to resume is damaged.
     """
 

@@ -96,7 +96,7 @@ class Completion:
         logprobs: float32 (n,).
         entropies: float32 (min(n, Sampling.entropies),), nats.
         exact: whether ids and log-probabilities are those that the completion was sampled with; if not (a server that
-            returns text only), the completion can be acted on, but a token record of it would be false.
+            returns text only), its action can be executed, but a token record of it would be wrong.
     """
 
     ids: NDArray[np.int32]

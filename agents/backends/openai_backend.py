@@ -1,8 +1,8 @@
 """Any OpenAI-compatible server as a backend: token ids in, token ids out, through ``/completions``.
 
 The prompt is sent as ids, and servers that support it return the sampled ids (vLLM and compatible ones), so
-nothing is encoded twice. If the server returns text only, the text is encoded here: such completions can be acted on, but
-they carry no token record, and one warning is logged.
+nothing is encoded twice. If the server returns text only, the text is encoded here: their actions can be executed, but
+they have no token record, and one warning is logged.
 """
 
 from __future__ import annotations

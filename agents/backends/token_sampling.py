@@ -33,7 +33,7 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
             probs = _truncate(probs, sampling)
         cumulative = probs.cumsum(-1)
         token = torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
-        # the last token with any mass, in case rounding carries the sample beyond the end
+        # the last token with any mass, in case rounding puts the sample beyond the end
         last = probs.shape[-1] - 1 - (probs.flip(-1) > 0).to(torch.int8).argmax(-1)
         token = torch.minimum(token, last)
     return token, logprobs.gather(-1, token[:, None])[:, 0]

@@ -41,7 +41,7 @@ class Chat(Protocol):
         ...
 
     def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
-        """Encode what stands between two completions; ``ended``: the first ended with an end token."""
+        """Encode the text between two completions; ``ended``: the first one ended with an end token."""
         ...
 
     def encode_completion(self, text: str) -> Ids:
@@ -119,7 +119,7 @@ class TemplateChat:
         return self._encode(self._render([*messages, {"role": "user", "content": user.strip()}]))
 
     def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
-        """Encode what stands between two completions."""
+        """Encode the text between two completions."""
         between = self._between[len(self._end_text) :] if ended else self._between
         return self._encode(between + user.strip() + self._after)
 
@@ -183,7 +183,7 @@ class PlainChat:
         return ids if first is None else np.concatenate([np.array([first], np.int32), ids])
 
     def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
-        """Encode what stands between two completions."""
+        """Encode the text between two completions."""
         return self._encode(("" if ended else "\n") + user.strip() + "\n>")
 
     def encode_completion(self, text: str) -> Ids:

@@ -159,7 +159,7 @@ def make_hf_agent(
 ) -> LanguageModelAgent:
     """The agent ``hf:PATH``.
 
-    A folder written by the trainer holds the prompting settings of its model; any other gets ``PromptingConfig()``.
+    A folder written by the trainer contains the prompting settings of its model; for any other they are ``PromptingConfig()``.
 
     Args:
         argument: folder or name of a model.

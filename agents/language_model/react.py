@@ -3,7 +3,7 @@
 ReAct (Yao et al. 2023, arXiv 2210.03629): one line of thought and one action per turn, in one growing conversation.
 Reflexion (Shinn et al. 2023, arXiv 2303.11366): after a failed episode the model writes a reflection on it; the
 prompt of the next trial of the same task begins with the last few reflections. Trials of one task are not independent
-samples: they carry their number in ``Trajectory.trial``, and a group never mixes them.
+samples: their number is in ``Trajectory.trial``, and a group never mixes them.
 """
 
 from __future__ import annotations

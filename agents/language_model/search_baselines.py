@@ -16,7 +16,7 @@ __all__ = ["SearchBaseline"]
 
 
 class SearchBaseline:
-    """Answers a question from what the model knows, or from one retrieval.
+    """Answers a question without tools, or after one retrieval.
 
     Args:
         model: the language model; its own prompt and dialect are replaced.

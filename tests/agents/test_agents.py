@@ -49,8 +49,8 @@ def test_a_tabular_policy_starts_uniform_and_optimal_prob_favours_optimal_action
     play(guided)
     key = group.turns[0].state_key
     assert agent.probabilities(key) == pytest.approx(dict.fromkeys(("up", "down", "left", "right"), 0.25))
-    chances = guided.probabilities(key)
-    assert chances["right"] == pytest.approx(0.7)
+    probabilities = guided.probabilities(key)
+    assert probabilities["right"] == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("scheme", credit.names(given=()))
@@ -91,15 +91,15 @@ def test_the_gradient_raises_credited_actions_and_lowers_the_rest():
     weights = scored.flat_advantages / len(group)
     weights = weights / np.sqrt(np.mean(weights**2))
     for turn, weight in zip(group.turns, weights, strict=True):
-        chances = before[turn.state_key]
-        onehot = np.array([action == turn.action for action in chances], float)
+        probabilities = before[turn.state_key]
+        onehot = np.array([action == turn.action for action in probabilities], float)
         expected.setdefault(turn.state_key, np.zeros(4))
-        expected[turn.state_key] += weight * (onehot - np.array(list(chances.values())))
+        expected[turn.state_key] += weight * (onehot - np.array(list(probabilities.values())))
     agent.update([group], [scored])
     for key, gradient in expected.items():
         logits = np.log(list(before[key].values())) + 0.1 * gradient
-        chances = np.exp(logits) / np.exp(logits).sum()
-        assert list(agent.probabilities(key).values()) == pytest.approx(chances.tolist())
+        probabilities = np.exp(logits) / np.exp(logits).sum()
+        assert list(agent.probabilities(key).values()) == pytest.approx(probabilities.tolist())
 
 
 def test_a_group_without_credit_changes_nothing():
@@ -114,8 +114,12 @@ def test_agents_are_made_by_name():
     assert noisy.noise == 0.25
     assert isinstance(tabular, TabularAgent)
     assert tabular.optimal_prob == 0.5
-    for spec, said in (("expret", "did you mean 'expert'"), ("random:3", "takes no argument"), ("noisy:x", "a number")):
-        with pytest.raises(ConfigError, match=said):
+    for spec, message in (
+        ("expret", "did you mean 'expert'"),
+        ("random:3", "takes no argument"),
+        ("noisy:x", "a number"),
+    ):
+        with pytest.raises(ConfigError, match=message):
             make_agent(spec)
     wrong_step: Any = "lr"
     for wrong in (

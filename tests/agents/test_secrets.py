@@ -1,4 +1,4 @@
-"""A key that is sent to a server shows nowhere, whatever the server makes of it: not in errors, logs or files."""
+"""A key that is sent to a server appears nowhere, even if the server returns it: not in errors, logs or files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from creditflow.wrappers.records.jsonl import write_jsonl
 
 KEY = "sk-Zq7Planted0Secret9Xw4"
 VARIABLE = "PLANTED_KEY"
-Reply = Callable[[str], bytes]  # the whole answer, given what stood behind "Bearer "
+Reply = Callable[[str], bytes]  # maps the key in a request (after "Bearer ") to the bytes of the response
 
 
 @contextlib.contextmanager
-def saying(reply: Reply) -> Iterator[tuple[str, list[str]]]:
-    """A server that answers every request with these bytes; its URL, and the keys that it was sent."""
+def replying(reply: Reply) -> Iterator[tuple[str, list[str]]]:
+    """A server that sends this reply to every request; yields its URL and the Authorization headers that it received."""
     sent: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -97,8 +97,8 @@ ECHOES: dict[str, Reply] = {
 }
 
 
-def planted(url: str, folder: Path, kind: str) -> None:
-    """Ask a server through one of our clients, with the key."""
+def send_key(url: str, folder: Path, kind: str) -> None:
+    """Send a request with the key through one of our clients."""
     key = ApiKey.from_environment(VARIABLE)
     client = JsonClient([url], max_attempts=2, backoff=0.0, timeout=10.0, key=key)
     if kind == "agent":
@@ -123,8 +123,8 @@ def planted(url: str, folder: Path, kind: str) -> None:
     else:
         settings = {"key_variable": VARIABLE, "max_attempts": 2, "cache": str(folder / "cache.jsonl")}
         annotator = make_annotator(f"judge:{url}#toy", Context(settings=settings))
-        notes = annotator.annotate([group(walk("s a g", actions=["x", "y"]))])
-        (folder / "notes.txt").write_text(f"{notes} {annotator.provenance.text()}", encoding="utf-8")
+        annotations = annotator.annotate([group(walk("s a g", actions=["x", "y"]))])
+        (folder / "annotations.txt").write_text(f"{annotations} {annotator.provenance.text()}", encoding="utf-8")
 
 
 CLIENTS = ("agent", "backend", "judge of answers", "judge of turns", "search")
@@ -142,8 +142,8 @@ def test_no_client_shows_a_key_that_its_server_echoes(
 ) -> None:
     monkeypatch.setenv(VARIABLE, KEY)
     caplog.set_level(logging.DEBUG)
-    with saying(ECHOES[echo]) as (url, sent), pytest.raises(CreditflowError) as caught:
-        planted(url, tmp_path, kind)
+    with replying(ECHOES[echo]) as (url, sent), pytest.raises(CreditflowError) as caught:
+        send_key(url, tmp_path, kind)
     assert set(sent) == {f"Bearer {KEY}"}
     seen = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + caplog.text
     seen += "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file())
@@ -156,8 +156,8 @@ def test_no_command_prints_or_writes_the_key(
 ) -> None:
     monkeypatch.setenv(VARIABLE, KEY)
     write_jsonl(tmp_path / "in.jsonl", [group(walk("s a g", actions=["x", "y"]))])
-    with saying(ECHOES[echo]) as (url, _):
-        settings = [f"key_variable={VARIABLE}", "max_attempts=1", f"cache={tmp_path / 'marks.jsonl'}"]
+    with replying(ECHOES[echo]) as (url, _):
+        settings = [f"key_variable={VARIABLE}", "max_attempts=1", f"cache={tmp_path / 'scores.jsonl'}"]
         options = [part for setting in settings for part in ("--set", setting)]
         files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
         assert main(["--traceback", "annotate", "--with", f"judge:{url}#toy", *options, *files]) != 0
@@ -168,9 +168,9 @@ def test_no_command_prints_or_writes_the_key(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_does_not_carry_the_key(status: int) -> None:
-    with saying(lambda _: http(b"{}")) as (elsewhere, sent):
+    with replying(lambda _: http(b"{}")) as (elsewhere, sent):
         answer = http(b"", f"{status} There", f"Location: {elsewhere}")
-        with saying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirect"):
+        with replying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirect"):
             JsonClient([url], key=ApiKey(KEY)).post("/x", {})
     assert not sent
 

@@ -1,4 +1,4 @@
-"""List the environments, their embedded panels, and what each panel holds."""
+"""List the environments, their embedded panels, and the number of tasks in each split."""
 
 from __future__ import annotations
 

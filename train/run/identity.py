@@ -1,7 +1,7 @@
 """The identity of a run: what determines it, stored with its output and compared when it is resumed.
 
-An identity is plain data (a JSON object), nested by section. A trajectory log carries it in every trajectory
-(``provenance["run"]``), so that it survives cutting and joining logs; a folder carries it in ``run.json``.
+An identity is plain data (a JSON object), nested by section. A trajectory log stores it in every trajectory
+(``provenance["run"]``), so that it is kept when logs are split or joined; a folder stores it in ``run.json``.
 What does not change a single byte of the result is left out: the number of workers, the device, the number of tasks.
 """
 

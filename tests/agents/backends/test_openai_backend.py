@@ -1,4 +1,4 @@
-"""The ``openai:`` backend: ids in, ids out; whatever a server does wrong is told, nothing is guessed."""
+"""The ``openai:`` backend: ids in, ids out; a malformed response is an error, and nothing is guessed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ask(complete: Callable[[dict[str, Any]], Any], *prompts: list[int], sampling
 
 
 def changed(**changes: Any) -> Callable[[dict[str, Any]], Any]:
-    """An honest completion, but for some fields of every choice."""
+    """A well-formed completion with some fields of every choice replaced."""
 
     def complete(body: dict[str, Any]) -> dict[str, Any]:
         return {"choices": [one | changes for one in toy(body)["choices"]]}
@@ -142,7 +142,7 @@ def test_alternatives_that_are_no_numbers_make_no_token_record(rows: Any) -> Non
     assert not ask(odd, sampling=Sampling(max_new_tokens=8, temperature=0.7))[0].exact
 
 
-def _lying(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+def _with_first_choice(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
     def complete(body: dict[str, Any]) -> Any:
         answer = toy(body)
         changed_ = change(answer["choices"][0])
@@ -151,7 +151,7 @@ def _lying(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]]
     return complete
 
 
-LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+MALFORMED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no choices": (lambda _: {"object": "x"}, "list of choices"),
     "no object": (lambda _: [1], "list of choices"),
     "an error instead": (lambda _: {"error": {"message": "no"}}, "list of choices"),
@@ -173,10 +173,10 @@ LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("lie", "said"), LIES.values(), ids=LIES.keys())
-def test_a_malformed_response_is_an_error_that_says_what_was_expected(lie: Any, said: str) -> None:
-    with pytest.raises(GenerationError, match=said):
-        ask(_lying(lie))
+@pytest.mark.parametrize(("change", "message"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_response_is_an_error_that_names_what_was_expected(change: Any, message: str) -> None:
+    with pytest.raises(GenerationError, match=message):
+        ask(_with_first_choice(change))
 
 
 def test_a_wrong_count_for_n_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""Which vLLM is taken, and what is said of one that is not. No vLLM is needed here."""
+"""Which vLLM releases are accepted, and the errors for others. No vLLM is needed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``openai:URL#MODEL``: how it is written, and where its key comes from."""
+"""``openai:URL#MODEL``: its format, and where its key is read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_secrets_in_the_url_are_rejected_without_showing_them(url, rest):
 
 
 def test_the_key_comes_from_its_variable_and_may_not_break_the_header(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "of-somebody-else")
+    monkeypatch.setenv("OPENAI_API_KEY", "another-key")
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     assert ApiKey.from_environment(KEY_VARIABLE) is None
     monkeypatch.setenv(KEY_VARIABLE, "abc\n")

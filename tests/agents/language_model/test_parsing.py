@@ -1,4 +1,4 @@
-"""The strict dialects: an answer follows the form or is refused with a reason."""
+"""The strict dialects: a completion follows the format or is rejected with a reason."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from creditflow.envs.errors import ConfigError
         ("<THINK>a</THINK><ACTION>up</ACTION>", "there is no <action>…</action>"),
     ],
 )
-def test_strict_parser_says_why(response: str, reason: str) -> None:
+def test_the_strict_parser_gives_a_reason(response: str, reason: str) -> None:
     parsed = TaggedDialect().parse(response)
     assert (parsed.action, parsed.valid, parsed.reason) == ("", False, reason)
 
 
-def test_strict_parser_keeps_thought_and_action() -> None:
+def test_the_strict_parser_keeps_thought_and_action() -> None:
     parsed = TaggedDialect().parse("<think> the box\nis free </think>\n<action> push left </action>\n")
     assert (parsed.action, parsed.valid, parsed.thought) == ("push left", True, "the box\nis free")
 

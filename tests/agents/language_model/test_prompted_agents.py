@@ -1,4 +1,4 @@
-"""ReAct, Reflexion and the search baselines over a scripted model: what is asked, what is done, what is remembered."""
+"""ReAct, Reflexion and the search baselines over a scripted model: their prompts, actions and reflections."""
 
 from __future__ import annotations
 

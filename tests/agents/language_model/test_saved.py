@@ -1,4 +1,4 @@
-"""The file beside a trained model's weights: every field has its type, or the file is refused by name."""
+"""The file beside a trained model's weights: every field has its type, or an error names the file and the field."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_the_numbers_come_as_json_too(search_log, capsys):
     assert found["log"]["rollouts"] == 36
     assert found["analyses"]["graphgpo"]["key"] == "text"
     assert found["analyses"]["graphgpo"]["oracle"]["all"]["turns"] > 0
-    # a grounded player answers right only once it has read all the evidence
+    # a noisy expert answers correctly only once it has seen all the evidence
     steps = found["analyses"]["gdcr"]["by_step"]
     assert steps[0]["correct"]["best"] < steps[0]["incorrect"]["best"]
 
@@ -56,7 +56,7 @@ def test_each_analysis_is_drawn(search_log, tmp_path, capsys):
     assert capsys.readouterr().err.count(".png") == len(ANALYSES)
 
 
-def test_other_environments_have_graphs_but_no_entities_and_it_says_so(sokoban_log, capsys):
+def test_other_environments_have_graphs_but_no_entities_which_is_reported(sokoban_log, capsys):
     assert main(["analyse", str(sokoban_log)]) == 0
     shown = capsys.readouterr().out
     assert "gdcr: not defined on this log: needs an entity graph" in shown
@@ -70,18 +70,20 @@ def test_nothing_defined_is_missing_data(sokoban_log, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [(["--only", "gdrc"], "did you mean 'gdcr'"), (["--only", "gdcr,gdcr"], "named twice")],
 )
-def test_wrong_names_are_explained(arguments, said, sokoban_log, capsys):
+def test_wrong_names_are_explained(arguments, message, sokoban_log, capsys):
     assert main(["analyse", *arguments, str(sokoban_log)]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_imported_trajectories_are_analysed_like_any_log(tmp_path, capsys):
-    told = "<search>Nile</search>\n\n<information>Doc 1(Title: Nile) It is long.</information>\n\n<answer>%s</answer>"
+    template = (
+        "<search>Nile</search>\n\n<information>Doc 1(Title: Nile) It is long.</information>\n\n<answer>%s</answer>"
+    )
     rows = [
-        {"question": "Longest river?", "answers": ["Nile"], "model": model, "response": told % answer}
+        {"question": "Longest river?", "answers": ["Nile"], "model": model, "response": template % answer}
         for model, answer in (("one", "Nile"), ("two", "Po"))
     ]
     source, log = tmp_path / "rows.json", tmp_path / "log.jsonl"

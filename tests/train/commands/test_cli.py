@@ -1,4 +1,4 @@
-"""The command line: what a person types, sees, and gets when it is wrong."""
+"""The command line: arguments, output, and the errors for wrong input."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_credit_sets_parameters(log, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["crdit"], 2, "did you mean 'credit'"),
         (["credit", "--scheme", "graphgp0", "x"], 2, "did you mean 'graphgpo'"),
@@ -142,11 +142,11 @@ def test_credit_sets_parameters(log, tmp_path):
         (["bench", "--envs", "sokoban@nowhere", "--out", "x"], 3, "does not exist"),
     ],
 )  # fmt: skip
-def test_wrong_input_is_explained_without_a_traceback(arguments, code, said, capsys, tmp_path, monkeypatch):
+def test_wrong_input_is_explained_without_a_traceback(arguments, code, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == code
     shown = capsys.readouterr().err
-    assert said in shown
+    assert message in shown
     assert "Traceback" not in shown
 
 
@@ -204,10 +204,10 @@ def test_data_builds_an_encyclopedia(tmp_path, capsys):
 
 def test_play_serves_the_shop_until_interrupted():
     pytest.importorskip("uvicorn", reason="the page needs the extra [serve]")
-    # a shell's background jobs ignore SIGINT, and so would what they start
-    heeds = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    # a shell's background jobs ignore SIGINT, and their child processes inherit that
+    handles_sigint = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     plays = "from creditflow.train.cli import main; sys.exit(main(['play', '--env', 'webshop']))"
-    command = [sys.executable, "-c", f"{heeds}; {plays}"]
+    command = [sys.executable, "-c", f"{handles_sigint}; {plays}"]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

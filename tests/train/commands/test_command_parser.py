@@ -29,7 +29,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--verison"], "unknown option '--verison'; did you mean '--version'?"),
         (["--tracebak", "envs"], "did you mean '--traceback'?"),
@@ -42,8 +42,8 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["data", "--hepl"], "did you mean '--help'?"),
     ],
 )
-def test_the_near_option_is_named_first(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said in refused(arguments, capsys)
+def test_the_near_option_is_named_first(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in refused(arguments, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

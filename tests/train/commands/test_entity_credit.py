@@ -58,7 +58,7 @@ def test_rollouts_of_wikisearch_get_entity_credit_where_the_answer_is_wrong(log:
 
 
 @pytest.mark.parametrize("scheme", ["gdcr", "sapo", "egrpo"])
-def test_a_log_without_entities_says_what_is_needed(
+def test_a_log_without_entities_is_an_error_that_names_the_scheme(
     scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "sokoban.jsonl"
@@ -68,14 +68,14 @@ def test_a_log_without_entities_says_what_is_needed(
 
 
 @pytest.mark.parametrize("scheme", ["gdcr", "sapo", "egrpo"])
-def test_explain_says_which_fields_of_the_task_are_read(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_lists_which_fields_of_the_task_are_read(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["credit", "--scheme", scheme, "--explain"]) == 0
     shown = capsys.readouterr().out
     assert "Fields of the task needed: entities" in shown
     assert "arXiv" in shown
 
 
-def test_the_audit_says_where_the_entity_schemes_give_credit(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_audit_reports_where_the_entity_schemes_give_credit(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(log)]) == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert all("%" in rows[scheme] for scheme in ("gdcr", "sapo", "egrpo"))

@@ -1,5 +1,5 @@
 """Every command that writes, killed at many moments: nothing torn is ever found under the output's name, and the command
-can be run again at once, to the bytes of a run that nobody disturbed, with nothing left lying about."""
+can be run again at once, to the bytes of an undisturbed run, without leftovers."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def outputs(parser: argparse.ArgumentParser) -> dict[str, Any]:
     return {flag: output for _, flag, output in parser.get_default("output_names") or ()}
 
 
-def test_every_option_that_takes_a_text_says_whether_it_is_read_or_written() -> None:
+def test_every_option_that_takes_a_text_declares_whether_it_is_read_or_written() -> None:
     for name, parser in PARSERS.items():
         declared = {
             *(parser.get_default("input_names") or ()),
@@ -120,9 +120,9 @@ def test_no_command_writes_over_its_input(
             continue  # the folder of the link is the folder of the input
         for more in ways:
             assert main([*given, flag, target, *more]) == 2, f"{alias}, {more}"
-            said = capsys.readouterr().err
-            assert str(source) in said, f"{alias}: {said}"
-            assert str(Path(target)) in said, f"{alias}: {said}"
+            message = capsys.readouterr().err
+            assert str(source) in message, f"{alias}: {message}"
+            assert str(Path(target)) in message, f"{alias}: {message}"
         assert source.read_text() == "the input\n", alias
     assert sorted(path.name for path in source.parent.iterdir()) == ["hard", "in.jsonl", "link", "linked"]
 
@@ -146,7 +146,7 @@ def test_existing_outputs_are_replaced_only_with_force(
     arguments = [*(argument.replace("IN", "in.jsonl") for argument in given), flag, "there"]
     assert main(arguments) == 2
     assert "there exists and is not empty: --force replaces it" in capsys.readouterr().err
-    if output.owned and output.kind == "folder":  # a folder with somebody's files is not emptied
+    if output.owned and output.kind == "folder":  # a folder with other files is not emptied
         assert main([*arguments, "--force"]) == 2
         assert "'mine.txt', which this command did not write" in capsys.readouterr().err
     assert held.read_text() == "precious\n"
@@ -175,7 +175,7 @@ def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]
     out = str(log.with_name("x.jsonl"))
     assert main(["merge", "--by", "hash@0.9", str(log), "--write", out, "--out", out]) == 2
     assert "are the same: name two" in capsys.readouterr().err
-    # the audit of labels lies beside them, where a log may lie already
+    # the audit file is written beside the labels, where a log may exist already
     audit = log.rename(log.with_name("labels.audit.txt"))
     assert main(["data", "label", str(audit), "--out", str(log.with_name("labels.jsonl")), "--force"]) == 2
     assert "is the input" in capsys.readouterr().err
@@ -216,7 +216,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("command", "flag"), [key for key in ARGUMENTS if key != ("data label", "--cache")])
-def test_the_second_of_two_commands_on_one_output_says_so(
+def test_the_second_of_two_commands_on_one_output_is_refused(
     command: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

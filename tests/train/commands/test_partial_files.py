@@ -1,4 +1,4 @@
-"""What an interrupted command left, damaged meanwhile, ends in a named error with exit code 3, and stays."""
+"""A damaged partial log of an interrupted command is an error with exit code 3 that names it."""
 
 from __future__ import annotations
 

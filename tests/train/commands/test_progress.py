@@ -1,4 +1,4 @@
-"""Progress is a bar on a terminal and lines elsewhere; a note never cuts a bar in two."""
+"""Progress is a bar on a terminal and lines elsewhere; a note is printed above the bar."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--build-only",), "needs both --corpus"),
         (("--build-only", "--index", "new", "--engine", "lucene"), "needs both --corpus"),
@@ -67,9 +67,9 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
         (("--memory", "1g"), "need --corpus or --index"),
     ],
 )
-def test_an_engine_without_its_files_is_a_configuration_error(options: tuple[str, ...], said: str) -> None:
+def test_an_engine_without_its_files_is_a_configuration_error(options: tuple[str, ...], message: str) -> None:
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         serve_search.run(parsed(*options))
 
 
@@ -89,9 +89,9 @@ def test_the_command_answers_beside_half_sent_headers_and_refuses_other_hosts() 
     with bound("127.0.0.1", 0) as free:
         url = url_of(free).rstrip("/")
     target = Target(url, "/retrieve", b'{"queries": ["a"]}')
-    # a shell's background jobs ignore SIGINT, and so would what they start
-    heeds = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    serve = f"{heeds}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
+    # a shell's background jobs ignore SIGINT, and their child processes inherit that
+    handles_sigint = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    serve = f"{handles_sigint}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", serve, "serve-search", "--articles", "400", "--port", url.rpartition(":")[2]]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
@@ -115,7 +115,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("the server does not listen")
 
 
-def test_an_address_that_is_taken_or_not_ours_is_told_before_anything_is_opened() -> None:
+def test_an_address_that_is_taken_or_not_ours_is_an_error_before_anything_is_opened() -> None:
     pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
     with bound("127.0.0.1", 0) as taken:
         taken.listen()

@@ -1,4 +1,4 @@
-"""Settings are read, checked and refused without torch: a config can be looked at where nothing is trained."""
+"""Settings are read, checked and refused without torch: a config can be checked on a machine that cannot train."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ for path in sys.argv[1:]:
 
 
 def test_every_setting_has_a_default_and_a_wrong_one_is_named_without_torch() -> None:
-    said = python(
+    message = python(
         """
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.reading import read_dataclass, to_plain_data
@@ -69,4 +69,4 @@ except ConfigError as error:
     print(error)
 """
     )
-    assert "did you mean 'clip_high'" in said
+    assert "did you mean 'clip_high'" in message

@@ -21,7 +21,7 @@ from creditflow.wrappers.records.jsonl import read_jsonl
 BASE = {
     "--env": "sokoban", "--panel": "small-v1:valid", "--agent": "noisy:0.4", "--group-size": "2", "--seed": "3", "--limit": "3",
 }  # fmt: skip
-# what is asked for otherwise on resuming, and the field that says so
+# other settings of the resumed command, and the message on the field that differs
 OTHERWISE: list[tuple[dict[str, str], list[str], str]] = [
     ({"--panel": "small-v1:test"}, [], 'env.options.panel: stored "small-v1:valid", requested "small-v1:test"'),
     ({"--agent": "noisy:0.5"}, [], 'agent.name: stored "noisy:0.4", requested "noisy:0.5"'),
@@ -52,14 +52,14 @@ def out(whole: bytes, tmp_path: Path) -> Path:
     return tmp_path / "log.jsonl"
 
 
-@pytest.mark.parametrize(("otherwise", "more", "said"), OTHERWISE)
+@pytest.mark.parametrize(("otherwise", "more", "message"), OTHERWISE)
 def test_a_log_is_not_resumed_under_other_settings(
-    out: Path, otherwise: dict[str, str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    out: Path, otherwise: dict[str, str], more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = out.with_name("log.jsonl.partial").read_bytes()
     assert main([*command(out, otherwise), *more, "--resume"]) == 3
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert len([line for line in error.splitlines() if "stored" in line]) == 1
     assert out.with_name("log.jsonl.partial").read_bytes() == left
     assert not out.exists()
@@ -81,7 +81,7 @@ def test_workers_and_more_tasks_do_not_make_another_run(out: Path, whole: bytes,
     assert main([*command(out), "--workers", "2", "--resume"]) == 0
     assert out.read_bytes() == whole
     longer = {"--limit": "5"}
-    assert main([*command(out, longer), "--resume"]) == 0  # of a log that is whole, too
+    assert main([*command(out, longer), "--resume"]) == 0  # also if the log is complete
     assert main(command(tmp_path / "five.jsonl", longer)) == 0
     assert out.read_bytes() == (tmp_path / "five.jsonl").read_bytes()
     assert main([*command(out), "--resume"]) == 3  # it would lose two groups
@@ -132,7 +132,7 @@ OTHER: dict[str, Any] = {
 
 def test_every_field_of_a_rollout_is_part_of_its_identity() -> None:
     spec = RolloutSpec(env="sokoban", agent="noisy:0.1")
-    assert OTHER.keys() == {field.name for field in fields(RolloutSpec)} - {"run"}  # a new one has to be thought of
+    assert OTHER.keys() == {field.name for field in fields(RolloutSpec)} - {"run"}  # a new field must be added above
     for name, value in OTHER.items():
         other = replace(spec, **{name: value})
         with pytest.raises(OtherRunError, match="stored"):

@@ -27,7 +27,7 @@ class Scripted:
         self.open.append((item, text))
 
     def wait(self) -> list[Event]:
-        assert self.open, "waiting for nothing would last for ever"
+        assert self.open, "no item is running, so this would wait for ever"
         number = next(self._choices)
         item, text = self.open.pop(number % len(self.open))
         if number % 3 == 0 and self.lost.get(item, 0) < self._losses:

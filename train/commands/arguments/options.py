@@ -1,4 +1,4 @@
-"""Argument shapes that several commands share: environments, tasks, rewards."""
+"""Arguments of several commands: environments, tasks, rewards."""
 
 from __future__ import annotations
 

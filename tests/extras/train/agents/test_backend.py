@@ -1,4 +1,4 @@
-"""The backend: what it says it sampled with is what a training pass computes, whatever the cache does."""
+"""The backend: its log-probabilities are those that a training pass computes, whatever the cache does."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_another_prompt_under_a_known_key_does_not_use_the_cache(
     before: list[Ids] = []
     for turn in range(4):
         prompts = [rng.integers(5, 250, 20 * (turn + 1) + i).astype(np.int32) for i in range(3)]
-        if turn == 2:  # one of them goes on with its conversation, as if the others' windows alone had moved
+        if turn == 2:  # one of them continues its conversation, as if only the others' windows had moved
             prompts[0] = np.concatenate([before[0], prompts[0]])
         requests = [GenerationRequest(i, ids, rng.random(6)) for i, ids in enumerate(prompts)]
         before = []

@@ -1,4 +1,4 @@
-"""A served model plays: its tokenizer is found, its ids are kept, its server is asked first."""
+"""A served model as an agent: its tokenizer is found, its server is queried first, and its ids are recorded."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def down(folder: str) -> Any:
     return complete, ids
 
 
-def test_the_tokenizer_is_in_the_named_folder_in_the_model_or_where_the_server_says(folder: str) -> None:
+def test_the_tokenizer_is_in_the_named_folder_in_the_model_or_in_the_servers_folder(folder: str) -> None:
     for models, written in (
         (roomy(), f"toy@{folder}"),
         (roomy(id=folder), folder),
@@ -87,11 +87,11 @@ def test_episodes_carry_the_servers_ids(folder: str) -> None:
 
 
 def test_episodes_of_a_server_without_ids_are_played_but_carry_no_tokens(folder: str) -> None:
-    whole, _ = down(folder)
+    with_ids, _ = down(folder)
 
     def complete(body: dict[str, Any]) -> Any:
         bare = {"token_ids": None, "prompt_token_ids": None, "logprobs": None, "text": "down"}
-        return {"choices": [one | bare for one in whole(body)["choices"]]}
+        return {"choices": [one | bare for one in with_ids(body)["choices"]]}
 
     with openai_server(complete, roomy(root=folder)) as served:
         agent = make_openai_agent(f"{served.url}#toy")
@@ -109,7 +109,7 @@ def test_a_model_that_is_not_served_suggests_the_nearest_name(folder: str) -> No
         make_openai_agent(f"{served.url}#qwen-8b@{folder}")
 
 
-def test_a_url_without_a_server_is_an_error_that_says_what_was_expected(folder: str) -> None:
+def test_a_url_without_a_server_is_an_error_that_names_what_was_expected(folder: str) -> None:
     with openai_server() as served, pytest.raises(GenerationError, match=r"ends in /v1.*404"):
         make_openai_agent(f"{served.url.removesuffix('/v1')}#toy@{folder}")
     with openai_server(models=[{"name": "x"}]) as served, pytest.raises(GenerationError, match="under 'data'"):

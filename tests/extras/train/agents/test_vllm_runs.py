@@ -61,13 +61,13 @@ def test_a_push_that_fails_ends_the_run(
 
 
 def test_settings_of_the_other_backend_are_rejected(config: dict[str, Any], settings_of: Callable[..., Any]) -> None:
-    for wrong, said in (
+    for wrong, message in (
         ("rollout.cache=static", "rollout.cache"),
         ("rollout.branching.max_trajectories=16", "entropies"),
         ("generation.backend=vlm", "did you mean 'vllm'"),
         ("generation.vllm.block=3", "did you mean 'block_size'"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             settings_of(config | {"generation": {"backend": "vllm"}}, wrong)
 
 

@@ -72,13 +72,13 @@ def test_a_push_that_does_not_arrive_raises_and_nothing_is_sampled_afterwards(mo
 
 
 @pytest.mark.parametrize(
-    ("lost", "said"), [("tensor", "the sampler read"), ("reset_prefix_cache", "could not be emptied")]
+    ("lost", "message"), [("tensor", "the sampler read"), ("reset_prefix_cache", "could not be emptied")]
 )
-def test_an_incomplete_push_is_an_error_however_little_it_changes(model: Any, lost: str, said: str) -> None:
+def test_an_incomplete_push_is_an_error_however_little_it_changes(model: Any, lost: str, message: str) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
     backend.sync("first")
     engine.lose = {lost}
-    with pytest.raises(WeightPushError, match=said):
+    with pytest.raises(WeightPushError, match=message):
         backend.sync("second")
     assert backend.version == "first"
 
@@ -104,9 +104,9 @@ def test_every_reported_token_is_compared_with_a_plain_forward_pass(model: Any) 
     prompt = np.array([5, 6, 7], np.int32)
     with torch.no_grad():
         table = torch.log_softmax(model(input_ids=torch.from_numpy(prompt.astype(np.int64))[None]).logits[0, -1], -1)
-    told = ProbeResult(np.array([9], np.int32), ({9: float(table[9]), 11: float(table[11]) - 0.25},))
+    probed = ProbeResult(np.array([9], np.int32), ({9: float(table[9]), 11: float(table[11]) - 0.25},))
     model.train()
-    assert probe_differences(model, prompt, told) == pytest.approx([0.0, 0.25], abs=1e-5)
+    assert probe_differences(model, prompt, probed) == pytest.approx([0.0, 0.25], abs=1e-5)
     assert model.training
 
 
@@ -167,11 +167,11 @@ def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pyt
     folders: list[str] = []
     whole = vllm_trained._write_weights
 
-    def told(model_: Any, folder: str) -> None:
+    def recording(model_: Any, folder: str) -> None:
         folders.append(folder)
         whole(model_, folder)
 
-    monkeypatch.setattr(vllm_trained, "_write_weights", told)
+    monkeypatch.setattr(vllm_trained, "_write_weights", recording)
     backend, engine = follower(model)
     backend.sync()
     monkeypatch.setattr(engine, "load", lambda folder: 1 / 0)

@@ -80,7 +80,7 @@ def test_a_turn_is_forked_where_the_entropy_rises_and_never_at_the_first() -> No
     config = BranchConfig(max_trajectories=9, entropy_tokens=2, base=0.2, slope=0.4, threshold=0.5)
     group = play(config, FixedAgent(uncertain=[3]), size=1)
     assert [(b.parent, b.fork_turn) for b in branches(group)] == [(group.trajectories[0].trajectory_id, 3)]
-    # the whole episode as uncertain as its beginning: nothing rises
+    # every turn is as uncertain as the first: the entropy does not rise
     assert not branches(play(config, FixedAgent(uncertain=range(9)), size=1))
     assert not branches(
         play(BranchConfig(max_trajectories=9, base=1.0), FixedAgent(uncertain=[]), size=1, budget=Budget(turns=1))
@@ -191,13 +191,13 @@ def test_the_loss_covers_every_generated_token_exactly_once() -> None:
     for layout in ("trajectory", "turn"):
         rows = make_rows([group], [scored], row_layout=layout)
         # a completion's second token identifies it: sampled once, in the loss once
-        learned = [int(token) for row in rows for token in row.ids[row.target]]
-        assert len(learned) == report.completion_tokens == 3 * len(group.turns)
+        trained = [int(token) for row in rows for token in row.ids[row.target]]
+        assert len(trained) == report.completion_tokens == 3 * len(group.turns)
 
 
 def test_the_budget_counts_generated_tokens_and_a_prefix_once() -> None:
-    # an episode writes 3 tokens a turn: before turn 1 its group has written 3, before turn 2 it has written 6, and
-    # the branch that begins at turn 1 has yet to write its first
+    # an episode generates 3 tokens a turn: before turn 1 its group has generated 3, before turn 2 it has generated 6;
+    # the branch that begins at turn 1 has not generated any yet
     for tokens, forks in ((3, []), (4, [1]), (6, [1]), (7, [1, 2])):
         group = play(BranchConfig(max_trajectories=99, entropy_tokens=2, base=1.0, max_tokens=tokens), size=1)
         assert [b.fork_turn for b in branches(group)] == forks
@@ -260,8 +260,8 @@ def test_equal_seeds_give_equal_branches_and_siblings_differ() -> None:
 
 def test_an_engine_can_be_used_again() -> None:
     kept = engine(ALWAYS)
-    games = [kept.play(FixedAgent(range(9)), [task()], seed=0)[0].trajectories for _ in range(2)]
-    assert games[0] == games[1]
+    played = [kept.play(FixedAgent(range(9)), [task()], seed=0)[0].trajectories for _ in range(2)]
+    assert played[0] == played[1]
 
 
 @pytest.mark.parametrize("name", credit.names(given=()))
@@ -272,7 +272,7 @@ def test_every_scheme_scores_a_group_with_branches(name: str) -> None:
     assert np.isfinite(scored.flat_advantages).all()
 
 
-def test_shared_turns_have_the_mean_advantage_of_all_that_went_through_them() -> None:
+def test_shared_turns_have_the_mean_advantage_of_all_trajectories_that_share_them() -> None:
     from helpers.episodes.builders import walk
 
     root = walk("s a b g", name="root")

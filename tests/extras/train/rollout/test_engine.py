@@ -107,7 +107,7 @@ class Closed(SokobanEnv):
     """Cannot start."""
 
     def _start(self, task: Task) -> None:
-        raise OSError("no game files")
+        raise OSError("no task files")
 
 
 def test_a_group_that_cannot_start_is_counted_and_left_out() -> None:
@@ -120,11 +120,11 @@ def test_a_group_that_cannot_start_is_counted_and_left_out() -> None:
     report = RolloutReport()
     groups = RolloutEngine(make_group).play(FixedAgent(), [task(), task()], seed=0, report=report)
     assert [len(group) for group in groups] == [2]
-    assert (report.groups_failed_to_start, report.errors) == (1, ["OSError: no game files"])
+    assert (report.groups_failed_to_start, report.errors) == (1, ["OSError: no task files"])
 
 
 def test_it_is_an_error_if_no_group_can_start() -> None:
-    with pytest.raises(EpisodeError, match="no game files"):
+    with pytest.raises(EpisodeError, match="no task files"):
         engine(make=Closed).play(FixedAgent(), [task()], seed=0)
 
 
