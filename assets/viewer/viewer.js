@@ -98,7 +98,7 @@
         dot.append(symbol);
       }
       const tip = draw("title", {});
-      tip.textContent = `${key}\n${hops[i] === Infinity ? "no observed path to success" : hops[i] + " turns to success"}`;
+      tip.textContent = `${key}\n${hops[i] === Infinity ? "no observed path to success" : `${hops[i]} turn${hops[i] === 1 ? "" : "s"} to success`}`;
       dot.append(tip);
       svg.append(dot);
     });
@@ -180,7 +180,7 @@
     document.querySelector("tr[aria-selected=true]").scrollIntoView({ block: "nearest" });
   });
   window.addEventListener("resize", drawGraph);
-  // show first a group with both outcomes
+  // the group shown first has both outcomes, if there is one
   const mixed = (group) => new Set(group.rollouts.map((r) => r.stop === "success")).size > 1;
   const first = Math.max(0, data.groups.findIndex(mixed));
   $("group").value = first;

@@ -74,13 +74,13 @@ class Audit:
         graded_scores: whether scores between 0 and 1 occur.
         all_failed, all_succeeded, tied_groups: fractions of groups without a success, with successes only, with equal scores.
         singleton_groups: fraction of groups with one trajectory.
-        length, length_succeeded, length_failed: mean number of turns.
+        length, length_succeeded, length_failed: mean number of turns of an episode, that of a branch with its prefix.
         truncated: fraction of trajectories that a limit ended.
         length_correlation: Pearson's correlation of length and score within groups.
         unparsed, inadmissible, ineffective: fractions of turns.
         penalty_decides: fraction of groups with equal scores but different numbers of invalid turns, in which a penalty is
             the only learning signal.
-        revisits: fraction of turns in states that the same trajectory acted in before.
+        revisits: fraction of turns in states that the same episode acted in before.
         state, text: statistics of each kind of key; ``text`` is None if the log has no text keys.
         aliased: fraction of turns whose text key stands for several states of the group.
         fragmented: fraction of turns whose state has several text keys in the group.
@@ -127,7 +127,7 @@ def audit(groups: Sequence[Group]) -> Audit:
     if not turns:
         raise DataError("the log has no turns: there is nothing to audit")
     arrays = [group.arrays for group in groups]
-    lengths = np.concatenate([np.diff(a.offsets) for a in arrays]).astype(np.float64)
+    lengths = np.concatenate([_lengths(group) for group in groups])
     score = np.concatenate([a.score for a in arrays])
     won = np.concatenate([a.success for a in arrays])
     tied = np.array([np.ptp(a.score) == 0.0 for a in arrays])
@@ -150,14 +150,14 @@ def audit(groups: Sequence[Group]) -> Audit:
         length_succeeded=_mean(lengths[won]),
         length_failed=_mean(lengths[~won]),
         truncated=float(np.mean(np.concatenate([a.end == TRUNCATED for a in arrays]))),
-        length_correlation=_within_groups(arrays),
+        length_correlation=_within_groups(groups),
         unparsed=_fraction(~a.parsed for a in arrays),
         inadmissible=_fraction(a.parsed & ~a.valid for a in arrays),
         ineffective=_fraction(a.valid & ~a.effective for a in arrays),
         penalty_decides=float(
             np.mean([bool(t) and np.ptp(_invalid_counts(a)) > 0 for t, a in zip(tied, arrays, strict=True)])
         ),
-        revisits=_fraction(map(_revisits, arrays)),
+        revisits=_fraction(map(_revisits, groups)),
         state=state,
         text=text,
         aliased=aliased,
@@ -179,20 +179,34 @@ def _invalid_counts(arrays: Any) -> NDArray[np.int64]:
     return counts
 
 
-def _within_groups(arrays: Sequence[Any]) -> float:
+def _lengths(group: Group) -> NDArray[np.float64]:
+    """float64 (G,): number of turns of each full episode."""
+    return np.diff(group.episode_index.offsets).astype(np.float64)
+
+
+def _within_groups(groups: Sequence[Group]) -> float:
     """Correlation of length and score after subtracting each group's means; nan if either is constant."""
-    length = np.concatenate([np.diff(a.offsets) - np.diff(a.offsets).mean() for a in arrays])
-    score = np.concatenate([a.score - a.score.mean() for a in arrays])
+    length = np.concatenate([_lengths(group) - _lengths(group).mean() for group in groups])
+    score = np.concatenate([group.arrays.score - group.arrays.score.mean() for group in groups])
     return pearson(*(np.where(np.abs(x) < 1e-12, 0.0, x) for x in (length, score)))  # smaller ones are rounding
 
 
-def _revisits(arrays: Any) -> NDArray[np.bool_]:
-    """bool (N,): the trajectory acted in this state before."""
-    pair = arrays.trajectory.astype(np.int64) * (int(arrays.state.max(initial=0)) + 1) + arrays.state
+def _revisits(group: Group) -> NDArray[np.bool_]:
+    """bool (N,): the episode acted in this state before."""
+    index, state = group.episode_index, group.arrays.state
+    pair = index.episode.astype(np.int64) * (int(state.max(initial=0)) + 1) + state[index.stored]
     _, first = np.unique(pair, return_index=True)
     again = np.ones(len(pair), np.bool_)
     again[first] = False
-    return again
+    return again[index.own]
+
+
+def _previous(group: Group, state: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """int64 (N,): the state that the episode acted in one turn earlier; −1 in its first turn."""
+    index = group.episode_index
+    previous = np.concatenate([[-1], state[index.stored][:-1]]).astype(np.int64)
+    previous[index.offsets[:-1][np.diff(index.offsets) > 0]] = -1
+    return previous[index.own]
 
 
 def _keys(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
@@ -216,10 +230,8 @@ def _keys(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
         conflicted = np.zeros(n, np.bool_)
         conflicted[state[differing]] = True
         # contexts (previous key, key, action) of conflicting actions: does one context still have several results?
-        previous = np.concatenate([[-1], state[:-1]])
-        previous[arrays.offsets[:-1][np.diff(arrays.offsets) > 0]] = -1
         in_conflict = np.isin(taken, np.unique(taken[differing]))
-        context = (taken * (n + 1) + previous + 1)[in_conflict]
+        context = (taken * (n + 1) + _previous(group, state) + 1)[in_conflict]
         distinct, inverse, count = np.unique(context, return_inverse=True, return_counts=True)
         ambiguous = np.zeros(len(distinct), np.bool_)
         ambiguous[inverse[_differs(context, result[in_conflict])]] = True

@@ -98,6 +98,24 @@ def test_random_conflicts_are_not_explained():
     assert supported_variant(found)[0] == {"td_lambda": 0.8}
 
 
+def test_the_prefix_of_a_branch_counts_as_its_past():
+    # in x the action "go" leads to y after a and to z after b; the branches begin in x
+    roots = [walk("a", "axy", actions=["in", "go"]), walk("b", "bxz", actions=["in", "go"])]
+    branches = [
+        replace(walk(f"{root}{i}", f"x{end}", actions=["go"]), parent=root, fork_turn=1)
+        for root, end in (("a", "y"), ("b", "z"))
+        for i in range(2)
+    ]
+    found = audit([Group((*roots, *branches))])
+    assert found.state.explained == 1.0
+    assert found.length == 2.0
+
+
+def test_a_branch_revisits_the_states_of_its_prefix():
+    branch = replace(walk("branch", "cab"), parent="root", fork_turn=2)
+    assert audit([Group((walk("root", "abc"), branch))]).revisits == pytest.approx(1 / 4)
+
+
 def test_markov_keys_support_the_conflict_rule():
     found = audit([Group((walk("w0", "abg", "success"), walk("w1", "abab"), walk("w2", "abg", "success")))])
     assert supported_variant(found)[0] == {"deterministic": True}
