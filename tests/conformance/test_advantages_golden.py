@@ -67,7 +67,7 @@ def groups_of(case):
     return made
 
 
-def spread(groups, credits_, shape):
+def per_token(groups, credits_, shape):
     """Broadcast advantages of turns to their tokens, rows in their original order."""
     out = np.zeros(shape)
     for group, scored in zip(groups, credits_, strict=True):
@@ -88,7 +88,7 @@ def test_igpo_matches_the_turn_level_branch_of_the_released_code(case):
         normalization=case["input"]["mode"],
     )
     expected = np.array(case["expected"])
-    got = spread(groups, scheme.assign_batch(groups), expected.shape)
+    got = per_token(groups, scheme.assign_batch(groups), expected.shape)
     np.testing.assert_allclose(got, expected, rtol=0, atol=ATOL)
 
 

@@ -151,7 +151,7 @@ def test_the_release_preset_gives_the_rewards_that_the_released_code_intends(giv
 @every("pica_step_reward", "reward_manager")
 def test_a_replica_of_the_released_reward_manager_shows_its_defects(given, expected, tolerance):
     """The defects: 1 + scale instead of scale; positions by a pattern that also starts inside warnings and needs a
-    closed information block; the question cut out of Qwen texts with Llama's end token, so that the response is sent
+    closed information block; the question is taken from Qwen texts by Llama's end token, so that the response is sent
     twice."""
     prompt, response = given["prompt"], given["response"]
     question = (prompt + response).split("Question:")[-1].split("<|eot_id|>")[0]

@@ -13,7 +13,7 @@ SPARSE = st.just(0.0)
 DENSE = st.sampled_from([0.0, -0.1, 0.5, 1.0])
 WILD = st.floats(-1e6, 1e6, allow_subnormal=False).map(lambda x: round(x, 6))
 UNIT = st.just(1.0)
-PRICES = st.sampled_from([0.5, 1.0, 2.0, 3.5])
+COSTS = st.sampled_from([0.5, 1.0, 2.0, 3.5])
 ENDS: tuple[StopReason, ...] = ("success", "failed", "env_limit", "token_limit", "tool_limit", "format", "env_error")
 
 

@@ -58,8 +58,8 @@ def forks(scheme: credit.Scheme, seed: int, *, forked: int) -> tuple[Group, Grou
     rng = np.random.default_rng(seed)
     group = random_group(rng, dense=True, values=scheme.needs, token_values=scheme.requires_tokens)
     if rng.random() < 0.3:
-        cut = {i for i, m in enumerate(group.trajectories) if m.stop_reason == "failed"}
-        members = [replace(m, stop_reason="format") if i in cut else m for i, m in enumerate(group.trajectories)]
+        malformed = {i for i, m in enumerate(group.trajectories) if m.stop_reason == "failed"}
+        members = [replace(m, stop_reason="format") if i in malformed else m for i, m in enumerate(group.trajectories)]
         group = replace(group, trajectories=tuple(members))
     stored = whole = group
     for number in range(forked):

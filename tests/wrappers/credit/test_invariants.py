@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
 from helpers.episodes.published_schemes import both_semantics, every_scheme, make
-from helpers.episodes.strategies import DENSE, PRICES, SPARSE, UNIT, WILD, groups, permuted, renamed
+from helpers.episodes.strategies import COSTS, DENSE, SPARSE, UNIT, WILD, groups, permuted, renamed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ def close(got, expected):
 @every_scheme
 @both_semantics
 @quick
-@given(g=groups(rewards=DENSE, costs=PRICES), seed=st.integers(0, 99))
+@given(g=groups(rewards=DENSE, costs=COSTS), seed=st.integers(0, 99))
 def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
     # the released RewardFlow takes a node's value from the first trajectory that enters it: it depends on the order
     options = {"propagation": "success_hops"} if (name, semantics) == ("rewardflow", "release") else {}
@@ -41,7 +41,7 @@ def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
 @every_scheme
 @both_semantics
 @quick
-@given(g=groups(rewards=DENSE, costs=PRICES))
+@given(g=groups(rewards=DENSE, costs=COSTS))
 def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
     scheme = make(name, semantics)
     assert scheme.assign(g).flat_advantages.tolist() == scheme.assign(renamed(g)).flat_advantages.tolist()
@@ -50,7 +50,7 @@ def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
 @every_scheme
 @both_semantics
 @quick
-@given(g=groups(min_size=1, max_size=3, rewards=WILD, costs=PRICES))
+@given(g=groups(min_size=1, max_size=3, rewards=WILD, costs=COSTS))
 def test_every_group_gets_one_finite_number_per_turn(name, semantics, g):
     c = make(name, semantics, invalid_penalty=0.1).assign(g)
     assert [len(a) for a in c.advantages] == [len(t.turns) for t in g.trajectories]
@@ -88,7 +88,7 @@ def test_a_singleton_group_has_zero_outcome_advantage(name, g):
 
 @pytest.mark.parametrize("name", ["graphgpo", "rewardflow", "grpo", "rloo"])
 @quick
-@given(g=groups(rewards=SPARSE, costs=PRICES, ends=("failed", "env_limit", "format")))
+@given(g=groups(rewards=SPARSE, costs=COSTS, ends=("failed", "env_limit", "format")))
 def test_groups_without_success_get_exactly_zero_credit(name, g):
     assert (make(name).assign(g).flat_advantages == 0.0).all()
 
@@ -121,7 +121,7 @@ def test_gigpo_without_its_step_part_is_grpo_exactly(g):
 
 
 @quick
-@given(g=groups(rewards=DENSE, costs=PRICES))
+@given(g=groups(rewards=DENSE, costs=COSTS))
 def test_graphgpo_and_rewardflow_without_their_step_part_are_grpo_exactly(g):
     grpo = make("grpo").assign(g).flat_advantages.tolist()
     assert make("graphgpo", step_weight=0.0).assign(g).flat_advantages.tolist() == grpo
@@ -172,7 +172,7 @@ def test_rewardflow_values_are_discounts_to_the_power_of_hops(g):
 
 
 @settings(max_examples=80)
-@given(g=groups(min_size=2, costs=PRICES, min_turns=1, invalid=False))
+@given(g=groups(min_size=2, costs=COSTS, min_turns=1, invalid=False))
 def test_graphgpo_scores_a_cheaper_path_higher_also_with_unequal_costs(g):
     # proposition 4.1, with distances as the paper replaces them (d_max + 1)
     graph = StateGraph.from_group(g)
@@ -190,7 +190,7 @@ def test_graphgpo_scores_a_cheaper_path_higher_also_with_unequal_costs(g):
 
 
 @quick
-@given(g=groups(min_size=2, costs=PRICES, min_turns=1, invalid=False))
+@given(g=groups(min_size=2, costs=COSTS, min_turns=1, invalid=False))
 def test_graphgpo_exponents_give_the_same_ranking(g):
     c = {e: make("graphgpo", exponent=e, distance_discount=0.5).assign(g) for e in ("next+cost", "progress", "log")}
     reference = c["next+cost"].diagnostics["step_advantage"]
@@ -204,7 +204,7 @@ def test_graphgpo_exponents_give_the_same_ranking(g):
 
 @pytest.mark.parametrize("name", ["gigpo", "graphgpo", "rewardflow"])
 @quick
-@given(g=groups(rewards=DENSE, costs=PRICES))
+@given(g=groups(rewards=DENSE, costs=COSTS))
 def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(name, g):
     by_text = make(name, key="text").assign(g).flat_advantages
     assert by_text.tolist() == make(name, key="state").assign(g).flat_advantages.tolist()

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
-from helpers.episodes.strategies import PRICES, UNIT, groups
+from helpers.episodes.strategies import COSTS, UNIT, groups
 from hypothesis import given, settings
 
 from creditflow.envs.errors import ConfigError
@@ -48,7 +48,7 @@ def peer(g: Group) -> tuple[nx.MultiDiGraph, list[tuple[str, str]]]:
 
 
 @settings(max_examples=50)
-@given(g=groups(costs=PRICES))
+@given(g=groups(costs=COSTS))
 def test_distances_with_unequal_costs_equal_those_of_networkx(g):
     theirs, goals = peer(g)
     expected = nx.multi_source_dijkstra_path_length(theirs.reverse(), set(goals)) if goals else {}
@@ -59,7 +59,7 @@ def test_distances_with_unequal_costs_equal_those_of_networkx(g):
 
 
 @settings(max_examples=50)
-@given(g=groups(costs=PRICES))
+@given(g=groups(costs=COSTS))
 def test_hops_equal_those_of_networkx_whatever_the_costs(g):
     theirs, goals = peer(g)
     expected = nx.multi_source_dijkstra_path_length(theirs.reverse(), set(goals), weight=None) if goals else {}
@@ -82,7 +82,7 @@ def test_centralities_equal_those_of_networkx(g):
 
 
 @settings(max_examples=40)
-@given(g=groups(costs=PRICES))
+@given(g=groups(costs=COSTS))
 def test_networkx_gets_the_same_graph_back(g):
     graph = StateGraph.from_group(g)
     exported = graph.to_networkx()

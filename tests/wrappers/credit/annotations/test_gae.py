@@ -45,9 +45,11 @@ def test_a_truncated_episode_with_bootstrap_value_has_the_same_temporal_differen
     # truncated before the last step, with the value of the state there: the earlier temporal differences are the same
     values = np.random.default_rng(seed).normal(size=len(rewards))
     whole = gae(np.array(rewards), values, discount=discount, gae_lambda=gae_lambda)
-    cut = gae(np.array(rewards[:-1]), values[:-1], discount=discount, gae_lambda=gae_lambda, last_value=values[-1])
+    truncated = gae(
+        np.array(rewards[:-1]), values[:-1], discount=discount, gae_lambda=gae_lambda, last_value=values[-1]
+    )
     factor = (discount * gae_lambda) ** np.arange(len(rewards) - 1, 0, -1)
-    np.testing.assert_allclose(whole[:-1] - cut, factor * whole[-1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(whole[:-1] - truncated, factor * whole[-1], rtol=1e-9, atol=1e-9)
 
 
 def test_rows_are_independent() -> None:
