@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import env_id
-from creditflow.train.commands.arguments.options import parse_rewards, positive
+from creditflow.train.commands.arguments.options import non_negative, parse_rewards, positive
 from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
 from creditflow.wrappers.records.group import Group
@@ -48,10 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )
     parser.add_argument(
-        "--limit", type=int, default=0, metavar="N", help="evaluate only the first N tasks (default all)"
+        "--limit", type=non_negative, default=0, metavar="N", help="evaluate only the first N tasks (default all)"
     )
     parser.add_argument(
-        "--samples", type=int, default=4, metavar="K", help="number of sampled episodes per task (default 4)"
+        "--samples", type=non_negative, default=4, metavar="K", help="number of sampled episodes per task (default 4)"
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, help="sampling temperature of the sampled episodes (default 1)"

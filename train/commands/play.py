@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     env = bare_env(args.env, env_arguments(args))
-    if args.env == "webshop" and not args.terminal:
+    if env.env_name == "webshop" and not args.terminal:
         return _serve(env, args)
     options = {"task_id": args.task} if args.task else None
     observation, info = env.reset(seed=args.seed, options=options)
@@ -78,7 +78,7 @@ def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
     from creditflow.envs.webshop.env import WebShopEnv
     from creditflow.envs.webshop.pages.web import PageLimits, create_shop_app
 
-    assert isinstance(env, WebShopEnv)  # noqa: S101 - args.env is webshop
+    assert isinstance(env, WebShopEnv)  # noqa: S101 - env_name is webshop
     limits = PageLimits()
     with bound("127.0.0.1", args.port) as sock:
         app = create_shop_app(env, seed=args.seed, limits=limits)

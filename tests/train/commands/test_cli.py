@@ -14,6 +14,7 @@ import pytest
 from helpers.shared_data import ROOT
 
 from creditflow.train.cli import COMMANDS, main
+from creditflow.train.commands import play
 from creditflow.wrappers.records.jsonl import read_groups
 
 SMALL = ["--panel", "standard-v1:train", "--limit", "3", "--group-size", "4"]
@@ -221,6 +222,12 @@ def test_play_serves_the_shop_until_interrupted():
             assert played.wait(timeout=30) == 130
         finally:
             played.kill()  # else leaving the block waits for it forever
+
+
+@pytest.mark.parametrize("name", ["webshop", "creditflow/WebShop-v0"])
+def test_play_serves_the_shop_under_both_names_of_the_environment(name, monkeypatch):
+    monkeypatch.setattr(play, "_serve", lambda env, args: 17)
+    assert main(["play", "--env", name]) == 17
 
 
 def test_play_shops_in_the_terminal_too(monkeypatch, capsys):

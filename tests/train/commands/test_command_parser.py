@@ -46,6 +46,12 @@ def test_the_near_option_is_named_first(arguments: list[str], message: str, caps
     assert message in refused(arguments, capsys)
 
 
+@pytest.mark.parametrize("option", ["--limit", "--samples"])
+def test_eval_refuses_a_negative_number_of_tasks_or_samples(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["eval", "--agent", "hf:x", "--panel", "small-v1:valid", option, "-1"]
+    assert "expected a whole number ≥ 0, got '-1'" in refused(arguments, capsys)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_names_the_near_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     parser = CommandParser()

@@ -12,7 +12,7 @@ from creditflow.envs.registration import ENVIRONMENTS, env_id, make
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 from creditflow.train.settings.overrides import apply_overrides
 
-__all__ = ["add_env_arguments", "bare_env", "env_arguments", "parse_rewards", "positive"]
+__all__ = ["add_env_arguments", "bare_env", "env_arguments", "non_negative", "parse_rewards", "positive"]
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,10 +60,19 @@ def parse_rewards(names: Iterable[str]) -> dict[str, Reward]:
 
 def positive(text: str) -> int:
     """An integer ≥ 1, for argparse."""
+    return _integer(text, 1)
+
+
+def non_negative(text: str) -> int:
+    """An integer ≥ 0, for argparse."""
+    return _integer(text, 0)
+
+
+def _integer(text: str, minimum: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number ≥ 1, got {short_repr(text)}")
+        number = minimum - 1
+    if number < minimum:
+        raise argparse.ArgumentTypeError(f"expected a whole number ≥ {minimum}, got {short_repr(text)}")
     return number
