@@ -30,13 +30,13 @@ def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, prefix: Seque
         offsets = [sum(map(len, ids))]
         mask, logprobs = [np.zeros(offsets[0], np.bool_)], [np.zeros(offsets[0], np.float32)]
     for turn in turns:
-        read = 0 if windowed else len(turn.prompt)
-        if read:
+        prompt_length = 0 if windowed else len(turn.prompt)
+        if prompt_length:
             ids.append(turn.prompt)
         ids.append(turn.completion)
-        mask.append(np.repeat([False, turn.in_loss], [read, len(turn.completion)]))
-        logprobs.append(np.concatenate([np.zeros(read, np.float32), turn.logprobs]))
-        offsets.append(offsets[-1] + read + len(turn.completion))
+        mask.append(np.repeat([False, turn.in_loss], [prompt_length, len(turn.completion)]))
+        logprobs.append(np.concatenate([np.zeros(prompt_length, np.float32), turn.logprobs]))
+        offsets.append(offsets[-1] + prompt_length + len(turn.completion))
     return Tokens(
         ids=np.concatenate(ids) if ids else np.zeros(0, np.int32),
         mask=np.concatenate(mask) if mask else np.zeros(0, np.bool_),

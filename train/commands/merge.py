@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         changed = [way.apply(group, args.text)[0] for group in progress(groups, "merge", len(groups))]
         write_jsonl(args.write, changed)
         before, after = (sum(len(set(g.states("text").state.tolist())) for g in log) for log in (groups, changed))
-        print(f"{len(groups)} groups: {before} text states acted in, {after} after merging", file=sys.stderr)
+        print(f"{len(groups)} groups: {before} text states with turns, {after} after merging", file=sys.stderr)
         return 0
     rows = merging(groups, args.by or MERGES, [n for n in args.schemes.split(",") if n], source=args.text)
     text = json.dumps(merging_json(rows), indent=1, allow_nan=False) if args.json else merging_text(rows)

@@ -2,8 +2,8 @@
 
 After ARPO (Dong et al. 2025, arXiv 2507.19849): entropy rises after a tool response where several continuations are
 plausible, and a sample is more informative there than at the start. A branch begins at a snapshot of the environment,
-before the uncertain completion, and stores its own turns only. ARPO spends what branches leave of a group's budget on
-fresh episodes: that is ``fill_group``.
+before the uncertain completion, and stores its own turns only. ARPO fills a group with
+fresh episodes when it has fewer branches than it may have; so does ``fill_group``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class BranchConfig:
             token) of its first tokens minus that of the episode's first turn. The first turn is never forked: a fork
             there is an episode like any other.
         branches_per_turn: number of branches made at a forked turn.
-        max_tokens: a group is not forked any more once it has generated this many tokens; 0 for no limit. A branch's
-            prefix was generated once and is counted once.
+        max_tokens: a group gets no further branches or fresh episodes once it has generated this many tokens; 0
+            for no limit. A branch's prefix was generated once and is counted once.
         fill_group: a group with too few forks plays fresh episodes, once its own have ended, until it has
-            ``max_trajectories`` (within ``max_tokens``), so that every task costs the same number of rollouts. These
+            ``max_trajectories`` (within ``max_tokens``), so that every task has the same number of rollouts. These
             episodes are not forked.
         shared_prefix_advantage: advantage of turns that several trajectories share: "mean" over all of them, or that of
             the trajectory that stores them ("own").

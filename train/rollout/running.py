@@ -107,7 +107,7 @@ class RunningEpisode:
         self.env.stop(self.member, reason)
 
     def enforce(self, budget: Budget) -> None:
-        """End the episode if its budget is spent."""
+        """End the episode if it has reached a limit of the budget."""
         used = sum(len(turn.prompt) + len(turn.completion) for turn in (*self.prefix_tokens, *self.tokens))
         if budget.tokens and used >= budget.tokens:
             self.stop("token_limit")
@@ -135,7 +135,7 @@ class RunningGroup:
         task: the task that all episodes play.
         episodes: branches and fresh episodes last; empty if the group could not start.
         generated_tokens: length of all completions so far.
-        closed: starting one more episode has failed, so none is added any more.
+        closed: an episode failed to start, so no more are added.
     """
 
     task: Task

@@ -100,7 +100,7 @@ def test_the_command_prints_tables_and_writes_merged_logs(tmp_path, capsys):
     assert main(["merge", str(path), "--by", "hash@0.7", "--json", "--out", str(tmp_path / "table.json")]) == 0
     assert json.loads((tmp_path / "table.json").read_text())[0]["states"] == 2
     assert main(["merge", str(path), "--by", "hash@0.7", "--write", str(tmp_path / "merged.jsonl")]) == 0
-    assert "4 text states acted in, 2 after" in capsys.readouterr().err
+    assert "4 text states with turns, 2 after" in capsys.readouterr().err
     (merged,) = read_groups(tmp_path / "merged.jsonl")
     assert {turn.text_key for turn in merged.turns} == {HALL, YARD}
 
