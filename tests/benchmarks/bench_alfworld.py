@@ -94,9 +94,9 @@ def compare_with_textworld(
 def main() -> None:
     """Measure, and print one line per result."""
     parser = argparse.ArgumentParser(description="Speed of ALFWorld.")
-    parser.add_argument("--games", default=str(ROOT.parent / "shared/data/alfworld"))
-    parser.add_argument("--real-games", type=int, default=6)
-    parser.add_argument("--real-steps", type=int, default=25)
+    parser.add_argument("--games", default=str(ROOT.parent / "shared/data/alfworld"), help="folder of released games")
+    parser.add_argument("--real-games", type=int, default=6, help="games played in TextWorld's engine too (default 6)")
+    parser.add_argument("--real-steps", type=int, default=25, help="commands in each of these (default 25)")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     paths = game_paths(find_root(options.games), "valid_seen")

@@ -138,10 +138,10 @@ def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     """Run the comparison."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--config", default="train/configs/quickstart.yaml")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--set", action="append", default=[], metavar="a.b=c")
-    parser.add_argument("--out", default="tests/evidence/quickstart.json")
+    parser.add_argument("--config", default="train/configs/quickstart.yaml", help="settings of the run")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of training (default 0 1 2)")
+    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="change a setting; may be repeated")
+    parser.add_argument("--out", default="tests/evidence/quickstart.json", help="JSON file to write")
     args = parser.parse_args()
     import torch
     import transformers

@@ -171,7 +171,9 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="+", help="question files with golden passages")
-    parser.add_argument("--engines", nargs="*", default=["bm25", "tantivy", "lucene"])
+    parser.add_argument(
+        "--engines", nargs="*", default=["bm25", "tantivy", "lucene"], help="engines to measure (default all)"
+    )
     parser.add_argument("--grow", nargs="*", type=int, default=[], help="sizes of corpora for tantivy")
     parser.add_argument("--out", help="JSON file of all figures")
     parser.add_argument("--task", help=argparse.SUPPRESS)

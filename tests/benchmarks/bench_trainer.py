@@ -119,10 +119,10 @@ def quickstart_shares(config: str) -> dict[str, float]:
 def main() -> int:
     """Measure and print."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=32)
-    parser.add_argument("--turns", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--config", default="train/configs/quickstart.yaml")
+    parser.add_argument("--episodes", type=int, default=32, help="episodes of an update (default 32)")
+    parser.add_argument("--turns", type=int, default=10, help="turns of an episode (default 10)")
+    parser.add_argument("--repeats", type=int, default=3, help="measured repetitions (default 3)")
+    parser.add_argument("--config", default="train/configs/quickstart.yaml", help="settings of the short run")
     args = parser.parse_args()
     torch.set_num_threads(1)
     sizes = ScratchConfig(hidden=128, layers=3, heads=4, kv_heads=2, intermediate=256, vocabulary=320, positions=4096)

@@ -1,6 +1,6 @@
 """Speed of WikiSearch: BM25 compared with plain Python, environment steps, oracle, generated world, and the HTTP server.
 
-    python tests/benchmarks/bench_wikisearch.py [--passages FILE --questions FILE …] [--seconds 10] [--clients 8]
+    python tests/benchmarks/bench_wikisearch.py [--passages FILE --questions FILE …] [--seconds 5] [--clients 8]
 
 Without files the fictional encyclopedia is searched with its own questions. The server part needs the extra [serve];
 the server runs in its own process, and its memory is read from /proc.
@@ -196,8 +196,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="*", default=[], help="JSON lines with a 'question' each")
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of each measurement (default 5)")
+    parser.add_argument("--clients", type=int, default=8, help="concurrent clients of the server (default 8)")
     args = parser.parse_args()
     if args.passages:
         documents = [passage.contents for passage in read_passages(args.passages)]

@@ -172,12 +172,18 @@ def games(archive: Path, count: int, rng: np.random.Generator) -> Iterator[tuple
 
 
 def main() -> int:
+    """Play all games, write the results, and return 1 if the engines ever differ."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--archive", type=Path, default=ROOT.parent / "shared/data/alfworld/alfworld_games_full.tar.xz")
-    parser.add_argument("--games", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=55, help="maximum number of commands per game")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=EVIDENCE)
+    parser.add_argument(
+        "--archive",
+        type=Path,
+        default=ROOT.parent / "shared/data/alfworld/alfworld_games_full.tar.xz",
+        help="archive of the released games",
+    )
+    parser.add_argument("--games", type=int, default=200, help="number of games (default 200)")
+    parser.add_argument("--steps", type=int, default=55, help="maximum number of commands per game (default 55)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of games and commands (default 0)")
+    parser.add_argument("--out", type=Path, default=EVIDENCE, help="JSON file to write")
     options = parser.parse_args()
     rng = np.random.Generator(np.random.PCG64(options.seed))
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)

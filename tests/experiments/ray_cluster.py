@@ -193,8 +193,8 @@ def speeds(items: list[str], expected: list[str]) -> dict[str, dict[str, float]]
 def main() -> int:
     """Run all parts and write the results."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--groups", type=int, default=240)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--groups", type=int, default=240, help="groups to play (default 240)")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     args = parser.parse_args()
     os.environ |= {"PYTHONPATH": SOURCE, "RAY_USAGE_STATS_ENABLED": "0"}
     import ray

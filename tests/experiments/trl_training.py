@@ -147,9 +147,9 @@ def resumed(settings: TrainConfig, model: Path, folder: Path, tasks: list[Task],
 def main() -> int:
     """Train, evaluate and write the results."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--scheme", default="gigpo")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=60, help="optimizer steps of RL (default 60)")
+    parser.add_argument("--scheme", default="gigpo", help="credit scheme (default gigpo)")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     args = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:

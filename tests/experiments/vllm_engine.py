@@ -172,7 +172,7 @@ def about() -> dict[str, Any]:
 def main() -> int:
     """Measure and write."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--out", default="tests/evidence/vllm.json", metavar="FILE")
+    parser.add_argument("--out", default="tests/evidence/vllm.json", metavar="FILE", help="JSON file to write")
     parser.add_argument("--iterations", type=int, default=24, help="iterations of reinforcement learning (default 24)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="seeds of training (default 0 1)")
     parser.add_argument("--limit", type=int, default=64, help="tasks for the served model (default 64)")

@@ -65,7 +65,7 @@ def _exact_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     if not needed <= set(methods):
         return
     cosine = {method: _average(cells, method, "cos_batch") for method in methods}
-    second = max((c for c in methods if c != "oracle_adv"), key=cosine.__getitem__)
+    second = max((method for method in methods if method != "oracle_adv"), key=cosine.__getitem__)
     yield SanityCheck(
         name,
         "the exact advantage has the best one-group cosine (M1)",
@@ -83,7 +83,7 @@ def _exact_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     for method in methods:
         if method.startswith("shuffled("):
             base = method[9:-1]
-            own, corrupted = (_average(cells, c, "gain") for c in (base, method))
+            own, corrupted = (_average(cells, of, "gain") for of in (base, method))
             yield SanityCheck(
                 name,
                 f"{method} gains less (M2) than {base}"

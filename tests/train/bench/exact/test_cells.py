@@ -18,7 +18,7 @@ from creditflow.train.bench.presets import PRESETS, ExactWork
 from creditflow.train.bench.report.predictions import RULES, check_predictions, load_predictions
 
 WORK = PRESETS["smoke"].grids
-COLUMNS = (*default_schemes(True), "oracle_adv", "oracle_progress")
+METHODS = (*default_schemes(True), "oracle_adv", "oracle_progress")
 
 
 def run_cell(cell, seed, methods=("grpo", "gigpo", "grouptd"), suite="grids", work=WORK):
@@ -27,7 +27,7 @@ def run_cell(cell, seed, methods=("grpo", "gigpo", "grouptd"), suite="grids", wo
 
 @pytest.fixture(scope="module")
 def cells():
-    return [run_cell(Cell(kind, 0.5, 8), 5, COLUMNS) for kind in ("open", "alias")]
+    return [run_cell(Cell(kind, 0.5, 8), 5, METHODS) for kind in ("open", "alias")]
 
 
 def test_the_same_seed_gives_the_same_cell():
