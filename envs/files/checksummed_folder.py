@@ -140,7 +140,7 @@ class ChecksummedFolder:
         """
         value = self.header.get(name)
         if type(value) is not kind:
-            raise DataError(f"{self.path}: {HEADER} must hold {name!r}, a {kind.__name__}; {self.how_to_fix}")
+            raise DataError(f"{self.path}: {HEADER} must have {name!r}, a {kind.__name__}; {self.how_to_fix}")
         return value
 
     def __contains__(self, name: str) -> bool:

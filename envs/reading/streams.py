@@ -113,7 +113,7 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
         if path.suffix == ".gz" and not start:
-            raise DataError(f"{path}: an empty file, without a line, is not a gzip archive: is it truncated?")
+            raise DataError(f"{path}: an empty file is not a gzip file: is it truncated?")
         if path.suffix != ".gz" and start != _GZIP:
             yield raw
             return

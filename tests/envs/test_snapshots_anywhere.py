@@ -20,7 +20,7 @@ from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.errors import EpisodeError
 
 JUNK: list[Any] = [None, 3, b"x", [], {}, [[]], set(), "", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ud800"]
-USED = {source: made(source) for source in SOURCES}  # instances that have played all that earlier examples played
+USED = {source: made(source) for source in SOURCES}  # instances shared by all examples of a test
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -47,7 +47,7 @@ def test_a_fresh_environment_restores_before_its_first_reset_with_all_wrappers_o
 
 
 def test_a_snapshot_restores_after_hundreds_of_other_houses():
-    """More tasks than any cache keeps, met in every order, by id and by snapshots of before."""
+    """More tasks than any cache keeps, in random order, by id and by earlier snapshots."""
     env = bare(creditflow.make("alfworld", panel="standard-v1:all"))
     ids, rng, kept = env.tasks.task_ids(), np.random.default_rng(0), []
     for _ in range(900):
@@ -59,7 +59,7 @@ def test_a_snapshot_restores_after_hundreds_of_other_houses():
 
 
 def test_equal_contents_in_another_order_of_keys_are_one_text():
-    """A log sorts keys, a file does not: a snapshot is the same text whichever this process met first."""
+    """Logs sort keys, files do not: a snapshot is the same text whichever of the two this process read first."""
     env = made("alfworld-generated")
     env.reset(seed=77)
     content = dict(env.task.content)

@@ -16,7 +16,7 @@ LINES = "two\nlines √ 𝔘 \U0001f600 \x00"
 
 
 class Echo(gym.Env[str, str]):
-    """Answers every action with itself."""
+    """An environment whose observation is the last action."""
 
     observation_space = TextSpace()
     action_space = TextSpace(("a", LINES))

@@ -1,4 +1,4 @@
-"""A task has one name: its id where the source lists it, id and payload on any worker."""
+"""A task is reset by its id where the source lists it, and by id and payload on any worker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_id_payload_and_both_start_the_same_episode(source, seed):
         ways.append({"task_id": task_id})
     for options in ways:
         begun = other.reset(seed=seed, options=options)
-        if "ads" in source:  # advertisements are the episode's own chance, which drawing a task uses too
+        if "ads" in source:  # advertisements are sampled from the episode's generator, as the task is
             assert (begun[1]["task_id"], begun[1]["state_key"]) == (task_id, drawn[1]["state_key"])
         else:
             assert begun == drawn
@@ -69,7 +69,7 @@ def test_generated_and_listed_tasks_can_be_reset_in_a_new_process():
                     made(source).reset(options=options)
                 options["task"] = dict(env.task.content)
             if "ads" in source:
-                del info["text_key"]  # has advertisements in it, which are the episode's own chance
+                del info["text_key"]  # contains advertisements, which are sampled per episode
             lines.append(json.dumps([source, options, info]))
             wanted.append(source)
     done = subprocess.run(
@@ -112,7 +112,7 @@ def test_a_recorded_episode_of_a_generated_task_is_forked_by_an_environment_that
     group = play_group(GroupEnv(name, size=2, max_steps=4, **options), RandomAgent(), task)
     log = io.StringIO()
     write_jsonl(log, [group])
-    [group] = read_groups(io.StringIO(log.getvalue()))  # the log holds the payload
+    [group] = read_groups(io.StringIO(log.getvalue()))  # the log contains the payload
     member = group.trajectories[0]
     forks = fork_values(
         lambda: creditflow.make(name, max_steps=4, **options), RandomAgent(), member, np.random.default_rng(0),
@@ -190,7 +190,7 @@ def test_the_recorder_rejects_steps_after_a_restore_that_bypassed_it():
     snapshot = env.base.get_state()
     fresh, again = Recorder(creditflow.make("sokoban")), Recorder(creditflow.make("sokoban"))
     again.reset(seed=1)
-    again.step("up")  # as many steps as the snapshot's, and yet another state
+    again.step("up")  # as many steps as in the snapshot, but another state
     for moved in (env, fresh, again):
         moved.base.set_state(snapshot)
         with pytest.raises(EpisodeError, match="branch"):

@@ -15,7 +15,7 @@ from creditflow.envs.alfworld.world import World
 
 
 def house(**changes: Any) -> World:
-    """Two receptacles at one place, a microwave elsewhere; a mug in the first, a pan holding itself, a cup and a lamp."""
+    """Return a house: desk and shelf at one location, a microwave elsewhere; a mug in both, a pan that contains itself and a cup."""
     content = {
         "format": 1,
         "dialect": "move",

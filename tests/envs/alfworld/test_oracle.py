@@ -23,7 +23,7 @@ from creditflow.envs.errors import ConfigError, OracleLimitError
 
 
 def state_space(game: Game, largest: int) -> tuple[dict[str, World], dict[str, dict[str, str]]] | None:
-    """All reachable states by key, and their successors by command; None if there are too many."""
+    """Return all reachable states by key, and their successors by command; None if there are more than ``largest``."""
     start = World(game)
     worlds, queue = {start.key(): start}, deque([start])
     edges: dict[str, dict[str, str]] = {}
@@ -152,7 +152,7 @@ def test_a_limited_search_is_marked_inexact_and_its_distance_is_an_upper_bound()
         if not answer.exact:
             break
     else:
-        pytest.fail("no limit gave a greedy answer")
+        pytest.fail("no limit gave a greedy result")
 
 
 def test_a_batch_is_assessed_in_order_and_equal_states_once() -> None:

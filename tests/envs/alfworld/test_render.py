@@ -70,7 +70,7 @@ def test_the_rewardflow_key_of_success_is_a_constant() -> None:
 
 @given(seed=st.integers(0, 10_000), walk=st.integers(0, 10_000), steps=st.integers(0, 40))
 def test_equal_state_keys_mean_equal_commands_conditions_and_distances(seed: int, walk: int, steps: int) -> None:
-    """Two different ways to one key: a walk, and the same walk with idle commands in between."""
+    """Reach one key in two ways: by random commands, and by the same with commands without effect in between."""
     first, second = ALFWorldEnv(max_steps=500), ALFWorldEnv(max_steps=500)
     _, info = first.reset(seed=seed)
     _, other = second.reset(seed=seed)
@@ -105,7 +105,7 @@ def test_states_of_different_houses_never_share_a_key() -> None:
     assert len(keys) == 30
 
 
-def test_the_old_syntax_is_used_only_if_requested() -> None:
+def test_the_put_syntax_is_used_only_if_requested() -> None:
     env = ALFWorldEnv(game=KITCHEN, syntax="put")
     env.reset()
     info = run_commands(env, *APPLE[:3])[1]

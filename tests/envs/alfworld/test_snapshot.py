@@ -70,7 +70,7 @@ def test_a_snapshot_of_another_syntax_is_rejected() -> None:
 
 
 def test_threads_that_share_games_get_identical_episodes() -> None:
-    """One parsed game, many threads: shared tables are filled by all of them at once."""
+    """Many threads fill the shared tables of one parsed game concurrently."""
 
     def episode(seed: int) -> list[str]:
         env = ALFWorldEnv(data_path=DATA, split="train")
@@ -86,9 +86,9 @@ def test_threads_that_share_games_get_identical_episodes() -> None:
         return keys
 
     with ThreadPoolExecutor(8) as pool:
-        played = list(pool.map(episode, range(32)))
+        episodes = list(pool.map(episode, range(32)))
     for seed in range(4):
-        assert all(keys == played[seed] for keys in played[seed::4])
+        assert all(keys == episodes[seed] for keys in episodes[seed::4])
 
 
 def test_a_thousand_environments_share_one_parsed_game() -> None:

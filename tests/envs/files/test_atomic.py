@@ -52,14 +52,14 @@ def process(code: str, argument: Path) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def ended_pid() -> int:
-    """The id of a process that has ended."""
+    """Return the id of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
     return ended.pid
 
 
 def left_by(pid: int, folder: Path) -> list[Path]:
-    """What a writer with this id would leave of a file and a folder."""
+    """Make what a killed writer with this id leaves of a file and a folder; return the paths."""
     places = [folder / f"file.{pid}.tmp", folder / f"folder.{pid}.tmp", folder / f"folder.old.{pid}.tmp"]
     places[0].write_text("half")
     for place in places[1:]:
@@ -92,7 +92,7 @@ def test_temporary_files_of_live_processes_are_kept(tmp_path: Path) -> None:
 
 def test_a_writer_on_another_machine_is_recognised_by_its_lock(tmp_path: Path) -> None:
     with process(WRITES, tmp_path) as (writer, _):
-        ended = ended_pid()  # as a process of another machine that shares the disk looks here
+        ended = ended_pid()  # a writer on another machine has an id that is not alive here
         for name in ("file", "folder"):
             (tmp_path / f"{name}.{writer.pid}.tmp").rename(tmp_path / f"{name}.{ended}.tmp")
         write(tmp_path)

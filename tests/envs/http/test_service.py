@@ -28,11 +28,11 @@ class Limits:
 
 
 def test_a_request_whose_result_is_an_error_fails_alone() -> None:
-    def answer(batch: Sequence[str]) -> list[str | Exception]:
+    def process(batch: Sequence[str]) -> list[str | Exception]:
         return [ValueError(one) if one == "bad" else one.upper() for one in batch]
 
     async def ask() -> list[Any]:
-        batcher: Batcher[str, str] = Batcher(answer, Limits())
+        batcher: Batcher[str, str] = Batcher(process, Limits())
         batcher.start()
         try:
             return await asyncio.gather(*(batcher.submit(one, 1) for one in ("a", "bad", "b")), return_exceptions=True)
@@ -89,13 +89,13 @@ def test_a_body_that_arrives_too_slowly_is_dropped() -> None:
         where = urlsplit(url)
         with socket.create_connection((where.hostname, where.port), timeout=10) as client:
             client.sendall(f"POST /echo HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: 900\r\n\r\n".encode())
-            answer = b""
-            for _ in range(100):  # far longer than the limit; ends with the first byte of the answer
+            response = b""
+            for _ in range(100):  # far longer than the limit; ends with the first byte of the response
                 client.sendall(b" ")
                 client.settimeout(0.05)
                 try:
-                    answer = client.recv(4096)
+                    response = client.recv(4096)
                     break
                 except TimeoutError:
                     time.sleep(0.01)
-        assert b"504" in answer.split(b"\r\n")[0]
+        assert b"504" in response.split(b"\r\n")[0]

@@ -58,7 +58,7 @@ def test_one_connection_serves_many_requests(target: Target) -> None:
             assert answers(sock)[0][0] == target.wanted
 
 
-def test_pipelined_requests_are_answered_in_order(target: Target) -> None:
+def test_pipelined_requests_get_responses_in_order(target: Target) -> None:
     missing = target.head("Content-Length: 0", path="/nowhere") + b"\r\n"
     with connect(target.url) as sock:
         sock.sendall(target.good() + missing + target.good() + target.good("Connection: close") + target.good())
@@ -90,7 +90,7 @@ def test_a_body_may_arrive_in_chunks_and_byte_by_byte(target: Target) -> None:
         assert answers(sock)[0][0] == target.wanted
 
 
-def test_expect_100_continue_is_answered(target: Target) -> None:
+def test_expect_100_continue_gets_a_response(target: Target) -> None:
     with connect(target.url) as sock:
         sock.sendall(target.head(f"Content-Length: {len(target.body)}", "Expect: 100-continue") + b"\r\n")
         assert sock.recv(65_536).startswith(b"HTTP/1.1 100")
@@ -110,7 +110,7 @@ def test_two_hundred_concurrent_posts_are_all_served(target: Target) -> None:
 
 
 def test_a_client_that_sends_too_large_a_body_receives_the_413(target: Target) -> None:
-    """A socket that is closed with bytes unread resets the connection; the answer would be lost."""
+    """A socket that is closed with bytes unread resets the connection, and the response would be lost."""
     with connect(target.url) as sock:
         sock.sendall(target.head("Content-Length: 20000000") + b"\r\n" + b"x" * 20_000_000)
         assert answers(sock)[0][0] == 413

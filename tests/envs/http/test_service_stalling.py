@@ -65,7 +65,7 @@ def test_clients_that_do_not_read_are_dropped_when_connections_run_out() -> None
             sock.sendall(large.good())
             held.append(sock)
         for sock in held:
-            sock.recv(1)  # its answer has begun
+            sock.recv(1)  # its response has begun
         assert ask(target.url, target.good("Connection: close")) == 200
         for sock in held:
             sock.close()

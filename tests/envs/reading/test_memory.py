@@ -1,4 +1,4 @@
-"""Small files that expand to gigabytes end in a named error within a fixed amount of memory."""
+"""Small files that expand to gigabytes are rejected with an error that names the file, within bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from creditflow.envs.reading.limits import MAX_LINE
 
-SIZE = 2**31  # bytes that the files stand for
+SIZE = 2**31  # bytes to which the files expand
 MEMORY = 2**31  # address space of the reading process; its libraries map about 1 GB of it
 SECONDS = 120
 

@@ -252,7 +252,7 @@ def test_mutated_folders_with_valid_checksums_are_read_or_rejected_by_name(tmp_p
     make, use = SEALED[name]
     make(tmp_path / "good")
     use(tmp_path / "good")
-    refused = 0
+    rejected = 0
     for number in range(120):
         worse = tmp_path / "worse"
         shutil.copytree(tmp_path / "good", worse)
@@ -261,9 +261,9 @@ def test_mutated_folders_with_valid_checksums_are_read_or_rejected_by_name(tmp_p
             use(worse)
         except CreditflowError as error:
             assert str(error).strip()
-            refused += 1
+            rejected += 1
         except Exception as error:
             error.add_note(f"number {number}")
             raise
         shutil.rmtree(worse)
-    assert refused
+    assert rejected

@@ -1,4 +1,4 @@
-"""Golden transcripts and real levels from the folder beside the repository; printed as skipped where it is absent."""
+"""Golden transcripts and real levels from the folder beside the repository; tests that need it are skipped where it is absent."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CORNER = "#######\n#   . #\n# $@  #\n#     #\n#######"
 
 
 def forward_search(level):
-    """board -> (player, exact moves left or None if dead), for every state reachable before the end; by brute force."""
+    """Return board -> (player, exact moves left or None if dead) for every reachable state, by exhaustive search."""
     offsets = direction_offsets(level.width)
     players = {level.board: level.player}
     parents: dict[bytes, list[bytes]] = {level.board: []}
@@ -196,6 +196,6 @@ def test_positions_of_boxes_are_all_found():
 def test_cells_from_which_no_box_reaches_a_target_take_no_memory_in_the_table():
     table = LevelOracle(parse_level(CORNER)).table
     assert table is not None
-    # 15 cells; the target lies in the top row, so a box in the bottom row or at a side wall is lost
+    # 15 cells; the target lies in the top row, so a box in the bottom row or at a side wall is dead
     assert (table.size, len(table.box_index)) == (15, 6)
     assert len(table.layers) == 6 * 15

@@ -22,7 +22,7 @@ TINY = np.array(
 
 
 def replay(record):
-    """(recorded step, our observation, reward, terminated, truncated, info, env) until the first end."""
+    """Yield (recorded step, our observation, reward, terminated, truncated, info, env) until the first end."""
     env = creditflow.make(
         "sokoban",
         level=record["xsb"],

@@ -1,4 +1,4 @@
-"""The entity matcher: its rules, found in one pass, for texts in any script."""
+"""The entity matcher: its rules, one pass for all names, texts in any script."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from creditflow.envs.text.entity_matching import (
     phrase_tokens,
 )
 
-# words that overlap, fold, decompose, lie beyond the BMP or in scripts without spaces, and what parts them
+# words that overlap, case-fold, decompose, lie beyond the BMP or in scripts without spaces; and separators
 WORDS = (
     "ann",
     "York",
@@ -49,7 +49,7 @@ def cases() -> list[Any]:
 
 
 def tokens_contain(entity: str, text: str) -> bool:
-    """The rule as it is stated, word by word."""
+    """Apply the stated rule word by word."""
     words, phrase = phrase_tokens(text), phrase_tokens(entity)
     return bool(phrase) and any(words[i : i + len(phrase)] == phrase for i in range(len(words)))
 

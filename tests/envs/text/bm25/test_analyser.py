@@ -56,7 +56,7 @@ def test_word_boundaries_follow_uax_29(text, expected):
     assert words(text) == expected
 
 
-def test_words_longer_than_the_limit_are_cut():
+def test_words_longer_than_the_limit_are_split():
     assert [len(word) for word in words("a" * (2 * MAX_WORD + 3))] == [MAX_WORD, MAX_WORD, 3]
 
 

@@ -1,4 +1,4 @@
-"""BM25: the formula, the order of equal scores, and the figures of Lucene on real passages."""
+"""BM25: the formula, the order of equal scores, and Lucene's recall on real passages."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
 
 def reference(documents: list[str], query: str) -> list[float]:
-    """Scores by the formula, one document at a time (all documents here are shorter than the rounding of lengths)."""
+    """Scores by the formula, one document at a time (documents here are so short that their coded lengths are exact)."""
     terms = [analyse(document) for document in documents]
     n, average = len(documents), sum(map(len, terms)) / len(documents)
     scores = []
@@ -64,17 +64,17 @@ def test_nothing_is_found_for_stop_words_empty_queries_and_unknown_words() -> No
         assert len(index.search(query, 5)[0]) == 0
 
 
-def test_an_empty_corpus_answers_nothing() -> None:
+def test_an_empty_corpus_has_no_results() -> None:
     assert len(build_index([], []).search("anything", 3)[0]) == 0
 
 
-def test_a_megabyte_query_is_answered() -> None:
+def test_a_query_of_a_megabyte_is_searched() -> None:
     index = build_index(["the cat sat", "a dog ran"], ["1", "2"])
     assert index.search("cat " * 300_000, 1)[0].tolist() == [0]
     assert len(index.search("x" * 1_000_000, 1)[0]) == 0
 
 
-def test_as_many_ids_as_documents() -> None:
+def test_documents_and_ids_must_be_equally_many() -> None:
     with pytest.raises(ValueError, match="2 documents but 1 ids"):
         build_index(["a", "b"], ["1"])
 
@@ -113,7 +113,7 @@ def test_recall_is_lucenes_on_the_small_wikipedia() -> None:
     ids = [str(passage["id"]) for passage in passages]
     index = build_index((str(passage["contents"]).lower() for passage in passages), ids)
     questions = [row for name in ("2wiki", "musique", "hotpotqa") for row in rows(name)]
-    assert len(questions) == 1038  # what Lucene's figures were measured on
+    assert len(questions) == 1038  # the questions on which Lucene's recall was measured
     recall = {3: 0.0, 10: 0.0}
     for row in questions:
         golden = set(row["gold_passage_ids"])  # type: ignore[call-overload]  # a list in every row
