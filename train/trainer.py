@@ -1,7 +1,7 @@
 """The training loop, top to bottom: SFT, then rollout → annotate → log-probabilities → credit → rows → update, again.
 
-A run is a folder: ``config.yaml`` (resolved), ``tokenizer/``, ``checkpoints/``, ``metrics.jsonl``, ``model/`` at the
-end. All random numbers are seeded by (seed, purpose, iteration), so a resumed run repeats the uninterrupted one.
+A run is a folder: ``config.yaml`` (resolved), ``run.json`` (its identity), ``tokenizer/``, ``checkpoints/``,
+``metrics.jsonl``; ``reference/`` with a KL term; at the end ``model/`` and, with a critic, ``critic/``. All random numbers are seeded by (seed, purpose, iteration), so a resumed run repeats the uninterrupted one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Trainer:
     Args:
         settings: all settings of the run.
         resume: continue from the latest checkpoint in ``settings.out``.
-        stream: receives the log lines; default standard output.
+        stream: where log lines are printed; default standard output.
 
     Raises:
         ConfigError: the folder contains a run already and ``resume`` is False.
@@ -250,7 +250,7 @@ class Trainer:
                 precision=settings.model.autocast,
                 critic=self.critic,
             )
-            if logprobs.old is not None:
+            if logprobs.old is not None and update.old_logprobs == "trainer":
                 metrics |= sampler_mismatch(rows, logprobs.old)
         if self.critic is not None:
             metrics["explained_variance"] = explained_variance(rows)

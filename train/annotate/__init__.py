@@ -1,7 +1,7 @@
 """Annotators: models, LLM judges, oracles and Monte Carlo continuations write named values into trajectories.
 
-Credit schemes only read them, which keeps schemes pure: whatever needs weights, a network or an environment happens here,
-once, with its provenance in the log, and every scheme can then be tried on the same values.
+Credit schemes only read the values, which keeps schemes pure: computation that needs weights, a network or an environment
+is done here once, its provenance is written to the log, and every scheme can be applied to the same values.
 """
 
 from creditflow.train.annotate.apply import annotate

@@ -44,7 +44,7 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
         "URL",
         "value.pica: from the hazards of PiCA's released reward service, or of creditflow serve-reward",
     ),
-    "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's mark for every turn"),
+    "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's score of every turn"),
     "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
 }
 

@@ -71,7 +71,7 @@ def _within(gap: float, limit: float, what: str) -> dict[str, Any]:
 
 
 def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any]:
-    """Three turns of conversations of unequal length."""
+    """Compare the sampler with plain forward passes over three turns of conversations of unequal length."""
     backend = TransformersBackend(model, **options)
     rng, gap = np.random.default_rng(1), 0.0
     ids = {i: rng.integers(LOWEST, HIGHEST, 3 + 5 * i).astype(np.int32) for i in range(6)}
@@ -111,19 +111,19 @@ def _autocast(model: Any) -> dict[str, Any]:
 
 
 def _first_ratio(model: Any) -> dict[str, Any]:
-    """The ratio of the very first update is exactly 1 (nothing is changed: the step is left out)."""
+    """The ratio of the first update is exactly 1; the optimiser is replaced by one that leaves the weights unchanged."""
     rows, config = _rows(), UpdateConfig(epochs=1)
 
     class Still:
-        """An optimiser that does not move."""
+        """An optimiser whose steps change nothing."""
 
         param_groups: tuple[dict[str, float], ...] = ()
 
         def step(self) -> None:
-            """Nothing."""
+            """Change nothing."""
 
         def zero_grad(self, *, set_to_none: bool) -> None:
-            """Forget the gradient."""
+            """Clear the gradient."""
             model.zero_grad(set_to_none=set_to_none)
 
     stats = update_policy(

@@ -7,6 +7,7 @@ same size), ``more_sft`` continues SFT instead of learning from rewards.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +30,7 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
 
-FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # in case the time limit is reached
+FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # trained first, in case the time limit is reached
 CONTROLS = ("gigpo_shuffled", "more_sft")
 ONLY_TOY = ("pica",)  # with an untrained success model, to test the code path
 WITHOUT = {
@@ -175,7 +176,10 @@ def _annotator_settings(scheme: str, policy: Path, folder: Path) -> tuple[str, .
         return ("credit.annotators=[oracle]", "credit.parameters={value: value.oracle, form: increase}")
     if scheme == "pica":
         model = _untrained_success(policy, folder / "success")
-        return (f"credit.annotators=['success:{model}']", "credit.parameters={penalty: 0.0, baseline: group}")
+        return (
+            f"credit.annotators={json.dumps([f'success:{model}'])}",
+            "credit.parameters={penalty: 0.0, baseline: group}",
+        )
     return None
 
 

@@ -84,7 +84,12 @@ def main(arguments: list[str] | None = None) -> int:
         "--minutes", type=float, default=25.0, help="start no new check after this many minutes (default 25)"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="random seeds (default 0 1 2)")
-    parser.add_argument("--schemes", nargs="+", default=[], help="schemes to train (default: all registered)")
+    parser.add_argument(
+        "--schemes",
+        nargs="+",
+        default=[],
+        help="schemes and controls to train (default: the controls, and all schemes that need no fields of a task)",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a training setting")
     args = parser.parse_args(arguments)
     if args.bundle:

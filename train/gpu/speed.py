@@ -74,7 +74,7 @@ def _peak(device: Any) -> float:
 
 
 def _ceilings(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
-    """Best matrix product in bf16 and fp32 (FLOP/s), and best copy (byte/s)."""
+    """Throughput of a large matrix product in bf16 and fp32 (FLOP/s) and of a large copy (byte/s)."""
     side = 256 if toy else 8192
     for name in ("bfloat16", "float32"):
         a = torch.randn(side, side, device=device, dtype=getattr(torch, name))

@@ -1,6 +1,6 @@
 """Micro-batches by token budget: rows sorted by length and padded, or packed into one sequence each.
 
-Both give the same numbers; which is faster depends on how unequal the lengths are and on the attention kernel.
+Both give the same numbers; which is faster depends on the variation of lengths and on the attention kernel.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class MicroBatch:
 
     Attributes:
         rows: indices into the list of rows, in the order of their tokens below.
-        ids, positions: int64 (B, L).
+        ids, positions: int64 (B, L); positions (1, L) when padded.
         mask: bool (1, 1, L, L) block-diagonal and causal when packed; None when right-padded (padding comes after
-            every real token, so a causal model never looks at it).
+            every real token, so a causal model does not attend to it).
         target_row, target_position: int64 (N,), row and column of each target token in ``ids``.
     """
 

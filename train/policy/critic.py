@@ -29,7 +29,7 @@ from creditflow.train.settings.schema import CriticConfig
 
 __all__ = ["Critic", "count_value_targets", "explained_variance", "open_critic", "save_critic"]
 
-HEAD_FILE, NOTE_FILE, VERSION = "value_head.safetensors", "creditflow_critic.json", 1
+HEAD_FILE, DESCRIPTION_FILE, VERSION = "value_head.safetensors", "creditflow_critic.json", 1
 
 
 class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -70,7 +70,7 @@ class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         return self.head((states.detach() if self.shared and self.config.detach else states).float())[:, 0]
 
     def loss(self, batch: MicroBatch, rows: Sequence[Row], count: int, before: Any | None = None) -> dict[str, Any]:
-        """What one micro-batch adds to the mean loss over ``count`` value targets.
+        """The summed value loss of one micro-batch, divided by ``count``, the number of value targets of the minibatch.
 
         Returns:
             ``loss`` with gradient, and ``clip_fraction``, the part of the targets whose loss was clipped.
@@ -101,7 +101,7 @@ def save_critic(critic: Critic, folder: Path) -> None:
     """Write a folder that ``critic:DIR`` opens."""
     critic.decoder.save_pretrained(folder)
     save_file({name: p.detach().contiguous() for name, p in critic.head.state_dict().items()}, folder / HEAD_FILE)
-    with atomic_writer(folder / NOTE_FILE) as stream:
+    with atomic_writer(folder / DESCRIPTION_FILE) as stream:
         stream.write(json.dumps({"format_version": VERSION, "value": "value.critic"}) + "\n")
 
 
@@ -114,10 +114,10 @@ def open_critic(path: str | Path, device: Any) -> Critic:
     from transformers import AutoModel
 
     folder = Path(path)
-    if not (folder / NOTE_FILE).is_file():
-        raise DataError(f"{folder} is not a critic that a training run wrote: it has no {NOTE_FILE}")
-    note = read_json(folder / NOTE_FILE)
-    version = note.get("format_version") if isinstance(note, dict) else None
+    if not (folder / DESCRIPTION_FILE).is_file():
+        raise DataError(f"{folder} is not a critic that a training run wrote: it has no {DESCRIPTION_FILE}")
+    description = read_json(folder / DESCRIPTION_FILE)
+    version = description.get("format_version") if isinstance(description, dict) else None
     if version != VERSION:
         raise DataError(f"{folder}: format_version {short_repr(version)}, this reader knows {VERSION}")
     check_model_files(folder)

@@ -25,7 +25,7 @@ class TokenLogprobs(NamedTuple):
 
 
 def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
-    """(N, hidden): the last hidden state of the token before every target token; it has not seen the target.
+    """(N, hidden): the last hidden state at the token before every target token, which does not depend on the target.
 
     Args:
         decoder: a model of ``transformers`` without output layer.

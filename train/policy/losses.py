@@ -1,9 +1,9 @@
 """Token losses: the clipped surrogate, KL to a reference, entropy, and truncated importance sampling.
 
-Every function takes flat arrays over target tokens and returns flat arrays; the loss is Σ weight · token loss with the
-weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the clipped_surrogate, dual clip (Ye et al. 2020),
-separate bounds (DAPO, Yu et al. 2025), the k1 and k3 estimators (Schulman 2020), truncated importance sampling between
-sampler and trainer (Yao et al. 2025).
+Every function takes float tensors (N,) over target tokens and returns such tensors; the loss is Σ weight · token loss
+with the weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the clipped surrogate, dual clip
+(Ye et al. 2020), separate bounds (DAPO, Yu et al. 2025), the k1, k2 and k3 estimators (Schulman 2020), truncated
+importance sampling between sampler and trainer (Yao et al. 2025).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_KL_LOG_RATIO = 10.0
 
 
 class TokenLosses(dict[str, Any]):
-    """Flat arrays by name: ``loss`` to minimise, and ``ratio``, ``clipped``, ``kl`` for the metrics."""
+    """Tensors (N,) by name: ``loss`` to minimise; ``ratio``, ``clipped`` and, with KL in the loss, ``kl`` for the metrics."""
 
 
 def clipped_surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, Any]:
@@ -77,7 +77,7 @@ def token_losses(
     """The loss of every target token.
 
     Args:
-        logprob, entropy: log-probabilities and entropies of the policy being trained, with gradient.
+        logprob, entropy: log-probabilities and entropies (nats) under the policy being trained, with gradient.
         old_logprob: log-probabilities under the old policy, without gradient.
         advantage: advantages.
         config: weights and bounds.

@@ -46,7 +46,7 @@ def compute_old_logprobs(
 ) -> tuple[list[Row], OldLogprobs]:
     """Rows over all model tokens of the rollouts, and their log-probabilities before the update.
 
-    What nothing needs is not computed: with one optimiser step, the update's own stand for the old policy's.
+    Only needed ones are computed: with a single optimiser step the update's own log-probabilities replace the old policy's.
 
     Args:
         groups: the rollouts.
@@ -81,7 +81,7 @@ def compute_logprobs(
     device = next(model.parameters()).device
     out: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(rows)
     was_training = model.training
-    model.train()  # the very code path of the update: the first importance ratio is then exactly 1
+    model.train()  # the code path of the update, so that the first importance ratio is exactly 1
     with torch.no_grad(), autocast(precision, device):
         for batch in batches_of(rows, config.batch_tokens, device, config.packing):
             policy = token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk)
@@ -116,7 +116,7 @@ def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Seq
 
 
 def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """Difference between the sampler's and the trainer's log-probabilities: largest and mean magnitude, and KL (k3)."""
+    """Difference d = trainer − sampler of log-probabilities: max |d|, mean |d|, and KL(sampler ‖ trainer) by k3, in nats."""
     sampler_logprob = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
     difference = np.concatenate(list(trainer)).astype(np.float64) - sampler_logprob
     return {

@@ -32,7 +32,7 @@ def learning_rate(config: OptimizerConfig, step: int, total: int) -> float:
 def make_optimizer(model: Any, config: OptimizerConfig, critic: Any = None, critic_lr: float = 0.0) -> Any:
     """AdamW over the fp32 weights of a policy and, if given, its critic; matrices are decayed, vectors are not.
 
-    One optimiser holds both, so that a checkpoint has one set of moments; ``set_learning_rate`` tells them apart by role.
+    One optimiser holds both, so that a checkpoint has one set of moments; ``set_learning_rate`` selects parameters by role.
     """
     groups: list[dict[str, Any]] = []
     for role, module, lr in (("policy", model, config.lr), ("critic", critic, critic_lr)):

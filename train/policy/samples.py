@@ -1,6 +1,6 @@
 """From credit to training rows: a trajectory once with a mask over its model tokens, or one row per turn.
 
-``broadcast_to_tokens`` alone turns numbers per turn into numbers per token. Rows are plain arrays; how they are batched
+Only ``broadcast_to_tokens`` turns numbers per turn into numbers per token. Rows are plain arrays; how they are batched
 (sorted, packed, split) does not change the loss, because every token has its own weight.
 """
 

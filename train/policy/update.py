@@ -57,13 +57,13 @@ def update_policy(
         config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
         lr: learning rate of the policy.
-        rng: shuffles rows into minibatches.
+        rng: shuffles trajectories into minibatches.
         critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
-        Means over optimiser steps: loss, clip_fraction, approx_kl (k3), kl_reference, entropy (nats), grad_norm (before
+        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3), kl_reference, entropy (nats), grad_norm (before
         clipping); with a critic value_loss, value_clip_fraction, value_grad_norm. Maxima of the first step:
-        first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max. Sums: steps, tokens. Rows without gradient do not count.
+        first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats). Sums: steps, tokens. Rows without gradient do not count.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.

@@ -68,13 +68,15 @@ def describe(settings: TrainConfig) -> None:
 
 
 def _check_annotator(spec: str) -> None:
-    """Check an annotator's name and that it has its argument; its model is opened when the run starts."""
+    """Check an annotator's name and whether it has an argument; its model is opened when the run starts."""
     name, _, argument = spec.partition(":")
     if name not in ANNOTATORS:
         raise unknown_name_error("annotator", name, ANNOTATORS)
     wanted = ANNOTATORS[name][1]
     if wanted and not argument:
         raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
+    if argument and not wanted:
+        raise ConfigError(f"annotator {name!r} takes no argument, got {short_repr(argument)}")
 
 
 class _SmokeTestAgent(RandomAgent):
@@ -106,7 +108,7 @@ def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
     engine = RolloutEngine(group_env_factory(settings.env, 2, texts=needs_texts(settings, scheme)), Budget(turns=TURNS))
     [group] = engine.play(_SmokeTestAgent(settings), [task], seed=settings.seed)
     missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
-    annotated = bool(scheme.needs or scheme.requires_tokens)  # which only a run has
+    annotated = bool(scheme.needs or scheme.requires_tokens)  # a random agent's episodes have neither
     reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)
     if reason:
         raise ConfigError(f"scheme {scheme.name!r} cannot score {settings.env.name!r} tasks: {reason}")

@@ -1,4 +1,4 @@
-"""The run folder: files written at the start, next to the checkpoints, and after a divergence."""
+"""The run folder: files written at the start, beside the checkpoints, and after a divergence."""
 
 from __future__ import annotations
 
@@ -81,30 +81,30 @@ def run_identity(settings: Mapping[str, Any]) -> Identity:
 def require_same_run(folder: Path, settings: Any) -> None:
     """Compare the settings of a resumed run with those it was started with.
 
-    The number of iterations may grow if the learning rate does not depend on it: the run is then the one that would have
-    been started with that number, which is written to the folder. A run of a version that wrote no ``run.json`` is
+    The number of iterations may grow if the learning rate does not depend on it: the run then equals one
+    started with the larger number, which is written to the folder. A run of a version that wrote no ``run.json`` is
     compared by its ``config.yaml`` alone, and a line is printed.
 
     Raises:
         OtherRunError: lists every field that differs.
     """
-    asked = run_identity(to_plain_data(settings))
+    current = run_identity(to_plain_data(settings))
     stored = read_run_file(folder)
     if stored is None:
-        print(f"{folder}: holds no {RUN_FILE}: only the settings are compared, not the versions it was begun with")
+        print(f"{folder}: holds no {RUN_FILE}: only the settings are compared, not the versions it was started with")
         config = run_identity(to_plain_data(read_dataclass(type(settings), load_mapping(folder / "config.yaml"))))
-        stored = {**asked, "settings": config["settings"]}
-    grown = _with_iterations_of(asked, stored)
-    require_same(grown, asked, str(folder))
+        stored = {**current, "settings": config["settings"]}
+    grown = _with_iterations_of(current, stored)
+    require_same(grown, current, str(folder))
     if grown != stored:
         write_yaml(folder / "config.yaml", to_plain_data(settings))
-        write_run_file(folder, asked)
+        write_run_file(folder, current)
 
 
-def _with_iterations_of(asked: Identity, stored: Identity) -> Identity:
+def _with_iterations_of(current: Identity, stored: Identity) -> Identity:
     """The stored identity, with the larger number of iterations if a longer run starts like the stored one."""
     try:
-        old, new = stored["settings"]["update"], asked["settings"]["update"]
+        old, new = stored["settings"]["update"], current["settings"]["update"]
         steady = new["optimizer"]["schedule"] == "constant" and not new["optimizer"]["warmup_fraction"]
         if not steady or not old["iterations"] < new["iterations"]:
             return stored

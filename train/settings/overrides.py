@@ -1,9 +1,9 @@
 """``KEY=VALUE`` on the command line: one rule for ``--set`` and ``--env-set`` of every command.
 
 A key names a setting, with dots into sections (``update.optimizer.lr=1e-6``). A value is JSON in which texts may go
-without quotes: ``3``, ``1e-6``, ``true``, ``null``, ``sokoban``, ``[small-v1:train, other:test]``, ``{height: 6}``. What
-is no number, ``true``, ``false`` or ``null`` is a text; quotes make a text of anything (``"3"``). No package is needed, so
-commands of the core install and of the trainer read the same.
+without quotes: ``3``, ``1e-6``, ``true``, ``null``, ``sokoban``, ``[small-v1:train, other:test]``, ``{height: 6}``. Anything
+other than a number, ``true``, ``false`` or ``null`` is a text, and so is anything in quotes (``"3"``). No package is needed, so
+commands of the core install and of the trainer accept the same syntax.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
 
 
 def read_value(text: str, key: str) -> Any:
-    """The value that stands behind ``key=``.
+    """The value after ``key=``.
 
     >>> [read_value(text, "key") for text in ("1e-6", "sokoban", "[a:b, 2, '']", '"3"', "{on: true}", "")]
     [1e-06, 'sokoban', ['a:b', 2, "''"], '3', {'on': True}, '']
@@ -95,7 +95,7 @@ class _Reader:
         self._text, self._key, self._at = text, key, 0
 
     def whole(self) -> Any:
-        """The value, behind which nothing may follow."""
+        """The value; nothing may follow it."""
         value = self._value(0)
         if self._next():
             self._fail("more text follows")
@@ -153,7 +153,7 @@ class _Reader:
         return word
 
     def _next(self) -> str:
-        """The next character that is no space, "" at the end."""
+        """Skip white space; the next character, "" at the end."""
         self._match(_SPACE)
         return self._text[self._at : self._at + 1]
 

@@ -36,7 +36,7 @@ def load_mapping(path: str | Path) -> dict[str, Any]:
 
     Raises:
         DataError: there is no such file, or it is not a mapping in its format.
-        MissingExtraError: YAML is wanted but not installed.
+        MissingExtraError: the file is YAML, and PyYAML is not installed.
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".toml", ".json"):
@@ -99,9 +99,11 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return read_dataclass(hint, {} if value is None else value, where)  # type: ignore[arg-type]  # narrowed above
     if origin is tuple:
-        kinds = [arguments[0]] * len(value) if len(arguments) == 2 and arguments[1] is Ellipsis else list(arguments)
-        if not isinstance(value, list | tuple) or len(value) != len(kinds):
-            raise ConfigError(f"{where} must be a list of {len(arguments)} values, got {short_repr(value)}")
+        any_length = len(arguments) == 2 and arguments[1] is Ellipsis
+        if not isinstance(value, list | tuple) or not (any_length or len(value) == len(arguments)):
+            expected = "a list" if any_length else f"a list of {len(arguments)} values"
+            raise ConfigError(f"{where} must be {expected}, got {short_repr(value)}")
+        kinds = [arguments[0]] * len(value) if any_length else list(arguments)
         return tuple(_value(one, item, f"{where}[{i}]") for i, (one, item) in enumerate(zip(kinds, value, strict=True)))
     if origin is dict or hint is dict:
         if not isinstance(value, Mapping):

@@ -73,7 +73,7 @@ class RolloutConfig:
         dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
         compile: compile the one-token step (static cache only).
-        branching: fork episodes where the policy's entropy is high.
+        branching: branch episodes where the policy's entropy is high.
     """
 
     tasks: int = 16
@@ -154,7 +154,13 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
-    """Checkpoints: ``every`` so many iterations (in SFT ten times as many steps), the latest ``keep`` are kept (0: all)."""
+    """Checkpoints.
+
+    Attributes:
+        every: iterations between two checkpoints, in SFT ten times as many steps; 0 writes one after every iteration and
+            none in SFT. For a success model: steps, and 0 writes none.
+        keep: number of latest checkpoints that are kept; 0 keeps all.
+    """
 
     every: int = 20
     keep: int = 2

@@ -1,4 +1,4 @@
-"""Forks: continuations from before and after every turn, by an agent; reproducible, and near the oracle's value."""
+"""Forks: an agent continues from before and after every turn; equal seeds give equal values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forked(log: Path, out: str, *more: str) -> list[Group]:
     return read_groups(log.with_name(out))
 
 
-def test_every_turn_has_the_score_of_its_continuations(log: Path) -> None:
+def test_every_turn_has_the_mean_score_of_its_continuations(log: Path) -> None:
     for group in forked(log, "a.jsonl"):
         for trajectory in group.trajectories:
             turns = trajectory.turns
@@ -41,7 +41,7 @@ def test_every_turn_has_the_score_of_its_continuations(log: Path) -> None:
             assert turns[-1].values["fork.q"] == trajectory.score
 
 
-def test_equal_seeds_give_equal_numbers_whatever_else_is_annotated(log: Path, tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_values_whatever_else_is_annotated(log: Path, tmp_path: Path) -> None:
     whole = forked(log, "a.jsonl")
     (tmp_path / "one.jsonl").write_text("".join(log.read_text().splitlines(keepends=True)[2:4]))
     [alone] = forked(tmp_path / "one.jsonl", "b.jsonl")
@@ -58,7 +58,7 @@ def test_equal_seeds_give_equal_numbers_whatever_else_is_annotated(log: Path, tm
         (40, "recorded under a shorter limit, .* --env-set max_steps=14"),
     ],
 )
-def test_another_step_limit_than_the_recordings_is_named_with_the_option_that_mends_it(
+def test_another_step_limit_than_the_recorded_one_is_reported_with_the_option_that_mends_it(
     annotator: str, limit: int, message: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert any(len(m.turns) > 3 for group in read_groups(log) for m in group.trajectories)

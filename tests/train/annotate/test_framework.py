@@ -1,4 +1,4 @@
-"""Annotators: what they return is checked and written with its provenance; an interrupted log is resumed."""
+"""Annotators: their values are checked and written with their provenance; an interrupted log is resumed."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Counter:
         self.fail_at, self.seen = fail_at, 0
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
-        notes = []
+        annotations = []
         for one in groups:
             if self.seen == self.fail_at:
                 raise KeyboardInterrupt
             self.seen += 1
             for t in one.trajectories:
                 n = len(t.turns)
-                notes.append(Annotations(boundaries("value.count", np.arange(n + 1.0)), {"length": n}))
-        return notes
+                annotations.append(Annotations(boundaries("value.count", np.arange(n + 1.0)), {"length": n}))
+        return annotations
 
 
 def pair(name: str = "g") -> Group:
@@ -52,7 +52,7 @@ def log_of(path: Path, count: int = 5) -> list[Group]:
     return read_groups(path)
 
 
-def test_every_number_lands_on_its_turn_with_its_provenance() -> None:
+def test_every_value_is_written_to_its_turn_with_its_provenance() -> None:
     [done] = annotate([pair()], Counter())
     second = done.trajectories[1]
     assert [turn.values["value.count"] for turn in second.turns] == [0.0, 1.0, 2.0, 3.0]
@@ -80,7 +80,7 @@ def test_nothing_else_of_a_group_changes() -> None:
     assert bare == list(before.trajectories)
 
 
-def test_a_second_annotator_leaves_the_first_ones_numbers() -> None:
+def test_a_second_annotator_keeps_the_values_of_the_first() -> None:
     class Other(Counter):
         turn_names = ("judge.score",)
         trajectory_names = ()
@@ -93,7 +93,7 @@ def test_a_second_annotator_leaves_the_first_ones_numbers() -> None:
     assert set(done.trajectories[0].provenance) == {"value.count", "value.count.next", "length", "judge.score"}
 
 
-def test_names_that_are_there_are_kept_unless_they_may_be_written_over() -> None:
+def test_existing_names_are_an_error_unless_overwriting_is_allowed() -> None:
     once = annotate([pair()], Counter())
     with pytest.raises(AnnotationError, match=r"has 'value\.count' already, written by .*counter.*--overwrite"):
         annotate(once, Counter(2))
@@ -109,8 +109,8 @@ def returning(change: object) -> Counter:
     return Wrong()
 
 
-def turned(notes: list[Annotations], name: str, numbers: object) -> list[Annotations]:
-    return [Annotations({**notes[0].turns, name: numbers}, notes[0].trajectory), *notes[1:]]  # type: ignore[dict-item]  # wrong
+def with_turns(annotations: list[Annotations], name: str, numbers: object) -> list[Annotations]:
+    return [Annotations({**annotations[0].turns, name: numbers}, annotations[0].trajectory), *annotations[1:]]  # type: ignore[dict-item]  # wrong
 
 
 @pytest.mark.parametrize(
@@ -118,16 +118,16 @@ def turned(notes: list[Annotations], name: str, numbers: object) -> list[Annotat
     [
         (lambda n: n[:-1], "returned values for 1 trajectories, expected 2"),
         (lambda n: [*n, n[0]], "returned values for 3 trajectories, expected 2"),
-        (lambda n: turned(n, "value.count", np.array([0.0])), r"expected 2 values 'value\.count'.*shape \(1,\)"),
-        (lambda n: turned(n, "value.count", np.zeros((2, 1))), r"expected 2 values .*shape \(2, 1\)"),
-        (lambda n: turned(n, "value.count", np.array([0.0, np.nan])), r"'value\.count' is nan at turns 1"),
-        (lambda n: turned(n, "value.count", np.array([-np.inf, 0.0])), r"'value\.count' is -inf at turns 0"),
-        (lambda n: turned(n, "value.cnt", np.zeros(2)), r"expected for its turns .*got .*value\.cnt"),
+        (lambda n: with_turns(n, "value.count", np.array([0.0])), r"expected 2 values 'value\.count'.*shape \(1,\)"),
+        (lambda n: with_turns(n, "value.count", np.zeros((2, 1))), r"expected 2 values .*shape \(2, 1\)"),
+        (lambda n: with_turns(n, "value.count", np.array([0.0, np.nan])), r"'value\.count' is nan at turns 1"),
+        (lambda n: with_turns(n, "value.count", np.array([-np.inf, 0.0])), r"'value\.count' is -inf at turns 0"),
+        (lambda n: with_turns(n, "value.cnt", np.zeros(2)), r"expected for its turns .*got .*value\.cnt"),
         (lambda n: [Annotations(n[0].turns), *n[1:]], r"expected for its trajectory \['length'\], got \[\]"),
         (lambda n: [Annotations(n[0].turns, {"length": float("nan")}), *n[1:]], "'length' is nan at trajectory 0"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_reason(change: object, message: str) -> None:
+def test_values_that_do_not_fit_are_rejected_with_the_reason(change: object, message: str) -> None:
     with pytest.raises(AnnotationError, match=message) as caught:
         annotate([pair()], returning(change))
     assert "returned values" in message or "group 'g', trajectory 's a g'" in str(caught.value)
@@ -155,7 +155,7 @@ def test_an_interrupted_log_is_resumed_to_the_same_bytes(tmp_path: Path, interru
     assert not partial.exists()
 
 
-def test_what_another_annotator_or_input_left_is_not_continued(tmp_path: Path) -> None:
+def test_a_file_of_another_annotator_or_input_is_not_continued(tmp_path: Path) -> None:
     groups = log_of(tmp_path / "in.jsonl")
     out = tmp_path / "out.jsonl"
     with pytest.raises(KeyboardInterrupt):
@@ -181,7 +181,7 @@ def test_a_wrong_annotator_is_named(spec: str) -> None:
         make_annotator(spec)
 
 
-def test_the_oracle_writes_what_the_recorder_would_have(tmp_path: Path) -> None:
+def test_the_oracle_writes_the_values_that_the_recorder_writes(tmp_path: Path) -> None:
     common = ["rollout", "--agent", "noisy:0.4", "--panel", "small-v1:valid", "--limit", "3", "--group-size", "2"]
     assert main([*common, "--out", str(tmp_path / "bare.jsonl")]) == 0
     assert main([*common, "--oracle", "--out", str(tmp_path / "known.jsonl")]) == 0
@@ -189,8 +189,13 @@ def test_the_oracle_writes_what_the_recorder_would_have(tmp_path: Path) -> None:
     assert main([*command, str(tmp_path / "bare.jsonl"), "--out", str(tmp_path / "out.jsonl")]) == 0
     ours, theirs = read_groups(tmp_path / "out.jsonl"), read_groups(tmp_path / "known.jsonl")
     assert [t.turns for g in ours for t in g.trajectories] == [t.turns for g in theirs for t in g.trajectories]
-    who = json.loads(ours[0].trajectories[0].provenance["value.oracle"])
-    assert who == {"annotator": "oracle", "version": 1, "model": "", "parameters": {"env": "sokoban", "exact": True}}
+    provenance = json.loads(ours[0].trajectories[0].provenance["value.oracle"])
+    assert provenance == {
+        "annotator": "oracle",
+        "version": 1,
+        "model": "",
+        "parameters": {"env": "sokoban", "exact": True},
+    }
 
 
 def test_a_log_of_another_environment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,12 +25,12 @@ class Client:
     """Scores a turn by the length of its action."""
 
     def __init__(self, reply: str = "") -> None:
-        self.reply, self.asked = reply, list[dict[str, Any]]()
+        self.reply, self.cases = reply, list[dict[str, Any]]()
 
     def post(self, path: str, body: Any) -> Any:
         assert path == "/chat/completions"
         case = json.loads(body["messages"][1]["content"])
-        self.asked.append(case)
+        self.cases.append(case)
         text = self.reply or str(len(case["marked"]["did"]))
         return {"choices": [{"message": {"content": text}}]}
 
@@ -58,12 +58,12 @@ def test_every_turn_gets_its_score() -> None:
 def test_the_judge_receives_the_task_the_turns_before_and_the_next_observation() -> None:
     client = Client()
     annotate([searched()], judge(client, context_turns=1))
-    assert client.asked[2] == {
+    assert client.cases[2] == {
         "task": "Who?",
         "steps": [{"saw": "page a", "did": "xyz"}],
         "marked": {"saw": "page b", "did": "xy", "result": "(the episode ends here)"},
     }
-    assert client.asked[1]["marked"]["result"] == "page b"
+    assert client.cases[1]["marked"]["result"] == "page b"
 
 
 def test_a_branch_is_scored_with_the_turns_of_its_prefix() -> None:
@@ -71,18 +71,18 @@ def test_a_branch_is_scored_with_the_turns_of_its_prefix() -> None:
     branch = walk("a c", "failed", name="branch", actions=["xx"], parent="root", fork_turn=1)
     client = Client()
     annotate([Group((root, branch))], judge(client))
-    assert [step["did"] for step in client.asked[3]["steps"]] == ["x"]
+    assert [step["did"] for step in client.cases[3]["steps"]] == ["x"]
 
 
 def test_no_case_is_requested_twice(tmp_path: Path) -> None:
-    cache = str(tmp_path / "marks.jsonl")
+    cache = str(tmp_path / "scores.jsonl")
     client = Client()
     first = annotate([searched()], judge(client, cache=cache))
-    assert len(client.asked) == 4
-    silent = Client("not asked")
+    assert len(client.cases) == 4
+    silent = Client("not requested")
     assert annotate([searched()], judge(silent, cache=cache))[0].trajectories == first[0].trajectories
-    assert not silent.asked
-    (tmp_path / "marks.jsonl").write_text("{}\n")
+    assert not silent.cases
+    (tmp_path / "scores.jsonl").write_text("{}\n")
     with pytest.raises(DataError, match="line 1: not a cached reply"):
         judge(client, cache=cache)
 

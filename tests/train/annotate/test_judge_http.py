@@ -1,4 +1,4 @@
-"""``creditflow annotate --with judge:URL#MODEL`` against an OpenAI-compatible server on loopback, well and unwell."""
+"""``creditflow annotate --with judge:URL#MODEL`` against an OpenAI-compatible server on loopback that works or fails."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ FOUR = 4  # turns in each group of the log
 
 
 class Server:
-    """Marks a step by the length of its action, unless told otherwise.
+    """A server that scores a step by the length of its action, unless ``reply`` is replaced.
 
     Attributes:
-        asked: bodies of requests, in order.
+        requests: bodies of requests, in order.
         headers: of the last request.
-        reply: makes the content of the n-th answer, from 1; an int is a status, a float seconds of silence.
+        reply: makes the content of the n-th response, from 1; an int is a status, a float a delay in seconds.
     """
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.headers: dict[str, str] = {}
         self.reply: Callable[[int, Any], Any] = lambda _, case: str(len(case["marked"]["did"]))
 
@@ -41,9 +41,9 @@ class Server:
 
         async def complete(request: Any) -> Any:
             body = await request.json()
-            self.asked.append(body)
+            self.requests.append(body)
             self.headers = dict(request.headers)
-            text = self.reply(len(self.asked), json.loads(body["messages"][-1]["content"]))
+            text = self.reply(len(self.requests), json.loads(body["messages"][-1]["content"]))
             if isinstance(text, int):
                 return JSONResponse({"error": {"message": "not now"}}, text)
             if isinstance(text, float):
@@ -90,12 +90,12 @@ def annotated(tmp_path: Path, url: str) -> Callable[..., int]:
             part for option in ("max_attempts=2", f"timeout={timeout}", "workers=1") for part in ("--set", option)
         ]
         files = [str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
-        return main(["annotate", "--with", f"judge:{url}#marker-7b", "--batch", "1", *settings, *options, *files])
+        return main(["annotate", "--with", f"judge:{url}#judge-7b", "--batch", "1", *settings, *options, *files])
 
     return run
 
 
-def marks(path: Path) -> list[float]:
+def scores(path: Path) -> list[float]:
     return [turn.values["judge.score"] for group in read_groups(path) for turn in group.turns]
 
 
@@ -104,12 +104,12 @@ def test_every_turn_is_scored_by_a_served_model(
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", "secret")
     assert annotated("--set", "key_variable=JUDGE_KEY") == 0
-    assert marks(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
-    assert {body["model"] for body in server.asked} == {"marker-7b"}
-    assert {body["temperature"] for body in server.asked} == {0}
+    assert scores(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
+    assert {body["model"] for body in server.requests} == {"judge-7b"}
+    assert {body["temperature"] for body in server.requests} == {0}
     assert server.headers["authorization"] == "Bearer secret"
     text = (tmp_path / "out.jsonl").read_text()
-    assert "served:marker-7b" in text
+    assert "served:judge-7b" in text
     assert "secret" not in text
 
 
@@ -138,31 +138,31 @@ def test_a_reply_that_is_not_a_score_stops_the_command_and_leaves_no_log(
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_server_that_stumbles_is_asked_again(server: Server, annotated: Callable[..., int], tmp_path: Path) -> None:
+def test_a_failed_request_is_sent_again(server: Server, annotated: Callable[..., int], tmp_path: Path) -> None:
     server.reply = lambda n, case: 503 if n % 2 else str(len(case["marked"]["did"]))
     assert annotated() == 0
-    assert marks(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
-    assert len(server.asked) == 2 * 3 * FOUR
+    assert scores(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
+    assert len(server.requests) == 2 * 3 * FOUR
 
 
-def test_what_was_marked_before_a_failure_is_not_asked_again(
+def test_turns_scored_before_a_failure_are_not_requested_again(
     server: Server, annotated: Callable[..., int], tmp_path: Path, capsys: Any
 ) -> None:
-    cache = ("--set", f"cache={tmp_path / 'marks.jsonl'}")
+    cache = ("--set", f"cache={tmp_path / 'scores.jsonl'}")
     server.reply = lambda n, case: str(len(case["marked"]["did"])) if n <= FOUR + 2 else "no idea"
     assert annotated(*cache) != 0
-    assert annotated(*cache) != 0  # what is left has to be taken up on purpose
+    assert annotated(*cache) != 0  # an interrupted command continues only with --resume
     assert "--resume" in capsys.readouterr().err
-    server.asked.clear()
+    server.requests.clear()
     server.reply = lambda _, case: str(len(case["marked"]["did"]))
     assert annotated(*cache, "--resume") == 0
-    assert len(server.asked) == 2 * FOUR - 2  # a group was finished, half of the next was marked
-    assert marks(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
+    assert len(server.requests) == 2 * FOUR - 2  # a group was finished, half of the next was scored
+    assert scores(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
     first = (tmp_path / "out.jsonl").read_bytes()
-    server.asked.clear()
+    server.requests.clear()
     (tmp_path / "out.jsonl").unlink()
     assert annotated(*cache) == 0
-    assert not server.asked
+    assert not server.requests
     assert (tmp_path / "out.jsonl").read_bytes() == first
 
 

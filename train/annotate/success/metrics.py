@@ -1,4 +1,4 @@
-"""How well a success model is calibrated, and the logistic regression that it is compared with."""
+"""Calibration error of probabilities, and logistic regression (for Platt scaling and baselines)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def calibration_error(probability: Floats, outcome: NDArray[np.bool_], bins: int = 10) -> float:
-    """Expected calibration error: Σ share · |mean outcome − mean probability| over bins of equal width."""
+    """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over bins b of equal width; nan if N = 0."""
     if not len(probability):
         return float("nan")
     place = np.minimum((probability * bins).astype(np.int64), bins - 1)
@@ -29,7 +29,9 @@ def logistic_fit(features: Floats, positive: NDArray[np.bool_], ridge: float, ro
     weights = np.zeros(features.shape[1])
     penalty = ridge * len(features)
     for _ in range(rounds):
-        chance = 1.0 / (1.0 + np.exp(-features @ weights))
-        curvature = (features * (chance * (1.0 - chance))[:, None]).T @ features + penalty * np.eye(len(weights))
-        weights -= np.linalg.solve(curvature, features.T @ (chance - positive) + penalty * weights)
+        probability = 1.0 / (1.0 + np.exp(-features @ weights))
+        curvature = (features * (probability * (1.0 - probability))[:, None]).T @ features + penalty * np.eye(
+            len(weights)
+        )
+        weights -= np.linalg.solve(curvature, features.T @ (probability - positive) + penalty * weights)
     return weights

@@ -1,10 +1,10 @@
 """Name anonymisation: names are replaced by where they first and last occurred, for models trained from scratch.
 
-Such a model cannot know names that it has never seen, and need not: what matters about a name is where else it occurs.
-So a name becomes one word with the number of turns since its first occurrence and, if that is not also its last one, the
-number of turns since the last: "new", "asked" (it occurs in the first observation, the question), "age2", "age2last1".
-Names with equal ages become equal words. Of all other words only the most frequent are kept: a model learns nothing
-general from words that occur in few questions.
+Such a model has no knowledge of names that are not in its training data; what matters about a name is where else it
+occurs. A name is therefore replaced by one word with the number of turns since its first occurrence and, if that is not
+also its last one, the number of turns since the last: "new", "asked" (it occurs in the first observation, the question),
+"age2", "age2last1". Names with equal ages become equal words. Of all other words only the most frequent are kept, because
+rare words do not generalise to other questions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 __all__ = ["by_origin", "plain_words"]
 
-MAX_AGE: Final = 4  # turns; older names look the same
+MAX_AGE: Final = 4  # turns; older names become equal words
 _WORD: Final = re.compile(r"\[\d+\]|\w+")
 _FIRST: Final = re.compile(r"(?:^|[.?!:] |\n)(\w+)")
 

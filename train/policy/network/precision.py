@@ -1,4 +1,4 @@
-"""Forward passes under autocast, weights and moments in fp32: pure bf16 AdamW drops small updates."""
+"""Autocast of forward passes; weights and moments stay in fp32, because AdamW in pure bf16 loses small updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations recomputed in the backward pass: more arithmetic for less memory, the same gradient."""
+"""Recomputation of activations in the backward pass: more arithmetic, less memory, the same gradient."""
 
 from __future__ import annotations
 

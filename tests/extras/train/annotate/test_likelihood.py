@@ -1,4 +1,4 @@
-"""Answer likelihoods: exact at every turn, of exactly the answer's tokens, with reasons for what cannot be scored."""
+"""Answer likelihoods: exact at every turn, over the answer's tokens alone, with the reason where they are undefined."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def annotator(folder: Path, **settings: Any) -> Any:
 
 
 def direct(folder: Path, history: str, answer: str) -> tuple[float, int]:
-    """log p of the answer's own tokens behind the history's, from whole logits."""
+    """log p of the answer's own tokens after the history's, from the full logits."""
     from creditflow.agents.language_model.pretrained import open_pretrained
 
     model, tokenizer = open_pretrained(str(folder), device="cpu")
@@ -54,7 +54,7 @@ def direct(folder: Path, history: str, answer: str) -> tuple[float, int]:
     return sum(float(scores[len(before) + k - 1, token]) for k, token in enumerate(target)), len(target)
 
 
-def test_the_likelihood_is_that_of_the_answer_behind_the_history_so_far(folder: Path) -> None:
+def test_the_likelihood_is_that_of_the_answer_after_the_history_so_far(folder: Path) -> None:
     [done] = annotate([searched()], annotator(folder))
     histories = ["Who?\n|at s\n", "Who?\n|at s\n|<look>\n|at a\n", "Who?\n|at s\n|<look>\n|at a\n|<say>\n"]
     expected = [direct(folder, history + "|\n<answer>", "Paris</answer>") for history in histories]
@@ -83,7 +83,7 @@ def test_of_several_answers_the_first_or_the_best_counts(folder: Path) -> None:
         assert [t.values[name] for t in plain.turns] == pytest.approx(both[0], abs=1e-5)
 
 
-def test_small_batches_change_nothing(folder: Path) -> None:
+def test_values_do_not_depend_on_the_batch_size(folder: Path) -> None:
     [whole] = annotate([searched()], annotator(folder))
     [split] = annotate([searched()], annotator(folder, batch_tokens=30))
     for a, b in zip(whole.turns, split.turns, strict=True):
@@ -100,13 +100,13 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
     from creditflow.agents.language_model.pretrained import open_pretrained
 
     model, tokenizer = open_pretrained(str(folder), device="cpu")
-    cue, target = (tokenizer.encode(text, add_special_tokens=False) for text in ("\n<answer>", "Paris</answer>"))
+    prefix, target = (tokenizer.encode(text, add_special_tokens=False) for text in ("\n<answer>", "Paris</answer>"))
     for before, got in (
         ([5, 6], done.turns[0].values["logp.answer"]),
         ([5, 6, 7, 8, 9], done.turns[1].values["logp.answer"]),
         ([5, 6, 7, 8, 9, 10, 11], done.turns[1].values["logp.answer.next"]),
     ):
-        ids = [*before, *cue, *target]
+        ids = [*before, *prefix, *target]
         with torch.no_grad():
             scores = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), -1)
         places = range(len(ids) - len(target), len(ids))
@@ -122,7 +122,9 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
         ({"question": "why " * 100}, {}, "the model takes at most 96"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(folder: Path, change: Any, settings: Any, message: str) -> None:
+def test_logs_and_tasks_that_cannot_be_scored_are_rejected(
+    folder: Path, change: Any, settings: Any, message: str
+) -> None:
     with pytest.raises(AnnotationError, match=message):
         annotate([searched(**change)], annotator(folder, **settings))
 
@@ -142,7 +144,7 @@ def test_wrong_models_and_settings_are_refused(folder: Path, tmp_path: Path) -> 
         annotator(tmp_path / "nothing")
 
 
-def test_provenance_names_the_weights_and_what_was_asked(folder: Path) -> None:
+def test_provenance_names_the_weights_and_the_parameters(folder: Path) -> None:
     first = annotator(folder).provenance
     assert first == annotator(folder).provenance
     assert first.parameters["answer_choice"] == "first"

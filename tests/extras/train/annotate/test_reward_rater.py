@@ -1,4 +1,4 @@
-"""What ``serve-reward`` rates with: our encoding to the letter, and texts read at their placeholders."""
+"""The rater of ``serve-reward``: episodes in the annotator's own encoding, and texts evaluated at their placeholders."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def test_an_episode_is_rated_as_the_annotator_rates_it(kind: str, tmp_path: Path
     rater = LocalRater(folder, device="cpu")
     member = Trajectory("t", "g", "task", episode(), True, 1.0, "success", "s2")
     annotator = make(folder, Context(device="cpu"))
-    [notes] = annotator.annotate([Group((member,))])
+    [annotations] = annotator.annotate([Group((member,))])
     [success] = rater.success([rater.read_turns(episode())])
-    np.testing.assert_allclose(success, [*notes.turns["value.pica"], notes.turns["value.pica.next"][-1]], atol=1e-6)
+    np.testing.assert_allclose(
+        success, [*annotations.turns["value.pica"], annotations.turns["value.pica.next"][-1]], atol=1e-6
+    )
     assert rater.about["model"] == annotator.provenance.model
     assert rater.about["parameters"] == annotator.provenance.parameters
 
 
-def test_every_placeholder_has_its_hazard_which_nothing_behind_it_changes(tmp_path: Path) -> None:
+def test_every_placeholder_has_its_hazard_which_later_text_does_not_change(tmp_path: Path) -> None:
     rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     long = rater.read_text(f"find ash look elm{MARK}\n seen elm look ash{MARK}")
     short = rater.read_text(f"find ash look elm{MARK} look birch{MARK} the rest is not read")
@@ -49,7 +51,7 @@ def test_every_placeholder_has_its_hazard_which_nothing_behind_it_changes(tmp_pa
     assert all(((one > 0.0) & (one < 1.0)).all() for one in together)
 
 
-def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path) -> None:
+def test_a_placeholder_that_is_one_token_is_evaluated_at_that_token(tmp_path: Path) -> None:
     folder = success_folder(tmp_path / "model", "hazard")
     known = LocalRater(folder, device="cpu", placeholder="<|end|>")
     text = known.read_text("find ash<|end|> look<|end|>")
@@ -60,14 +62,14 @@ def test_a_placeholder_that_the_tokenizer_knows_is_read_at_itself(tmp_path: Path
     assert len(unknown.ids) == len(text.ids) - 2
 
 
-def test_a_model_that_needs_turns_reads_no_texts(tmp_path: Path) -> None:
+def test_a_model_that_needs_turns_rejects_texts(tmp_path: Path) -> None:
     rater = LocalRater(success_folder(tmp_path / "model", "hazard", names="origins"), device="cpu")
     with pytest.raises(DataError, match="use /success"):
         rater.read_text(f"find ash{MARK}")
     assert len(rater.success([rater.read_turns(episode())])[0]) == 3
 
 
-def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+def test_texts_that_cannot_be_encoded_are_rejected(tmp_path: Path) -> None:
     rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     for text, message in (
         ("find ash", "no placeholder"),
@@ -78,7 +80,7 @@ def test_texts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
             rater.read_text(text)
 
 
-def test_a_turn_in_which_nothing_was_said_is_rated_and_a_log_without_texts_refused(tmp_path: Path) -> None:
+def test_an_empty_invalid_turn_is_rated_and_a_log_without_texts_rejected(tmp_path: Path) -> None:
     rater = LocalRater(success_folder(tmp_path / "model", "hazard"), device="cpu")
     first, last = episode()
     assert len(rater.success([rater.read_turns([replace(first, action="", parsed=False), last])])[0]) == 3

@@ -1,4 +1,4 @@
-"""Success models: losses, a run, what is written and what is refused."""
+"""Success models: a run, its annotations, and what is rejected."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ def test_a_model_learns_which_look_is_the_pivot(
 
 
 @pytest.mark.parametrize("kind", ["paper", "hazard"])
-def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
-    kind: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
-) -> None:
+def test_a_resumed_run_is_bit_equal(kind: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> None:
     overrides = (f"loss.kind={kind}", "language_weight=0.1")
     whole = trainer_of(data, *overrides)
     whole.run()
@@ -123,7 +121,7 @@ def test_a_run_goes_on_bit_by_bit_where_its_checkpoint_left_it(
     assert run_content(resumed.folder) == expected  # every file, its records and the tokenizer's settings among them
 
 
-def test_recomputed_activations_leave_a_run_alone(
+def test_recomputed_activations_do_not_change_a_run(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     kept = trainer_of(data)
@@ -135,7 +133,7 @@ def test_recomputed_activations_leave_a_run_alone(
         torch.testing.assert_close(recomputed.model.state_dict()[name], weight, rtol=1e-5, atol=1e-6)
 
 
-def test_turns_together_raise_what_stood_before(
+def test_the_head_of_turns_adds_the_mean_over_each_turns_tokens(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     trainer = trainer_of(data, "head=turns")
@@ -151,7 +149,7 @@ def test_turns_together_raise_what_stood_before(
     np.testing.assert_allclose(np.log(success / (1.0 - success)), z, atol=1e-4)
 
 
-def test_calibrated_chances_meet_the_outcomes_on_average(
+def test_calibrated_probabilities_have_the_mean_of_the_outcomes(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     overrides = ("steps=40", "data.valid=0.5", "loss.non_pivot_weight=1.0", "head=turns", "text.names=origins")
@@ -164,8 +162,8 @@ def test_calibrated_chances_meet_the_outcomes_on_average(
     assert file.calibration == fitted.model.calibration == model.calibration != (1.0, 0.0)
     won = np.concatenate([[sample.success] * len(sample.episode.ends) for sample in fitted.valid])
     asked = [sample.episode for sample in fitted.valid]
-    chances = np.concatenate(predict_success(model, asked, "paper"))
-    assert abs(chances.mean() - won.mean()) < 0.01
+    predicted = np.concatenate(predict_success(model, asked, "paper"))
+    assert abs(predicted.mean() - won.mean()) < 0.01
     assert (
         evaluate_success(fitted.model, fitted.valid, "paper", 4096)["log_loss"]
         < (evaluate_success(raw.model, raw.valid, "paper", 4096)["log_loss"])
@@ -179,14 +177,14 @@ def test_calibrated_chances_meet_the_outcomes_on_average(
         (("calibrate=true", "data.valid=0.0"), "calibrate fits to the validation tasks"),
     ],
 )
-def test_heads_that_mean_nothing_are_refused(
+def test_undefined_combinations_of_settings_are_rejected(
     overrides: tuple[str, ...], message: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         trainer_of(data, *overrides)
 
 
-def test_a_folder_with_a_run_is_not_written_over(
+def test_a_folder_with_a_run_is_not_overwritten(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     trainer_of(data).run()
@@ -233,7 +231,7 @@ def folder(data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> P
     return Path(data["out"]) / "model"
 
 
-def test_a_saved_model_says_what_the_trained_one_said(
+def test_a_saved_model_predicts_what_the_trained_one_predicts(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     trainer = trainer_of(data)
@@ -247,7 +245,7 @@ def test_a_saved_model_says_what_the_trained_one_said(
     assert file.kind == "paper"
 
 
-def test_numbers_do_not_depend_on_who_shares_a_batch(folder: Path) -> None:
+def test_predictions_do_not_depend_on_the_batch(folder: Path) -> None:
     model, encoder, _ = open_success(folder, device="cpu")
     asked = [encoder.encode_member(group, i) for group in episodes() for i in range(2)]
     together = predict_success(model, asked, "paper")
@@ -256,7 +254,7 @@ def test_numbers_do_not_depend_on_who_shares_a_batch(folder: Path) -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_what_follows_a_place_does_not_change_its_number(folder: Path) -> None:
+def test_a_prediction_does_not_depend_on_later_turns(folder: Path) -> None:
     model, encoder, _ = open_success(folder, device="cpu")
     turns = episodes()[0].trajectories[0].turns
     whole, part = (predict_success(model, [encoder.encode(turns[:n], "t")], "paper")[0] for n in (3, 2))
@@ -306,7 +304,7 @@ def test_a_folder_that_is_no_success_model_is_refused(tmp_path: Path) -> None:
         make_annotator(f"success:{tmp_path}")
 
 
-def test_a_model_that_says_no_number_is_refused(folder: Path) -> None:
+def test_a_model_that_predicts_nan_is_rejected(folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     head = load_file(folder / "score.safetensors")

@@ -39,7 +39,7 @@ def test_the_loss_of_a_pivot_that_lowers_success_is_finite(pivot_loss: str) -> N
     assert falling > rising
 
 
-def test_only_the_last_place_meets_the_outcome_unless_asked_for() -> None:
+def test_the_outcome_enters_at_the_last_turn_end_only_by_default() -> None:
     z = [0.3, -0.4, 0.8]
     last = -torch.nn.functional.logsigmoid(torch.tensor(0.8, dtype=torch.float64))
     torch.testing.assert_close(paper(z, [0, 0, 0], True), last)
@@ -48,7 +48,7 @@ def test_only_the_last_place_meets_the_outcome_unless_asked_for() -> None:
     torch.testing.assert_close(paper(z, [0, 0, 0], True, every_turn_weight=2.0), last + 2.0 * earlier)
 
 
-def test_plain_turns_are_penalised_for_rising_only_if_asked_for() -> None:
+def test_rises_at_turns_that_are_not_pivots_are_not_penalised_by_default() -> None:
     z, none, second = [0.0, 1.0, 1.0], [0, 0, 0], [0, 1, 0]
     torch.testing.assert_close(paper(z, none, True, non_pivot=second), paper(z, none, True))
     assert paper(z, none, True, non_pivot=second, non_pivot_weight=1.0) > paper(z, none, True) + 0.5
@@ -64,7 +64,7 @@ def test_padding_does_not_change_a_loss() -> None:
     torch.testing.assert_close(both[:1], alone)
 
 
-def test_monotone_hazards_between_turns_mean_what_they_say() -> None:
+def test_the_monotonicity_hinge_is_zero_for_monotone_hazards_alone() -> None:
     present_mask, good = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, 3, dtype=torch.bool)
     falling, rising = torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([[-1.0, 0.0, 1.0]])
 

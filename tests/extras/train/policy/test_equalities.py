@@ -1,4 +1,4 @@
-"""Equal settings give equal losses and gradients: splits, packing, layouts, chunks, checkpointing."""
+"""Settings that must not matter give equal losses and gradients: splits, packing, layouts, chunks, checkpointing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def gradient(model: Any, rows: list[Row], **settings: Any) -> tuple[dict[str, fl
     ],
     ids=str,
 )
-def test_splits_packing_and_chunks_leave_the_gradient_alone(
+def test_splits_packing_and_chunks_do_not_change_the_gradient(
     model: Any, rows: list[Row], settings: dict[str, Any]
 ) -> None:
     plain, expected = gradient(model, rows)
@@ -85,7 +85,7 @@ def test_splits_packing_and_chunks_leave_the_gradient_alone(
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
 
 
-def test_gradient_checkpointing_leaves_the_gradient_alone(model: Any, rows: list[Row]) -> None:
+def test_gradient_checkpointing_does_not_change_the_gradient(model: Any, rows: list[Row]) -> None:
     _, expected = gradient(model, rows)
     recompute_activations(model)
     assert any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
@@ -94,33 +94,33 @@ def test_gradient_checkpointing_leaves_the_gradient_alone(model: Any, rows: list
 
 
 @pytest.mark.parametrize("name", ["activation", "gradient"])
-def test_recomputation_is_asked_for_under_the_name_that_the_release_of_transformers_has(name: str) -> None:
+def test_recomputation_is_enabled_by_the_method_that_the_release_of_transformers_has(name: str) -> None:
     class Model:
-        """What one release offers; the newer ones warn of the older name, which they still have."""
+        """A model of one release; newer releases keep the older method, with a warning."""
 
         def __init__(self) -> None:
-            self.asked: list[dict[str, Any]] = []
+            self.calls: list[dict[str, Any]] = []
             if name == "activation":
-                self.activation_checkpointing_enable = lambda **settings: self.asked.append(settings)
+                self.activation_checkpointing_enable = lambda **settings: self.calls.append(settings)
 
         def gradient_checkpointing_enable(self, **settings: Any) -> None:
             if name == "activation":
                 warnings.warn("renamed", FutureWarning, stacklevel=2)
-            self.asked.append(settings)
+            self.calls.append(settings)
 
     model = Model()
     recompute_activations(model)
-    assert model.asked == [{f"{name}_checkpointing_kwargs": {"use_reentrant": False}}]
+    assert model.calls == [{f"{name}_checkpointing_kwargs": {"use_reentrant": False}}]
 
 
-def test_rows_without_gradient_are_skipped_and_leave_it_alone(model: Any, rows: list[Row]) -> None:
+def test_rows_without_gradient_are_skipped_without_changing_it(model: Any, rows: list[Row]) -> None:
     from dataclasses import replace
 
-    silent = [replace(row, advantage=np.zeros(len(row.target))) if i % 2 else row for i, row in enumerate(rows)]
-    stats, found = gradient(model, silent)
+    zeroed = [replace(row, advantage=np.zeros(len(row.target))) if i % 2 else row for i, row in enumerate(rows)]
+    stats, found = gradient(model, zeroed)
     assert stats["tokens"] == sum(len(row) for row in rows[::2])
     # with an entropy weight nothing may be skipped; a weight too small to matter shows the gradient is the same
-    whole, expected = gradient(model, silent, loss=LossConfig(entropy_weight=1e-30))
+    whole, expected = gradient(model, zeroed, loss=LossConfig(entropy_weight=1e-30))
     assert whole["tokens"] == sum(map(len, rows))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 

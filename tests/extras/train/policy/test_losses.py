@@ -60,6 +60,6 @@ def test_entropy_and_kl_enter_with_their_weights() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"clip_low": 0.0}, {"clip_low": 1.0}, {"dual_clip": 0.5}, {"kl_weight": -1.0}])
-def test_senseless_bounds_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_bounds_are_rejected(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
         LossConfig(**wrong)  # type: ignore[arg-type]  # the point

@@ -43,7 +43,7 @@ def scored(*members: Trajectory, steps: list[float], mask: list[bool] | None = N
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4)), max_size=6))
-def test_spread_puts_each_turns_number_on_its_model_tokens_and_nowhere_else(spans: list[tuple[int, int]]) -> None:
+def test_broadcasting_puts_each_turns_number_on_its_model_tokens_and_nowhere_else(spans: list[tuple[int, int]]) -> None:
     tokens = trajectory("x", spans).tokens
     assert tokens is not None
     values = np.arange(1.0, len(spans) + 1)
@@ -52,7 +52,7 @@ def test_spread_puts_each_turns_number_on_its_model_tokens_and_nowhere_else(span
     assert out.tolist() == expected
 
 
-def test_spread_refuses_offsets_that_do_not_fit() -> None:
+def test_broadcasting_rejects_offsets_that_do_not_fit() -> None:
     with pytest.raises(TrajectoryError, match="do not fit together"):
         broadcast_to_tokens(np.zeros(2), np.array([0, 3], np.int32), np.zeros(3, np.bool_))
 
@@ -104,7 +104,7 @@ def row(trajectory: int, turns: list[int]) -> Row:
     )  # fmt: skip
 
 
-def test_weights_average_as_each_paper_writes() -> None:
+def test_weights_average_as_each_aggregation_is_defined() -> None:
     rows = [row(0, [0, 0, 0, 1]), row(1, [0, 1])]
     assert np.allclose(np.concatenate(token_weights(rows, "token_mean")), 1 / 6)
     assert np.allclose(np.concatenate(token_weights(rows, "trajectory_mean")), [1 / 8] * 4 + [1 / 4] * 2)

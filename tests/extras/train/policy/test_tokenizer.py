@@ -1,4 +1,4 @@
-"""A tokenizer from nothing keeps its own splitting rules when its folder is opened again."""
+"""A tokenizer trained from scratch keeps its splitting rules when its folder is opened again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from creditflow.train.policy.network.scratch import ScratchConfig, build_model, 
 BOARDS = ["Ob2 Pa3 Xb3 #c4", "Oa1 Pb2 Xc3 #d4"] * 50
 
 
-def test_ids_survive_saving_beside_a_model_of_a_family_with_other_rules(tmp_path: Path) -> None:
+def test_ids_are_the_same_after_saving_beside_a_model_whose_family_has_other_rules(tmp_path: Path) -> None:
     config = ScratchConfig(
         hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=320, pattern=" ?[^a-z ][a-z][0-9]|."
     )
@@ -24,7 +24,7 @@ def test_ids_survive_saving_beside_a_model_of_a_family_with_other_rules(tmp_path
     assert (again.pad_token_id, again.eos_token_id) == (tokenizer.pad_token_id, tokenizer.eos_token_id)
 
 
-def test_any_text_comes_back() -> None:
+def test_any_text_is_decoded_unchanged() -> None:
     config = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=300)
     tokenizer = build_tokenizer(BOARDS, config)
     for text in ("", "#_OX√PS\n", "<think>é 漢字</think>", "\x00\t"):

@@ -1,4 +1,4 @@
-"""Training that is killed (SIGKILL) when it has changed the file system so often, then resumed: by the commands.
+"""Train by the command, kill it (SIGKILL) after a number of changes of the file system, and resume it.
 
 python killed_training.py CONFIG OUT MOMENT FIRST RESUME: FIRST and RESUME are JSON lists of arguments of ``creditflow``.
 Both run in children that are forked from this process, which has imported everything and computed nothing.

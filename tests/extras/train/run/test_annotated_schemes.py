@@ -32,7 +32,7 @@ SFT = {"episodes": 12, "steps": 12, "batch_tokens": 2000, "noise": 0.3, "optimiz
 
 @pytest.fixture
 def judge() -> Iterator[str]:
-    """A served model that marks a step by its place among those it is shown."""
+    """A served model that scores a step by the number of steps before it."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -50,7 +50,7 @@ def judge() -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"judge:http://127.0.0.1:{server.server_port}#marker"
+        yield f"judge:http://127.0.0.1:{server.server_port}#judge"
         server.shutdown()
         thread.join()
 
@@ -96,7 +96,7 @@ def test_a_scheme_over_annotations_trains_by_its_name(
             assert all(name in member.provenance for member in group.trajectories)
 
 
-def test_the_gpu_script_writes_every_annotation_or_says_why_not(tmp_path: Path) -> None:
+def test_the_gpu_script_writes_every_annotation_or_gives_the_reason(tmp_path: Path) -> None:
     from creditflow import credit
     from creditflow.train.gpu.curves import ONLY_TOY, WITHOUT, _annotator_settings
 
@@ -104,3 +104,15 @@ def test_the_gpu_script_writes_every_annotation_or_says_why_not(tmp_path: Path) 
     assert set(WITHOUT) <= needy
     for name in needy - set(ONLY_TOY):
         assert (_annotator_settings(name, tmp_path, tmp_path) is None) == (name in WITHOUT)
+
+
+def test_the_gpu_script_names_the_success_model_as_an_annotator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from creditflow.train.gpu import curves
+    from creditflow.train.settings.overrides import apply_overrides
+
+    monkeypatch.setattr(curves, "_untrained_success", lambda policy, path: path)
+    written = curves._annotator_settings("pica", tmp_path, tmp_path)
+    assert written is not None
+    assert apply_overrides({}, written)["credit"]["annotators"] == [f"success:{tmp_path / 'success'}"]

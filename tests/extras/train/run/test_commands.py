@@ -82,7 +82,7 @@ def test_a_config_or_a_folder_but_not_both(file: str, tmp_path: Path) -> None:
         call("train", "--resume", str(tmp_path / "nothing"))
 
 
-def test_eval_wants_a_model_folder(tmp_path: Path) -> None:
+def test_eval_needs_a_model_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="hf:PATH"):
         call("eval", "--agent", "random", "--panel", "small-v1:valid")
     with pytest.raises(DataError, match=r"no config\.json"):

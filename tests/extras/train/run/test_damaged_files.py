@@ -1,4 +1,4 @@
-"""Model folders, checkpoints, settings: a worse file is read or refused with one of our errors, never anything else."""
+"""Model folders, checkpoints, settings: a damaged file is read or rejected with one of our errors, never with another exception."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ update:
 
 
 def worse_folders(good: Path, read: Callable[[Path], object], tries: int, seed: int) -> int:
-    """How many copies of a folder with one worse file are refused; anything but one of our errors goes through."""
+    """Number of copies of a folder with one damaged file that are rejected; an exception other than our errors propagates."""
     names, refused = sorted(path.name for path in good.iterdir()), 0
     for number in range(tries):
         rng = np.random.default_rng([seed, number])
@@ -55,7 +55,7 @@ def worse_folders(good: Path, read: Callable[[Path], object], tries: int, seed: 
     return refused
 
 
-def test_worse_models_and_checkpoints_are_opened_or_refused_by_name(
+def test_damaged_models_and_checkpoints_are_opened_or_rejected_by_name(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path
 ) -> None:
     trainer = trainer_of(config, "update.iterations=1")
@@ -78,7 +78,7 @@ def test_worse_models_and_checkpoints_are_opened_or_refused_by_name(
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "toml", "json"])
-def test_worse_settings_are_read_or_refused_by_name(tmp_path: Path, suffix: str) -> None:
+def test_damaged_settings_are_read_or_rejected_by_name(tmp_path: Path, suffix: str) -> None:
     good = {
         "yaml": SETTINGS,
         "toml": 'out = "x"\nseed = 3\nwhen = 1\n[env]\nname = "sokoban"\noptions = {levels = "l.txt", max_steps = 5}\n',
@@ -114,14 +114,14 @@ def test_worse_settings_are_read_or_refused_by_name(tmp_path: Path, suffix: str)
         ("a: " + "x" * 2**18, "more than 262,144 bytes"),
     ],
 )
-def test_what_settings_do_not_need_of_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_yaml_beyond_what_settings_need_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(DataError, match=message) as caught:
         load_mapping(tmp_path / "c.yaml")
     assert str(caught.value).startswith(str(tmp_path / "c.yaml"))
 
 
-def test_a_date_without_tag_is_the_text_that_stands_there(tmp_path: Path) -> None:
+def test_a_date_without_tag_is_read_as_text(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("name: 2024-01-01\ntimes: [1e-6, 12, 0x1f, yes, null, 'a', &b x]")
     assert load_mapping(tmp_path / "c.yaml") == {"name": "2024-01-01", "times": ["1e-6", 12, 31, True, None, "a", "x"]}
 
@@ -129,7 +129,7 @@ def test_a_date_without_tag_is_the_text_that_stands_there(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"), [("a = 2024-01-01", "got date"), ("a = inf", "non-finite"), ("a = [" * 9_000, "TOML")]
 )
-def test_what_settings_do_not_need_of_toml_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_toml_beyond_what_settings_need_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(DataError, match=message):
         load_mapping(tmp_path / "c.toml")

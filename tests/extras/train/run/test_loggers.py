@@ -1,4 +1,4 @@
-"""What the trainer's logger hands to TensorBoard and Weights & Biases, read back as they store it."""
+"""The records that the trainer's logger writes to TensorBoard and Weights & Biases, read back from their files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_weights_and_biases_keeps_every_number_offline(tmp_path: Path, monkeypat
     logger.close()
     (path,) = (tmp_path / "run").glob("wandb/offline-run-*/*.wandb")
     wanted = [{"rl/iteration/loss": step / 4, "rl/iteration/success": 1} for step in range(300)]
-    # a process of wandb's own writes the file and may still be at it when finish() returns
+    # a process of wandb's own writes the file, possibly after finish() has returned
     deadline = time.monotonic() + 60.0
     while len(kept := histories(path.read_bytes())) < len(wanted) and time.monotonic() < deadline:
         time.sleep(0.2)

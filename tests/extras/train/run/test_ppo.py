@@ -1,4 +1,4 @@
-"""PPO with a critic in the trainer: values come from rollouts, targets go to the critic, runs resume bit-equal."""
+"""PPO with a critic in the trainer: values and targets at their tokens, losses, gradients, runs that resume bit-equal."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def kind(request: pytest.FixtureRequest) -> tuple[str, ...]:
     ],
     ids=lambda more: ",".join(more) or "plain",
 )
-def test_a_run_with_a_critic_logs_how_well_it_learns(
+def test_a_run_with_a_critic_logs_the_critics_metrics(
     trainer_of: Make, config: dict[str, Any], kind: tuple[str, ...], more: tuple[str, ...]
 ) -> None:
     run = trainer_of(config, *kind, *more)
@@ -79,7 +79,7 @@ def test_a_run_with_a_critic_logs_how_well_it_learns(
     records = iterations(run)
     assert len(records) == 3
     assert all(np.isfinite([r["value_loss"], r["value_grad_norm"]]).all() for r in records)
-    assert records[0]["explained_variance"] == pytest.approx(0.0, abs=1e-6)  # it began by saying 0 of everything
+    assert records[0]["explained_variance"] == pytest.approx(0.0, abs=1e-6)  # the initial critic predicts 0
     assert all(r["value_grad_norm"] > 0.0 for r in records)
     assert (run.folder / "critic" / "value_head.safetensors").is_file()
 
@@ -158,12 +158,12 @@ def test_targets_reach_the_tokens_they_belong_to(trainer_of: Make, config: dict[
                 number += 1
                 assert row.value_target is not None
                 assert row.value_old is not None
-                asked = np.isfinite(row.value_target)
-                np.testing.assert_array_equal(row.value_target[asked], one.value_targets.targets[i])
-                np.testing.assert_array_equal(row.value_old[asked], one.value_targets.values[i])
-                assert asked.sum() == (len(trajectory.turns) if per_turn else len(row.target))
+                has_target = np.isfinite(row.value_target)
+                np.testing.assert_array_equal(row.value_target[has_target], one.value_targets.targets[i])
+                np.testing.assert_array_equal(row.value_old[has_target], one.value_targets.values[i])
+                assert has_target.sum() == (len(trajectory.turns) if per_turn else len(row.target))
                 if per_turn:
-                    assert row.turn[asked].tolist() == list(range(len(trajectory.turns)))
+                    assert row.turn[has_target].tolist() == list(range(len(trajectory.turns)))
                 else:
                     assert one.token_advantages is not None
                     np.testing.assert_array_equal(row.advantage, one.token_advantages[i])
@@ -195,7 +195,7 @@ def test_one_pass_of_a_shared_critic_has_the_gradient_of_two(trainer_of: Make, c
     torch.testing.assert_close(captured[0], expected, rtol=1e-3, atol=1e-6)
 
 
-def test_a_detached_critic_leaves_the_policys_network_alone(trainer_of: Make, config: dict[str, Any]) -> None:
+def test_a_detached_critic_has_no_gradient_in_the_policys_network(trainer_of: Make, config: dict[str, Any]) -> None:
     plain = trainer_of(config, "update.iterations=0")
     plain.run()
     critic = Critic(CriticConfig(kind="shared", detach=True), plain.model.get_decoder())
@@ -216,7 +216,7 @@ def _annotator(critic: Critic) -> Any:
     return CriticAnnotator(critic, Provenance("critic", 1))
 
 
-def test_value_losses_are_clipped_on_the_side_that_would_gain() -> None:
+def test_value_losses_are_clipped_where_that_increases_them() -> None:
     value, old, target = torch.tensor([1.0, 1.0, 0.3]), torch.zeros(3), torch.tensor([2.0, -2.0, 0.25])
     losses, clipped = value_losses(value, old, target, 0.2)
     assert losses.tolist() == pytest.approx([0.5 * 1.8**2, 0.5 * 3.0**2, 0.5 * 0.05**2])
@@ -247,12 +247,12 @@ def test_a_written_critic_annotates_a_log_as_the_run_did(
     assert read_groups(tmp_path / "known.jsonl")[0].trajectories == again[0].trajectories
 
 
-def test_what_is_no_critic_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_critic_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a critic"):
         open_critic(tmp_path, torch.device("cpu"))
 
 
-def test_a_saved_critic_says_the_same(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
+def test_a_saved_critic_predicts_the_same(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
     run = trainer_of(config, *TURNS)
     run.run()
     assert run.critic is not None
@@ -309,7 +309,7 @@ def test_a_separate_critic_may_take_more_passes_than_the_policy(trainer_of: Make
     assert not same(weights(once), weights(more))
 
 
-def test_a_run_may_have_its_rollouts_annotated_by_others(
+def test_other_annotators_may_annotate_the_rollouts_of_a_run(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path
 ) -> None:
     config["credit"] = {
@@ -318,7 +318,7 @@ def test_a_run_may_have_its_rollouts_annotated_by_others(
     run = trainer_of(config, "rollout.branching.max_trajectories=6", "rollout.branching.base=1.0")
     run.run()
     assert any(r["step_credit_fraction"] > 0.0 for r in iterations(run))
-    # the answer's likelihood under the policy that the run began with, behind the rollouts' own tokens
+    # the answer's likelihood under the policy that the run began with, after the rollouts' own tokens
     model = run.folder / "model"
     config |= {"out": str(tmp_path / "igpo"), "model": {"path": str(model)}, "sft": {}}
     config["credit"] = {"scheme": "igpo", "annotators": [f"likelihood:{model}"]}

@@ -1,4 +1,4 @@
-"""A run that was killed and resumed leaves the folder of one that was not; a run is resumed only as it was begun."""
+"""A run that was killed and resumed leaves the same folder as an uninterrupted one; a run resumes only with its own settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POINTS = 7  # moments at which a run is killed, evenly spread over its changes o
 
 @pytest.fixture
 def file(config: dict[str, Any], tmp_path: Path) -> Path:
-    """A run with everything that a folder may hold: warm-up, evaluations, a critic, a reference."""
+    """A run with everything that a folder may hold: SFT, evaluations, a critic, a reference."""
     config["evaluation"] = {
         "panel": "small-v1:valid",
         "final_panel": "small-v1:test",
@@ -59,7 +59,7 @@ def killed(out: Path, moments: list[int], file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_killed_and_resumed_run_leaves_the_folder_of_an_undisturbed_one(file: Path, tmp_path: Path) -> None:
+def test_a_killed_and_resumed_run_leaves_the_folder_of_an_uninterrupted_one(file: Path, tmp_path: Path) -> None:
     [whole] = killed(tmp_path / "run", [0], file)
     assert whole["codes"] == [0], (tmp_path / "errors").read_text()[-3000:]
     expected = run_content(Path(whole["folder"]))
@@ -103,13 +103,13 @@ class Saved:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run that was just begun, under defaults."""
+    """A run that was just started, with default settings."""
     monkeypatch.setattr("creditflow.train.run.folder.load_run_tokenizer", lambda folder: folder)
     init_run_folder(tmp_path / "run", TrainConfig(out=str(tmp_path / "run")), Saved())
     return tmp_path / "run"
 
 
-def test_every_single_setting_is_compared_but_for_where_the_run_lies(folder: Path) -> None:
+def test_every_setting_but_the_run_folder_is_compared(folder: Path) -> None:
     settings = TrainConfig(out=str(folder.with_name("moved")))
     require_same_run(folder, settings)
     stored = read_run_file(folder)
@@ -140,7 +140,7 @@ def test_another_version_is_another_run(name: str, folder: Path) -> None:
         require_same_run(folder, TrainConfig(out=str(folder)))
 
 
-def test_a_run_of_before_is_compared_by_its_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_identity_is_compared_by_its_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "run.json").unlink()
     require_same_run(folder, TrainConfig(out=str(folder)))
     assert "holds no run.json: only the settings are compared" in capsys.readouterr().out
@@ -165,9 +165,9 @@ def test_the_command_refuses_other_settings_and_touches_nothing(
     assert main(["train", str(file), *small]) == 0
     before = run_content(out)
     assert main(["train", "--resume", str(out), "--set", "credit.scheme=grpo", "--set", "seed=5"]) == 3
-    said = capsys.readouterr().err
-    assert 'settings.credit.scheme: stored "mt_ppo", requested "grpo"' in said
-    assert "settings.seed: stored 8, requested 5" in said
+    printed = capsys.readouterr().err
+    assert 'settings.credit.scheme: stored "mt_ppo", requested "grpo"' in printed
+    assert "settings.seed: stored 8, requested 5" in printed
     assert run_content(out) == before
     assert main(["train", str(file), *small]) == 2
     assert main(["train", str(out / "config.yaml"), "--force"]) == 2  # its config lies in what it would empty
@@ -192,7 +192,7 @@ def test_a_changed_file_is_another_run(
         require_same_run(tmp_path / "run", settings)
 
 
-def test_more_iterations_are_the_run_that_would_have_been_begun_so(folder: Path) -> None:
+def test_a_run_may_be_resumed_with_more_iterations_under_a_constant_learning_rate(folder: Path) -> None:
     from dataclasses import replace
 
     settings = TrainConfig(out=str(folder))

@@ -38,7 +38,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 
 def metrics(run: Trainer) -> list[dict[str, Any]]:
-    """Records without what the clock says."""
+    """Records without timings."""
     return [{k: v for k, v in r.items() if not k.startswith(TIMES)} for r in read_metrics(run.logger.path)]
 
 
@@ -47,7 +47,7 @@ def finished(trainer_of: Make, config: dict[str, Any]) -> Trainer:
     run = trainer_of(config)
     run.run()
     iterations = [r for r in read_metrics(run.logger.path) if r["kind"] == "iteration"]
-    # what is compared below must have learned something
+    # the runs that are compared below must have learned something
     assert all(0.0 < r["success"] < 1.0 and r["grad_norm"] > 0.0 for r in iterations), iterations
     return run
 
@@ -63,32 +63,32 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(
     assert not same(weights(other), weights(finished))
 
 
-def test_every_iteration_logs_what_is_promised(finished: Trainer) -> None:
+def test_every_iteration_logs_the_documented_metrics(finished: Trainer) -> None:
     records = [r for r in read_metrics(finished.logger.path) if r["kind"] == "iteration"]
     assert [r["step"] for r in records] == [1, 2, 3]
-    promised = {
+    documented = {
         "seconds_rollout", "seconds_logprobs", "seconds_graph", "seconds_credit", "seconds_update", "prompt_tokens",
         "completion_tokens", "invalid_fraction", "entropy", "graph_nodes", "graph_edges", "unique_states",
         "groups_with_success", "step_credit_fraction", "sampler_mismatch_max", "success", "groups_discarded", "env_errors",
     }  # fmt: skip
-    assert all(promised <= r.keys() for r in records)
+    assert all(documented <= r.keys() for r in records)
     assert all(r["sampler_mismatch_max"] < 1e-4 for r in records)
     assert all(r["first_step_ratio_deviation"] == 0.0 for r in records)
 
 
 def test_gigpo_without_its_step_part_is_grpo(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
-    # the papers average token losses differently, so that is set apart
-    averaged = "update.loss.aggregation=token_mean"
+    # the papers aggregate token losses differently; equal aggregation isolates the advantages
+    aggregation = "update.loss.aggregation=token_mean"
     runs = [
-        trainer_of(config, f"out={tmp_path}/a", averaged, "credit.parameters.step_weight=0"),
-        trainer_of(config, f"out={tmp_path}/b", averaged, "credit.scheme=grpo"),
+        trainer_of(config, f"out={tmp_path}/a", aggregation, "credit.parameters.step_weight=0"),
+        trainer_of(config, f"out={tmp_path}/b", aggregation, "credit.scheme=grpo"),
     ]
     for run in runs:
         run.run()
     assert same(weights(runs[0]), weights(runs[1]))
 
 
-def test_micro_batches_leave_a_run_alone(
+def test_micro_batches_do_not_change_a_run(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path, finished: Trainer
 ) -> None:
     run = trainer_of(config, f"out={tmp_path}/split", "update.batch_tokens=60")
@@ -163,7 +163,7 @@ def test_a_killed_process_resumes_bit_equal(
     assert metrics(resumed) == metrics(finished)
 
 
-def test_a_loss_that_is_no_number_stops_saves_and_says_where(
+def test_a_loss_that_is_not_finite_stops_the_run_and_saves_its_state_with_a_report(
     trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = trainer_of(config)
@@ -187,7 +187,7 @@ def test_a_loss_that_is_no_number_stops_saves_and_says_where(
     assert last.name == "rl-0000001"
 
 
-def test_a_full_disk_leaves_the_last_checkpoint_whole(
+def test_a_full_disk_leaves_the_last_checkpoint_intact(
     trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = trainer_of(config)
@@ -234,7 +234,7 @@ def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict
     )
     run.run()
     [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
-    # an untrained policy solves nothing: two attempts are discarded, the last is kept as it is
+    # an untrained policy solves nothing: the groups of two attempts are discarded, those of the last are kept
     assert record["groups_discarded"] == 4
     assert record["episodes"] == 8
 
@@ -293,6 +293,16 @@ def test_every_setting_runs(trainer_of: Make, config: dict[str, Any], settings: 
     assert record["sampler_mismatch_max"] < (0.1 if "bfloat16" in "".join(settings) else 1e-4)
 
 
+def test_the_sampler_mismatch_is_measured_under_ratios_to_the_sampler_too(
+    trainer_of: Make, config: dict[str, Any]
+) -> None:
+    settings = ("update.iterations=1", "update.epochs=2", "update.old_logprobs=sampler", "rollout.dtype=bfloat16")
+    run = trainer_of(config, *settings)
+    run.run()
+    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
+    assert record["sampler_mismatch_max"] > 0.0
+
+
 def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make, config: dict[str, Any]) -> None:
     run = trainer_of(config, "prompting.max_context=30", "update.iterations=1", "sft.episodes=0")
     run.run()
@@ -325,6 +335,6 @@ def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, A
     assert len(set(played)) > 1
 
 
-def test_a_warm_up_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
+def test_sft_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="nothing is left to imitate"):
         trainer_of(config, "sft.noise=1.0", "sft.imitate_noise=false").run()

@@ -21,7 +21,7 @@ def write(tmp_path: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_yaml_and_toml_say_the_same(tmp_path: Path) -> None:
+def test_yaml_and_toml_give_equal_settings(tmp_path: Path) -> None:
     yaml = write(tmp_path, "a.yaml", "out: x\nupdate:\n  optimizer: {lr: 1e-6, betas: [0.9, 0.95]}\n")
     toml = write(tmp_path, "a.toml", 'out = "x"\n[update.optimizer]\nlr = 1e-6\nbetas = [0.9, 0.95]\n')
     assert load_settings(yaml) == load_settings(toml)
@@ -52,6 +52,9 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("update.optimizer.lr=nan", "must be a finite number"),
         ("update.packing=pakced", "did you mean 'packed'"),
         ("rollout=3", "rollout must be a mapping"),
+        ("tasks.exclude=3", "tasks.exclude must be a list, got 3"),
+        ("tasks.exclude=a:b", "tasks.exclude must be a list, got 'a:b'"),
+        ("update.optimizer.betas=0.9", "update.optimizer.betas must be a list of 2 values, got 0.9"),
         ("seed.x=3", "seed is a value, not a section"),
         ("nothing", "a setting is written KEY=VALUE"),
         ("update.loss.dual_clip=0.5", "dual_clip must be 0"),

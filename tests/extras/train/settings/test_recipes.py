@@ -1,4 +1,4 @@
-"""Every shipped recipe passes a dry run that fetches nothing, says where its lines come from, and scores a rollout."""
+"""Every shipped recipe passes a dry run without network, and every line of a published one names its source."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def test_every_recipe_passes_a_dry_run_without_network(
     train.add_arguments(parser)
     out = tmp_path / "run"
     assert train.run(parser.parse_args([str(path), "--dry-run", "--set", f"out={out}"])) == 0
-    said = capsys.readouterr()
-    assert f"out: {out}" in said.out
-    assert load_mapping(path).get("kind", "policy") != "policy" or "iterations of" in said.err
+    printed = capsys.readouterr()
+    assert f"out: {out}" in printed.out
+    assert load_mapping(path).get("kind", "policy") != "policy" or "iterations of" in printed.err
     assert not out.exists()
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
-def test_every_line_of_a_published_recipe_says_where_it_comes_from(path: Path) -> None:
+def test_every_line_of_a_published_recipe_names_its_source(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         if not line.strip() or line.lstrip().startswith("#") or re.fullmatch(r"\s*\w+:", line):
             continue  # nothing, a comment, or the head of a section
         below = lines[number + 1].lstrip() if number + 1 < len(lines) else ""
-        assert "  # " in line or below.startswith("# ^ "), f"{path.name}:{number + 1} does not say: {line}"
+        assert "  # " in line or below.startswith("# ^ "), f"{path.name}:{number + 1} names no source: {line}"
 
 
-def test_there_is_a_recipe_for_every_method_where_it_was_published() -> None:
-    games = {
+def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -> None:
+    interactive = {
         f"{scheme}_{env}"
         for scheme in ("gigpo", "graphgpo", "rewardflow")
         for env in ("alfworld", "webshop", "sokoban")
     }
     search = {f"{name}_wikisearch" for name in
               ("gigpo", "rewardflow", "sapo", "egrpo", "stepsearch", "search_r1_grpo", "search_r1_ppo", "pica")}  # fmt: skip
-    assert games | search <= {path.stem for path in RECIPES}
+    assert interactive | search <= {path.stem for path in RECIPES}
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,12 @@ def test_there_is_a_recipe_for_every_method_where_it_was_published() -> None:
         (("model.path=Some/Name", "prompting.chat=tmplate"), "prompting.chat must be"),
         (("credit.annotators=[likelyhood:DIR]",), "did you mean 'likelihood'"),
         (("credit.annotators=[likelihood]",), "is written likelihood:"),
+        (("credit.annotators=[oracle:x]",), "annotator 'oracle' takes no argument, got 'x'"),
         (("credit.scheme=egrpo",), "cannot score 'sokoban' tasks"),
         (("env.options.obs_mode=grid",), "a language model reads text"),
     ],
 )
-def test_a_dry_run_finds_what_only_a_rollout_would_trip_over(
+def test_a_dry_run_finds_errors_that_would_stop_a_rollout(
     config: dict[str, Any], settings_of: Callable[..., Any], overrides: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

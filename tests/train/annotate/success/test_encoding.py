@@ -1,4 +1,4 @@
-"""Episodes as ids: places are exact, and what cannot be encoded is refused."""
+"""Encoding of episodes: positions of turn ends are exact, and episodes that cannot be encoded are rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 
 class Bytes:
-    """A tokenizer of bytes; with role tokens from 256 on."""
+    """A tokenizer of bytes, whose role tokens have ids from 256 on."""
 
     def __init__(self, roles=()):
         self.roles = roles
@@ -31,23 +31,23 @@ ROLES = ("user", "assistant", "end")
 
 def turns(*texts):
     return [
-        Turn(f"s{t}", action, f"s{t + 1}", observation=seen, response=f"<{action}>")
-        for t, (seen, action) in enumerate(texts)
+        Turn(f"s{t}", action, f"s{t + 1}", observation=observation, response=f"<{action}>")
+        for t, (observation, action) in enumerate(texts)
     ]
 
 
-def text_until(encoded, place):
-    return bytes(i for i in encoded.ids[: place + 1].tolist() if i < 256).decode()
+def text_until(encoded, end):
+    return bytes(i for i in encoded.ids[: end + 1].tolist() if i < 256).decode()
 
 
-def test_a_place_stands_behind_the_question_and_behind_what_each_turn_returned():
+def test_ends_are_those_of_the_question_and_of_each_turns_result():
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode(turns(("Q", "a"), ("R1", "b"), ("R2", "c")), "t")
-    assert [text_until(encoded, place) for place in encoded.ends] == ["Q", "QaR1", "QaR1bR2", "QaR1bR2c"]
+    assert [text_until(encoded, end) for end in encoded.ends] == ["Q", "QaR1", "QaR1bR2", "QaR1bR2c"]
 
 
-def test_read_at_the_action_a_place_stands_before_the_result():
+def test_read_at_the_action_the_end_of_a_turn_is_before_its_result():
     encoded = Encoder(Bytes(ROLES), TextConfig(read="action")).encode(turns(("Q", "a"), ("R1", "b")), "t")
-    assert [text_until(encoded, place) for place in encoded.ends] == ["Q", "Qa", "QaR1b"]
+    assert [text_until(encoded, end) for end in encoded.ends] == ["Q", "Qa", "QaR1b"]
 
 
 def test_role_tokens_frame_the_parts_where_the_tokenizer_has_them_and_lines_elsewhere():
@@ -58,28 +58,28 @@ def test_role_tokens_frame_the_parts_where_the_tokenizer_has_them_and_lines_else
 
 
 @given(texts=st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=5))
-def test_there_is_one_place_more_than_turns_and_they_rise(texts):
+def test_there_is_one_end_more_than_turns_and_ends_ascend(texts):
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode(turns(*texts), "t")
     assert len(encoded.ends) == len(texts) + 1
     assert (np.diff(encoded.ends) > 0).all()
     assert encoded.ends[-1] == len(encoded) - 1
 
 
-def test_responses_and_cut_observations_are_options():
+def test_responses_and_truncated_observations_are_options():
     encoder = Encoder(Bytes(), TextConfig(action="response", observation_tokens=2))
     assert bytes(encoder.encode(turns(("Question", "a")), "t").ids.tolist()).decode() == "Qu\n<a>\n"
 
 
-def test_a_branch_is_read_with_the_turns_it_shares():
+def test_a_branch_is_encoded_with_the_turns_it_shares():
     root = Trajectory("root", "g", "k", tuple(turns(("Q", "a"), ("R", "b"))), False, 0.0, "failed", "s2")
     own = (Turn("s1", "c", "x", observation="R"),)
     branch = Trajectory("branch", "g", "k", own, False, 0.0, "failed", "x", parent="root", fork_turn=1)
     encoded = Encoder(Bytes(ROLES), TextConfig()).encode_member(Group((root, branch)), 1)
-    assert [text_until(encoded, place) for place in encoded.ends] == ["Q", "QaR", "QaRc"]
+    assert [text_until(encoded, end) for end in encoded.ends] == ["Q", "QaR", "QaRc"]
     assert encoded.shared == 1
 
 
-def test_the_digest_tells_templates_apart():
+def test_every_template_has_its_own_digest():
     digests = {
         Encoder(Bytes(roles), config).digest
         for roles in ((), ROLES)

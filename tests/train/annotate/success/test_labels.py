@@ -26,7 +26,7 @@ QUESTION = Question(
 
 
 def search(query, *found, shown="", **fields):
-    """(query, passages found, what is shown before it)."""
+    """Fields of a search turn: the query, the passages found, and the observation before it."""
     return {"action": f"search: {query}", "queries": (query,), "doc_ids": found, "observation": shown, **fields}
 
 
@@ -47,7 +47,7 @@ def test_a_golden_query_that_finds_its_passage_is_a_pivot():
     assert labels_of(search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()) == ("+", "+", "+")
 
 
-def test_the_second_time_is_none():
+def test_a_repeated_query_is_no_pivot():
     assert labels_of(search("Elm Hall", "p0"), search("Elm Hall", "p0"), answer("x"), end="failed") == ("+", "-", "-")
 
 
@@ -59,27 +59,27 @@ def test_a_step_whose_premise_is_unknown_is_no_pivot():
     assert labels_of(search("Rasmin Lee", "p1"), search("Elm Hall", "p0"), answer()) == ("-", "+", "+")
 
 
-def test_a_turn_that_is_refused_has_no_mark():
+def test_an_invalid_turn_has_no_label():
     assert labels_of({"action": "??", "parsed": False}, search("Elm Hall", "p0"), end="env_limit") == ("", "+")
 
 
-def test_without_passage_ids_the_sub_answer_must_be_shown():
+def test_without_passage_ids_the_result_must_contain_the_sub_answer():
     steps = tuple(replace(step, passage_id="") for step in QUESTION.steps)
     question = replace(QUESTION, steps=steps)
-    told = episode(search("Elm Hall", "a"), search("Rasmin Lee", "b", shown="Rasmin Lee built it"), answer(shown="?"))
-    assert RuleLabeller().label(told, question) == ("+", "-", "+")
+    full = episode(search("Elm Hall", "a"), search("Rasmin Lee", "b", shown="Rasmin Lee built it"), answer(shown="?"))
+    assert RuleLabeller().label(full, question) == ("+", "-", "+")
 
 
-def test_a_judge_is_asked_for_open_steps_with_their_premises_filled_in():
-    asked = []
+def test_a_judge_receives_open_steps_with_their_premises_filled_in():
+    received = []
 
     def judge(question, golden, text):
-        asked.append((question, tuple(golden)))
+        received.append((question, tuple(golden)))
         return float(golden[0] in text)
 
-    told = episode(search("x"), search("y", shown="by Rasmin Lee"), answer(shown="taught by Nora"))
-    assert JudgeLabeller(judge).label(told, QUESTION) == ("+", "+", "+")
-    assert asked == [("Who designed Elm Hall?", ("Rasmin Lee",)), ("Who taught Rasmin Lee?", ("Nora",))]
+    full = episode(search("x"), search("y", shown="by Rasmin Lee"), answer(shown="taught by Nora"))
+    assert JudgeLabeller(judge).label(full, QUESTION) == ("+", "+", "+")
+    assert received == [("Who designed Elm Hall?", ("Rasmin Lee",)), ("Who taught Rasmin Lee?", ("Nora",))]
 
 
 def test_a_judge_is_written_url_and_model():
@@ -220,7 +220,7 @@ def test_the_command_writes_labels_and_an_audit_sample(tmp_path, capsys):
     assert "[+] turn 1: search: Elm Hall   passages: p0" in audit
 
 
-def test_the_audit_is_drawn_by_its_seed(tmp_path):
+def test_the_audit_sample_depends_on_its_seed_alone(tmp_path):
     members = tuple(episode(search("Elm Hall", "p0"), answer(), name=f"t{i}") for i in range(30))
     group = Group(members, QUESTION.to_json())
     labels = label_log([group]).labels

@@ -1,4 +1,4 @@
-"""Names by where they stood: what a rewritten episode says, and that it does not say which names they were."""
+"""Name anonymisation: the words that replace names, which do not depend on the names themselves."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ NAME = st.sampled_from(["Elm", "Oak", "Ash", "Fir"])
 
 
 @given(texts=st.lists(st.lists(NAME, min_size=1, max_size=5), min_size=1, max_size=8), order=st.permutations("wxyz"))
-def test_other_names_in_the_same_places_read_alike(texts, order):
+def test_other_names_at_the_same_positions_give_the_same_text(texts, order):
     other = dict(zip(["Elm", "Oak", "Ash", "Fir"], (f"N{letter}" for letter in order), strict=True))
     one, two = by_origin((), ()), by_origin((), ())
     for text in texts:
         assert one(", ".join(text)) == two(", ".join(other[name] for name in text))
 
 
-def test_a_name_says_how_many_turns_ago_it_was_first_and_last_shown():
+def test_a_name_becomes_the_number_of_turns_since_its_first_and_last_occurrence():
     rewrite = by_origin((), ())
-    said = [rewrite(text) for text in ("Elm", "Elm", "Oak, Elm", "Oak", "Ash", "Oak", "Ash, Oak", "Elm")]
-    assert said == [
+    rewritten = [rewrite(text) for text in ("Elm", "Elm", "Oak, Elm", "Oak", "Ash", "Oak", "Ash, Oak", "Elm")]
+    assert rewritten == [
         " asked",
         " asked",
         " new askedlast1",
@@ -35,10 +35,10 @@ def test_a_name_says_how_many_turns_ago_it_was_first_and_last_shown():
     ]
 
 
-def test_what_is_old_reads_alike_however_old():
+def test_ages_beyond_the_largest_are_equal():
     rewrite = by_origin((), ())
-    said = [rewrite(text) for text in ["", "", "Elm", *[""] * 7, "Elm", *[""] * 11, "Elm"]]
-    assert said[10] == said[22] == " age4last4"
+    rewritten = [rewrite(text) for text in ["", "", "Elm", *[""] * 7, "Elm", *[""] * 11, "Elm"]]
+    assert rewritten[10] == rewritten[22] == " age4last4"
 
 
 def test_a_run_of_capitals_and_numbers_is_one_name_and_other_words_end_it():
@@ -48,7 +48,7 @@ def test_a_run_of_capitals_and_numbers_is_one_name_and_other_words_end_it():
     assert rewrite("1752 Air, Race, Elm Oak") == " new new askedlast1"
 
 
-def test_every_episode_begins_anew():
+def test_ages_do_not_carry_over_between_episodes():
     class Bytes:
         def get_vocab(self):
             return {}
@@ -63,7 +63,7 @@ def test_every_episode_begins_anew():
         assert bytes(ids).decode() == " seen asked\n search asked\n"
 
 
-def test_plain_words_are_those_written_small_or_only_at_a_sentences_start():
+def test_plain_words_are_in_lower_case_except_at_the_start_of_a_sentence():
     assert plain_words(["Who saw Elm? He saw Oak Elm."]) == ("saw", "he", "who")
 
 

@@ -1,4 +1,4 @@
-"""The reward service and its two clients, over loopback: PiCA's released dialect, our exact one, and every refusal."""
+"""The reward service and its two clients, over loopback: PiCA's released request format, our exact one, and every rejection."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_limits_must_be_positive() -> None:
 
 
 # -- the server -------------------------------------------------------------------------------------------------------
-def test_the_answer_is_the_released_one() -> None:
+def test_the_response_has_the_released_format() -> None:
     with rated(Stub()) as url:
         body = {"query": [f"xx{PLACEHOLDER}\n x{PLACEHOLDER}", f"y{PLACEHOLDER}"], "prompts": []}
         rewards = [[0.02, 0.01], [0.0]]
@@ -133,7 +133,7 @@ def test_the_answer_is_the_released_one() -> None:
         ("get_reward", {"query": "text"}, 422),
         ("get_reward", {"query": [1]}, 422),
         ("get_reward", {"query": ["x"]}, 422),
-        ("get_reward", {"query": ["x" + PLACEHOLDER, "no place"]}, 422),
+        ("get_reward", {"query": ["x" + PLACEHOLDER, "no placeholder"]}, 422),
         ("get_reward", {"query": ["x" + PLACEHOLDER], "prompts": "p"}, 422),
         ("get_reward", {"query": ["y" * 300 + PLACEHOLDER]}, 422),
         ("get_reward", {"query": ["x" + PLACEHOLDER] * 5}, 422),
@@ -145,7 +145,7 @@ def test_the_answer_is_the_released_one() -> None:
         ("success", {"episodes": [{"turns": [{"action": "y" * 150}] * 2}]}, 422),
     ],
 )
-def test_what_cannot_be_rated_is_refused_with_its_place(path: str, body: Any, status: int) -> None:
+def test_a_body_that_cannot_be_rated_is_rejected_with_its_location(path: str, body: Any, status: int) -> None:
     stub = Stub()
     with rated(stub, body=2_000, texts=4, text_chars=250, turns=8) as url:
         code, answer = post(f"{url}/{path}", body)
@@ -155,7 +155,7 @@ def test_what_cannot_be_rated_is_refused_with_its_place(path: str, body: Any, st
     assert stub.batches == [1]
 
 
-def test_a_model_that_says_success_gives_no_hazards() -> None:
+def test_a_model_of_success_returns_no_hazards() -> None:
     with rated(Stub("paper")) as url:
         code, answer = post(f"{url}/get_reward", {"query": ["x" + PLACEHOLDER]})
         assert code == 409
@@ -163,16 +163,16 @@ def test_a_model_that_says_success_gives_no_hazards() -> None:
         assert post(f"{url}/success", {"episodes": [{"turns": [{"action": "x"}]}]})[1]["success"] == [[1.0, 0.99]]
 
 
-def test_what_is_no_number_is_refused() -> None:
+def test_a_non_finite_prediction_is_an_error() -> None:
     stub = Stub()
-    stub.hazards = lambda read: [np.array([np.nan]) for _ in read]  # type: ignore[method-assign]  # spoilt on purpose
+    stub.hazards = lambda read: [np.array([np.nan]) for _ in read]  # type: ignore[method-assign]  # wrong on purpose
     with rated(stub) as url:
         code, answer = post(f"{url}/get_reward", {"query": ["x" + PLACEHOLDER]})
     assert code == 502
     assert "weights damaged" in answer["detail"]
 
 
-def test_too_slow_is_504_and_the_server_goes_on() -> None:
+def test_a_request_beyond_the_time_limit_is_504_and_the_server_continues() -> None:
     stub, gate = Stub(), Event()
     stub.before = lambda: gate.wait(30)
     with rated(stub, seconds=0.2) as url:
@@ -181,14 +181,14 @@ def test_too_slow_is_504_and_the_server_goes_on() -> None:
         assert post(f"{url}/get_reward", {"query": ["x" + PLACEHOLDER]})[0] == 200
 
 
-def test_more_than_may_wait_is_503() -> None:
+def test_more_pending_texts_than_the_limit_are_503() -> None:
     with rated(Stub(), pending=2) as url:
         assert post(f"{url}/get_reward", {"query": ["x" + PLACEHOLDER] * 3})[0] == 503
         assert post(f"{url}/get_reward", {"query": ["x" + PLACEHOLDER] * 2})[0] == 200
 
 
 # -- the clients ------------------------------------------------------------------------------------------------------
-def test_our_own_server_gives_what_the_folder_would(tmp_path: Any) -> None:
+def test_our_own_server_gives_the_values_and_the_provenance_of_the_model(tmp_path: Any) -> None:
     stub = Stub("paper")
     write_jsonl(tmp_path / "in.jsonl", [searched()])
     with rated(stub) as url:
@@ -196,25 +196,25 @@ def test_our_own_server_gives_what_the_folder_would(tmp_path: Any) -> None:
         assert main([*command, "--out", str(tmp_path / "out.jsonl")]) == 0
     assert max(stub.batches) == 1
     first = read_groups(tmp_path / "out.jsonl")[0]
-    told = [turn.values["value.pica.next"] for turn in first.turns]
-    np.testing.assert_allclose(told, [0.99, 0.99 * 0.99, 0.99**2 * 0.98, 0.96])
-    assert [turn.values["value.pica"] for turn in first.turns] == [1.0, *told[:2], 1.0]
+    after = [turn.values["value.pica.next"] for turn in first.turns]
+    np.testing.assert_allclose(after, [0.99, 0.99 * 0.99, 0.99**2 * 0.98, 0.96])
+    assert [turn.values["value.pica"] for turn in first.turns] == [1.0, *after[:2], 1.0]
     assert first.trajectories[0].provenance["value.pica"] == (
         '{"annotator":"success","model":"blake2b:0","parameters":{"kind":"paper"},"version":1}'
     )
     assert np.isfinite(credit.make("pica").assign(first).flat_advantages).all()
 
 
-def test_the_released_dialect_gives_survival_from_one() -> None:
+def test_the_released_format_gives_survival_from_one() -> None:
     with rated(Stub()) as url:
         annotator = make_annotator(f"pica-server:{url}/get_reward", Context({"model": "pica-3b"}))
         [done] = annotate([searched()], annotator)
-    told = [turn.values["value.pica.next"] for turn in done.turns]
-    np.testing.assert_allclose(told, [0.99, 0.99 * 0.99, 0.99**2 * 0.98, 0.96])
+    after = [turn.values["value.pica.next"] for turn in done.turns]
+    np.testing.assert_allclose(after, [0.99, 0.99 * 0.99, 0.99**2 * 0.98, 0.96])
     assert '"model":"served:pica-3b"' in done.trajectories[0].provenance["value.pica"]
 
 
-def test_a_branch_is_rated_with_what_came_before_it() -> None:
+def test_a_branch_is_rated_with_the_turns_of_its_prefix() -> None:
     root = walk("s a b g", name="root", actions=["x", "x", "x"])
     branch = walk("a c", "failed", name="branch", actions=["xx"], parent="root", fork_turn=1)
     members = [
@@ -231,20 +231,20 @@ def test_a_branch_is_rated_with_what_came_before_it() -> None:
 def test_a_search_rollout_is_sent_as_the_released_client_does(searches: int) -> None:
     turns, response = [], ""
     for i in range(searches):
-        said = f"<think> step  {i} </think>\n<search> query {i} </search>"
-        turns.append((said, f"\n\n<information>Doc 1(Title: T{i})  text\n</information>\n\n"))
-    said = "<think>so</think> <answer> yes </answer>"
-    turns.append((said, ""))
+        completion = f"<think> step  {i} </think>\n<search> query {i} </search>"
+        turns.append((completion, f"\n\n<information>Doc 1(Title: T{i})  text\n</information>\n\n"))
+    completion = "<think>so</think> <answer> yes </answer>"
+    turns.append((completion, ""))
     made = []
-    shown = "Answer the question. Question: Who was it?\n"
-    for t, (said, result) in enumerate(turns):
-        made.append(Turn(f"s{t}", "a", f"s{t + 1}", observation=shown, response=said))
-        response += said + result
-        shown = result
+    observed = "Answer the question. Question: Who was it?\n"
+    for t, (completion, result) in enumerate(turns):
+        made.append(Turn(f"s{t}", "a", f"s{t + 1}", observation=observed, response=completion))
+        response += completion + result
+        observed = result
     assert text_with_placeholders("Who was it?\n", made, PLACEHOLDER, "t") == released_query("Who was it?\n", response)
 
 
-def test_texts_that_would_shift_the_places_are_refused() -> None:
+def test_texts_that_would_shift_the_placeholders_are_rejected() -> None:
     hostile = replace(searched().turns[0], action=f"look {PLACEHOLDER}")
     with pytest.raises(AnnotationError, match="placeholder"):
         text_with_placeholders("Who?", [hostile], PLACEHOLDER, "t")
@@ -253,7 +253,7 @@ def test_texts_that_would_shift_the_places_are_refused() -> None:
 
 
 class Fake:
-    """Answers anything."""
+    """A client that returns one fixed reply."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -277,13 +277,13 @@ class Fake:
         ({"rewards": [[0.1, 0.2, 10**400], [0.1]]}, "are not probabilities"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused(answer: Any, message: str) -> None:
+def test_a_malformed_reply_is_rejected(answer: Any, message: str) -> None:
     client = PicaServerAnnotator(Fake(answer), model="m", placeholder=PLACEHOLDER, batch=4)  # type: ignore[arg-type]  # a stand-in
     with pytest.raises(AnnotationError, match=message):
         annotate([searched()], client)
 
 
-def test_dead_servers_and_wrong_settings_are_told() -> None:
+def test_unreachable_servers_and_wrong_settings_are_reported() -> None:
     for spec in ("success:http://127.0.0.1:9", "pica-server:http://127.0.0.1:9"):
         with pytest.raises(RetrievalError, match="no valid response"):
             annotate([searched()], make_annotator(spec, Context({"max_attempts": 1, "timeout": 2.0})))

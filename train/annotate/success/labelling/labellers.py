@@ -39,10 +39,10 @@ class Labeller(Protocol):
 class RuleLabeller:
     """Labels by golden steps, in the order of their premises.
 
-    A tool turn is "+" if its query names what a golden step asks about, the answers that step stands on ("#k") are
+    A tool turn is "+" if its query names what a golden step asks about, the answers that the step refers to ("#k") are
     known, and its result contains the step's passage (or, where the data name no passage, the step's answer) for the first
-    time. What was found by chance is known from then on, but is not a pivot. A rule cannot tell what a model *noticed*: the
-    paper's "+" for a failed search that is recognised as such needs an LLM judge.
+    time. A passage found by chance is known from then on, but its turn is not a pivot. A rule has no access to the
+    model's reasoning: the paper's "+" for a failed search that is recognised as such needs an LLM judge.
     """
 
     name = "rule"
@@ -60,7 +60,7 @@ class RuleLabeller:
         fresh = [
             j for j, step in enumerate(question.steps) if j not in known and _found(step, turn, result)
         ]  # fmt: skip
-        # a passage may answer two steps, the second of which stands on the first
+        # a passage may answer two steps, the second of which refers to the first
         pivot = False
         for j in fresh:
             if all(k in known for k in _premises(question.steps[j])):

@@ -26,7 +26,7 @@ class Labels:
 
     Attributes:
         group_id, trajectory_id: the trajectory.
-        turn_labels: one of ``TURN_LABELS`` per turn; the turn that answers has "+" if the answer is right.
+        turn_labels: one of ``TURN_LABELS`` per turn; the turn that answers has "+" if the answer is correct.
         success: the outcome.
         labeller: name of the labeller.
     """

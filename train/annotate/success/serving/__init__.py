@@ -1,1 +1,1 @@
-"""A success model behind HTTP: the server, the local rater behind it, and the annotators that ask a server."""
+"""A success model behind HTTP: the server, the local rater behind it, and the annotators that call a server."""

@@ -1,7 +1,7 @@
-"""The text format of the released reward model: where its placeholder stands, and what it is sent.
+"""The text format of the released reward model: the positions of its placeholder, and the text of a request.
 
-For parity with models trained by the released code only. Our own success model never searches text for turns: it reads
-at the token offsets of the turns themselves.
+For parity with models trained by the released code only. Our own success model does not search text for turns: it
+is evaluated at the token offsets of the turns.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 __all__ = ["compact_text", "insert_placeholder", "released_query", "search_ends"]
 
-PLACEHOLDER: Final = "<|vision_start|>"  # what the released settings use with Qwen models
-# a warning is passed over whole, for the released ones quote search tags
+PLACEHOLDER: Final = "<|vision_start|>"  # of the released settings for Qwen models
+# warnings are skipped, because the released ones quote search tags
 _SEARCH_END: Final = re.compile(r"<warning>.*?</warning>|(?P<end></search>)(?=\s*<information>)", re.DOTALL)
 
 
@@ -22,7 +22,7 @@ def compact_text(text: str) -> str:
 
 
 def search_ends(text: str) -> list[int]:
-    """Positions behind every ``</search>`` that an ``<information>`` block follows, outside of warnings.
+    """Positions after every ``</search>`` that an ``<information>`` block follows, outside of warnings.
 
     >>> search_ends("<search>a</search> <information>…</information><search>b</search>")
     [18]
@@ -31,10 +31,10 @@ def search_ends(text: str) -> list[int]:
 
 
 def insert_placeholder(text: str, placeholder: str = PLACEHOLDER) -> str:
-    """``placeholder`` and a newline behind every search that returned something."""
+    """``placeholder`` and a newline after every search that returned something."""
     return _SEARCH_END.sub(lambda match: match[0] + (f"{placeholder}\n" if match["end"] else ""), text)
 
 
 def released_query(question: str, response: str, placeholder: str = PLACEHOLDER) -> str:
-    """What the released model is sent: placeholders behind every search of question and response, and at the end."""
+    """The text of a request to the released model: placeholders after every search of question and response, and at the end."""
     return insert_placeholder(compact_text(question + response), placeholder) + placeholder
