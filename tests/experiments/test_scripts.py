@@ -1,11 +1,29 @@
-"""The parts of the package that experiments name by text still exist."""
+"""The parts of the package that experiments and evidence pages name by text still exist."""
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
 from experiments.ray_cluster import KILLED_ROLLOUT
 from experiments.vllm_engine import REPLACED
 
 from creditflow.agents.backends.engine import Engine
+
+PAGES = Path(__file__).parents[1] / "evidence"
+MODULES = sorted(
+    {name for page in PAGES.rglob("*.md") for name in re.findall(r"python -m ([\w.]+)", page.read_text("utf-8"))}
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_commands_of_the_evidence_pages_name_modules_that_run(module):
+    spec = find_spec(module)
+    assert spec is not None
+    runs = find_spec(f"{module}.__main__") if spec.submodule_search_locations else spec
+    assert runs is not None
 
 
 def test_the_script_of_the_killed_driver_exists():
