@@ -1,7 +1,8 @@
 """The training loop, top to bottom: SFT, then rollout → annotate → log-probabilities → credit → rows → update, again.
 
 A run is a folder: ``config.yaml`` (resolved), ``run.json`` (its identity), ``tokenizer/``, ``checkpoints/``,
-``metrics.jsonl``; ``reference/`` with a KL term; at the end ``model/`` and, with a critic, ``critic/``. All random numbers are seeded by (seed, purpose, iteration), so a resumed run repeats the uninterrupted one.
+``metrics.jsonl``; ``reference/`` with a KL term; at the end ``model/`` and, with a critic, ``critic/``. All random
+numbers are seeded by (seed, purpose, iteration), so a resumed run repeats the uninterrupted one.
 """
 
 from __future__ import annotations
@@ -257,7 +258,13 @@ class Trainer:
         return metrics | {"lr": lr}
 
     def evaluate_panel(self, spec: str, name: str, iteration: int) -> Evaluation | None:
-        """Evaluate the current policy on "NAME:SPLIT"; None for ""."""
+        """Evaluate the current policy on a panel, and log the result.
+
+        Args:
+            spec: "NAME:SPLIT"; "" evaluates nothing and returns None.
+            name: "valid" (at most ``evaluation.limit`` tasks) or another name (all tasks), under which it is logged.
+            iteration: number of finished iterations.
+        """
         if not spec:
             return None
         config = self.settings.evaluation

@@ -1,7 +1,7 @@
 """The annotator protocol: it reads groups and returns named values for every trajectory, and states its provenance.
 
-Your own annotator is a class with four attributes and one method. A value of the state before a turn has a plain name
-("value.critic"), that of the state after it the suffix ".next"; ``boundaries`` makes both from the T + 1 state values of
+An annotator is a class with four attributes and one method. A value of the state before a turn has a plain name
+("value.critic"), a value of the state after it has the suffix ".next"; ``boundaries`` makes both from the T + 1 state values of
 a trajectory with T turns.
 """
 

@@ -12,7 +12,7 @@ from creditflow.envs.reading.failures import loading
 __all__ = ["content_digest", "file_digest", "folder_digest"]
 
 CHUNK = 2**22
-FULL_DIGEST_BYTES: Final = 2**30  # of a larger data file only the size and both ends count
+FULL_DIGEST_BYTES: Final = 2**30  # of a larger data file only the size and both ends are digested
 SUFFIXES = (".safetensors", ".json", ".model", ".txt", ".jinja")
 
 

@@ -49,7 +49,7 @@ def annotate_log(
 
     Raises:
         ConfigError: an interrupted command left a file, and ``resume`` is False.
-        AnnotationError: see ``annotate``; or the file that is left was not written by this command.
+        AnnotationError: see ``annotate``; or the unfinished file was not written by this command.
     """
     partial = partial_of(out)
     done: list[Group] = []
@@ -105,12 +105,12 @@ def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partia
     Raises:
         AnnotationError: lists every field of the provenance that differs.
     """
-    asked = json.loads(annotator.provenance.text())
+    current = json.loads(annotator.provenance.text())
     written = {*annotator.turn_names, *annotator.trajectory_names}
     members = [member for group in found for member in group.trajectories]
     for text in sorted({one.provenance[name] for one in members for name in written & one.provenance.keys()}):
         try:
-            require_same(parse_json(text, where=str(partial)), asked, str(partial))
+            require_same(parse_json(text, where=str(partial)), current, str(partial))
         except ValueError as error:
             raise AnnotationError(f"{error}\n(or delete the file to start over)") from error
 

@@ -21,7 +21,7 @@ MAX_KL_LOG_RATIO = 10.0
 
 
 class TokenLosses(dict[str, Any]):
-    """Tensors (N,) by name: ``loss`` to minimise; ``ratio``, ``clipped`` and, with KL in the loss, ``kl`` for the metrics."""
+    """Tensors (N,) by name: ``loss`` to minimise; ``ratio``, ``clipped`` and, with KL in the loss, ``kl``."""
 
 
 def clipped_surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, Any]:

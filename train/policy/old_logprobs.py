@@ -116,7 +116,7 @@ def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Seq
 
 
 def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """Difference d = trainer − sampler of log-probabilities: max |d|, mean |d|, and KL(sampler ‖ trainer) by k3, in nats."""
+    """With d = trainer − sampler log-probability: max |d|, mean |d| and KL(sampler ‖ trainer) by k3, in nats."""
     sampler_logprob = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
     difference = np.concatenate(list(trainer)).astype(np.float64) - sampler_logprob
     return {

@@ -61,9 +61,10 @@ def update_policy(
         critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
-        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3), kl_reference, entropy (nats), grad_norm (before
-        clipping); with a critic value_loss, value_clip_fraction, value_grad_norm. Maxima of the first step:
-        first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats). Sums: steps, tokens. Rows without gradient do not count.
+        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3, nats), kl_reference (nats; 0
+        unless KL is in the loss), entropy (nats), grad_norm (before clipping); with a critic value_loss,
+        value_clip_fraction, value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|,
+        sampler_mismatch_max (nats). Sums: steps, tokens. Rows without gradient do not count.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.

@@ -62,7 +62,7 @@ def needs_texts(settings: TrainConfig, scheme: Scheme) -> bool:
 
 
 def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:
-    """The tasks of an embedded panel "NAME:SPLIT", or of the first ``limit`` rows."""
+    """The tasks of an embedded panel "NAME:SPLIT"; with ``limit``, only those of its first rows."""
     base = _base(env, panel=spec)
     ids = base.tasks.task_ids()
     return [base.tasks.get(task_id) for task_id in (ids[:limit] if limit else ids)]
@@ -76,10 +76,10 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
     """
     base = _base(env, panel=tasks.panel) if tasks.panel else _base(env)
     source = base.tasks
-    banned = {task.canonical_id for spec in tasks.exclude for task in panel_tasks(env, spec)}
+    excluded = {task.canonical_id for spec in tasks.exclude for task in panel_tasks(env, spec)}
     ids = source.task_ids()
     if ids:
-        pool = [task for task in map(source.get, ids) if task.canonical_id not in banned]
+        pool = [task for task in map(source.get, ids) if task.canonical_id not in excluded]
         if tasks.count:
             order = np.random.default_rng([seed, 1]).permutation(len(pool))[: tasks.count]
             pool = [pool[i] for i in order]
@@ -90,7 +90,7 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
         while len(pool) < tasks.count and tried < MAX_REDRAWS * tasks.count:
             task = source.sample(rng)
             tried += 1
-            if task.canonical_id not in banned and task.task_id not in seen:
+            if task.canonical_id not in excluded and task.task_id not in seen:
                 seen.add(task.task_id)
                 pool.append(task)
         if len(pool) < tasks.count:

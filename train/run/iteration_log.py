@@ -21,7 +21,7 @@ __all__ = ["format_iteration", "graph_metrics", "rollout_metrics", "stopwatch"]
 def rollout_metrics(
     groups: Sequence[Group], credits_: Sequence[Credit], report: RolloutReport, discarded: int
 ) -> dict[str, float]:
-    """Metrics of the rollout and of its credit; token counts leave out what a branch shares with its parent."""
+    """Metrics of the rollout and of its credit; token counts exclude the prefix that a branch shares with its parent."""
     episodes = [t for group in groups for t in group.trajectories]
     turns = [turn for t in episodes for turn in t.turns]
     return {
@@ -61,7 +61,7 @@ def graph_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def format_iteration(number: int, total: int, numbers: Mapping[str, float], seconds: Mapping[str, float]) -> str:
-    """The metrics of an iteration as one line of text."""
+    """The main metrics of an iteration, and the seconds of its parts, as one line of text."""
 
     def value(name: str) -> float:
         return numbers.get(name, float("nan"))

@@ -62,7 +62,7 @@ class MetricsLogger:
         records: number of records at that time; None if its checkpoint does not contain it.
         tensorboard: also write events to ``folder/tensorboard``.
         wandb: also log to this project; "" for none.
-        stream: receives the lines of text; default standard output.
+        stream: where lines of text are printed; default standard output.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class MetricsLogger:
         with atomic_writer(self.path) as out:
             out.writelines(json.dumps(record) + "\n" for record in kept)
         self.records = len(kept)
-        shutil.rmtree(folder / "tensorboard", ignore_errors=True)  # events of dropped records cannot be taken out
+        shutil.rmtree(folder / "tensorboard", ignore_errors=True)  # events of dropped records cannot be removed
         self._writer = _tensorboard(folder) if tensorboard else None
         for record in kept:
             self._show(record)
@@ -99,7 +99,7 @@ class MetricsLogger:
             self._wandb.log({f"{phase}/{kind}/{name}": value for name, value in _numbers(record).items()})
 
     def _show(self, record: Mapping[str, Any]) -> None:
-        """Write a record's numbers as TensorBoard events, if there are any."""
+        """Write a record's numbers as TensorBoard events, if TensorBoard is enabled."""
         if self._writer is not None:
             for name, value in _numbers(record).items():
                 self._writer.add_scalar(f"{record['phase']}/{record['kind']}/{name}", value, record["step"])

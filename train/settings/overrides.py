@@ -1,9 +1,9 @@
 """``KEY=VALUE`` on the command line: one rule for ``--set`` and ``--env-set`` of every command.
 
 A key names a setting, with dots into sections (``update.optimizer.lr=1e-6``). A value is JSON in which texts may go
-without quotes: ``3``, ``1e-6``, ``true``, ``null``, ``sokoban``, ``[small-v1:train, other:test]``, ``{height: 6}``. Anything
-other than a number, ``true``, ``false`` or ``null`` is a text, and so is anything in quotes (``"3"``). No package is needed, so
-commands of the core install and of the trainer accept the same syntax.
+without quotes: ``3``, ``1e-6``, ``true``, ``null``, ``sokoban``, ``[small-v1:train, other:test]``, ``{height: 6}``.
+Anything other than a number, ``true``, ``false`` or ``null`` is a text, and so is anything in double quotes (``"3"``). No
+package is needed, so commands of the core install and of the trainer accept the same syntax.
 """
 
 from __future__ import annotations

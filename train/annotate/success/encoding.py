@@ -1,8 +1,9 @@
 """Trajectories as token ids with the positions at which a success model is evaluated.
 
-The text is the episode, turn by turn: observation, action, observation, action, … End 0 is that of the first observation
-(the question); end t is that of turn t: of its action's result ("result"), or of the action itself ("action"), and always
-of the action for the last turn, whose result is in no log. Positions are exact, because each part is encoded alone.
+The text is the episode, turn by turn: observation, action, observation, action, … End 0 is the end of the first
+observation (the question). End t is the end of turn t: of its action's result ("result") or of the action itself
+("action"); for the last turn always of the action, because its result is in no log. Positions are exact, because each
+part is encoded alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from creditflow.wrappers.records.trajectory import Turn
 __all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig", "rewriter"]
 
 TEMPLATE_VERSION: Final = 1
-VERBS: Final = ("search", "visit", "answer")  # always kept
+VERBS: Final = ("search", "visit", "answer")  # kept with names "origins", whatever ``common_words``
 _PROBE: Final = (("Question: which town?\n", "search: the town"), ("[1] Town: a place.", "answer: it"))
 
 
@@ -82,7 +83,7 @@ def rewriter(config: TextConfig, words: Sequence[str]) -> Callable[[str], str]:
 
 
 class Encoder:
-    """Encodes episodes for one tokenizer; caches texts, which recur.
+    """Encodes episodes for one tokenizer, with a cache of texts, because they recur.
 
     Args:
         tokenizer: tokenizer of the model. Parts are framed by its role tokens if it has ours, else end in a newline.
@@ -108,7 +109,7 @@ class Encoder:
 
     @property
     def digest(self) -> str:
-        """Digest of the template: of the encoding of a fixed episode. Another tokenizer or framing gives another one."""
+        """Digest of the template, from the encoding of a fixed episode: it changes with the tokenizer and the framing."""
         turns = [Turn("s", action, "s", observation=text, response=action) for text, action in _PROBE]
         probe = self.encode(turns, "probe")
         data = repr((TEMPLATE_VERSION, self.config, self.words, probe.ids.tolist(), probe.ends.tolist()))
@@ -122,7 +123,7 @@ class Encoder:
         """
         ids: list[int] = []
         ends: list[int] = []
-        cut = self.config.observation_tokens or None
+        limit = self.config.observation_tokens or None
         last = len(turns) - 1
         written = rewriter(self.config, self.words)
         for t, turn in enumerate(turns):
@@ -133,7 +134,7 @@ class Encoder:
                 raise DataError(
                     f"{name}, turn {t} has no {missing}: a success model needs texts; record the log with them"
                 )
-            ids += self._framed(0, self._text(written(turn.observation))[:cut])
+            ids += self._framed(0, self._text(written(turn.observation))[:limit])
             if t == 0 or self.config.read == "result":
                 ends.append(len(ids) - 1)
             ids += self._framed(1, self._text(written(action)))

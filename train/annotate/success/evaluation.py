@@ -18,9 +18,10 @@ __all__ = ["calibration", "evaluate_success"]
 
 
 def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, batch_tokens: int) -> dict[str, float]:
-    """AUC of log f(t) − log f(t−1) between pivots and others, calibration error of f, and log loss, over all turn ends.
+    """AUC of log f(t) − log f(t−1) between pivots and others, calibration error of f, and log loss (nats), over all turn ends.
 
-    The turn that answers counts in the calibration but not in the AUC: its label is the outcome itself.
+    The last turn of an episode is left out of the AUC only, because the label of an answer is the outcome itself. Without
+    samples the result is empty.
     """
     if not samples:
         return {}

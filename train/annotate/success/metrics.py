@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def calibration_error(probability: Floats, outcome: NDArray[np.bool_], bins: int = 10) -> float:
-    """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over bins b of equal width; nan if N = 0."""
+    """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over equal bins b; nan if N = 0."""
     if not len(probability):
         return float("nan")
     place = np.minimum((probability * bins).astype(np.int64), bins - 1)

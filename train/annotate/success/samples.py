@@ -67,7 +67,7 @@ def labelled_samples(
         group_id, trajectory_id = sorted(unused)[0]
         raise DataError(
             f"{len(unused)} labels belong to no trajectory of the log, the first to {trajectory_id!r} of group "
-            f"{group_id!r}: are they another log's?"
+            f"{group_id!r}: do they belong to another log?"
         )
     if not samples:
         raise DataError(f"no labelled episode with turns ({skipped} were too long)")

@@ -42,7 +42,7 @@ class SuccessTrainer:
     Args:
         settings: all settings of the run.
         resume: continue from the latest checkpoint in ``settings.out``.
-        stream: receives the log lines; default standard output.
+        stream: where log lines are printed; default standard output.
 
     Raises:
         ConfigError: the folder holds a run already and ``resume`` is False.
@@ -129,7 +129,7 @@ class SuccessTrainer:
         return plain_words(_texts(groups)) if self.settings.text.names == "origins" else ()
 
     def _training_texts(self, groups: Sequence[Group], words: tuple[str, ...]) -> Iterator[str]:
-        """The texts that a new tokenizer is trained on, as the model will read them."""
+        """The texts that a new tokenizer is trained on, rewritten as the encoder rewrites them."""
         for group in groups:
             for member in group.trajectories:
                 written = rewriter(self.settings.text, words)

@@ -36,5 +36,5 @@ def insert_placeholder(text: str, placeholder: str = PLACEHOLDER) -> str:
 
 
 def released_query(question: str, response: str, placeholder: str = PLACEHOLDER) -> str:
-    """The text of a request to the released model: placeholders after every search of question and response, and at the end."""
+    """The text of a request to the released model: placeholders after every search, and at the end."""
     return insert_placeholder(compact_text(question + response), placeholder) + placeholder
