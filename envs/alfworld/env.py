@@ -28,7 +28,7 @@ REWARDS: Final[dict[str, float]] = {"sparse": 1.0, "ten": 10.0}
 
 
 class ALFWorldEnv(AgentEnv[str, str, str]):
-    """Find objects in a house, clean, heat or cool them, and put them where the task says.
+    """Find objects in a house, clean, heat or cool them, and put them where the task requires.
 
     All arguments are JSON values, so ``env.spec`` round-trips. Without arguments, every reset samples a new house from
     the generator.

@@ -50,7 +50,7 @@ class GuardedConnection(H11Protocol):
             0.0  # start of the phase; time since which the client has not read, 0.0 if it reads
         )
         self._deadline = 0.0
-        self._tick = min(self._seconds.values())  # period of one timer, which is cheaper than a timer for each phase
+        self._tick = min(self._seconds.values())  # period of the one timer that checks all phases
         self._timer: asyncio.TimerHandle | None = None
         self._discarded = 0
 

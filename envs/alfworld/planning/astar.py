@@ -27,7 +27,16 @@ class SearchResult(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A search node. ``lies`` is a receptacle mask per object; ``doors`` is the mask of closed receptacles."""
+    """A search node.
+
+    Attributes:
+        at: location of the agent.
+        held: object, ``EMPTY`` or ``OTHER``.
+        doors: mask of the closed receptacles.
+        lies: receptacle mask per object.
+        treated: mask of the objects that have the wanted property.
+        lit: mask of the lamps that were switched on.
+    """
 
     at: int
     held: int
@@ -196,7 +205,7 @@ def shortest(reduced: Reduced, limit: int) -> SearchResult | None:
 
 
 def _search(board: _Board, limit: int, weight: int) -> float | None:
-    """Run weighted A*: length of the plan, inf if there is none, None if ``limit`` was reached."""
+    """Run weighted A*; return the length of the plan, inf if there is none, None if ``limit`` was reached."""
     best = {board.start: 0}
     estimate = board.estimate(board.start)
     if math.isinf(estimate):
