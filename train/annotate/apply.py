@@ -51,12 +51,19 @@ def _require_absent(groups: Sequence[Group], names: Sequence[str]) -> None:
     for group in groups:
         for trajectory in group.trajectories:
             for name in names:
-                if name in trajectory.provenance or any(name in turn.values for turn in trajectory.turns):
+                if _has(trajectory, name):
                     who = trajectory.provenance.get(name, "an unnamed annotator")
                     raise AnnotationError(
                         f"group {group.group_id!r}, trajectory {trajectory.trajectory_id!r} has {name!r} already, "
                         f"written by {who}; replace it with --overwrite"
                     )
+
+
+def _has(trajectory: Trajectory, name: str) -> bool:
+    """Whether a trajectory, its turns or its tokens have values of this name, with or without provenance."""
+    in_tokens = trajectory.tokens is not None and name in trajectory.tokens.values
+    in_turns = any(name in turn.values for turn in trajectory.turns)
+    return name in trajectory.provenance or name in trajectory.values or in_tokens or in_turns
 
 
 def _check(trajectory: Trajectory, annotations: Annotations, annotator: Annotator, where: str) -> None:

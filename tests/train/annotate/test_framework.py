@@ -101,6 +101,12 @@ def test_existing_names_are_an_error_unless_overwriting_is_allowed() -> None:
     assert Provenance.read(twice.trajectories[0].provenance["length"]).version == 2
 
 
+def test_existing_values_without_provenance_are_not_overwritten_either() -> None:
+    known = Group(tuple(replace(t, values={"length": 9.0}) for t in pair().trajectories), pair().task)
+    with pytest.raises(AnnotationError, match="has 'length' already, written by an unnamed annotator"):
+        annotate([known], Counter())
+
+
 def returning(change: object) -> Counter:
     class Wrong(Counter):
         def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
