@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from creditflow import credit
+
 
 @pytest.fixture(autouse=True, scope="session")
 def trl_is_there() -> None:
@@ -28,5 +30,72 @@ def arguments(tmp_path: Path) -> Callable[..., Any]:
             "save_strategy": "no", "logging_steps": 1, "seed": 5, "gradient_checkpointing": False,
         }  # fmt: skip
         return GRPOConfig(**values | changes)
+
+    return make
+
+
+SIZE = 4
+
+
+LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
+
+
+MODEL = {
+    "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
+    "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Settings of creditflow's own trainer for a short SFT without RL."""
+    from creditflow.train.settings.reading import read_dataclass
+    from creditflow.train.settings.schema import TrainConfig
+
+    folder = tmp_path_factory.mktemp("warm")
+    levels = folder / "levels.txt"
+    levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
+    data = {
+        "out": str(folder / "run"), "seed": 8, "device": "cpu", "threads": 1,
+        "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
+        "model": {"scratch": MODEL},
+        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
+        "sft": {"episodes": 24, "steps": 8, "batch_tokens": 200, "noise": 0.8, "optimizer": {"lr": 4e-3}},
+        "rollout": {"max_new_tokens": 3},
+    }  # fmt: skip
+    return read_dataclass(TrainConfig, data)
+
+
+@pytest.fixture(scope="session")
+def warm(settings: Any) -> Path:
+    """The folder of a model after this SFT, which writes valid actions."""
+    import io
+
+    from creditflow.train.trainer import Trainer
+
+    Trainer(settings, stream=io.StringIO()).run()
+    return Path(settings.out) / "model"
+
+
+@pytest.fixture
+def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
+    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
+    from creditflow.train.run.assemble import training_tasks
+
+    def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
+        tasks = training_tasks(settings.env, settings.tasks, settings.seed)
+        values = {
+            "per_device_train_batch_size": SIZE * 3, "num_generations": SIZE, "max_steps": 4, "learning_rate": 1e-3,
+            "lr_scheduler_type": "constant", "max_completion_length": 64,
+        } | changes  # fmt: skip
+        return CreditGRPOTrainer(
+            str(warm),
+            play=EpisodeConfig(env=settings.env, prompting=settings.prompting, max_new_tokens=3),
+            tasks=tasks,
+            scheme=scheme or credit.make("gigpo"),
+            args=arguments(**values),
+            eval_tasks=tasks if eval_tasks else (),
+            **others or {},
+        )
 
     return make

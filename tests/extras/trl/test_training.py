@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +18,7 @@ from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.trl
-SIZE = 4
-SCRIPT = Path(__file__).with_name("launched.py")
-CONFIGS = Path(creditflow.__file__).parent / "train" / "adapters" / "trl"
-SOURCE = Path(creditflow.__file__).parents[1]
-LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
-MODEL = {
-    "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
-    "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
-}  # fmt: skip
+SIZE = 4  # episodes per group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,61 +30,6 @@ class FirstWord(Scheme):
     def assign(self, group: Group) -> Credit:
         up = np.array([turn.action == "up" for turn in group.turns], float)
         return Credit.of(group, outcome=np.zeros(len(group)), step=up - up.mean())
-
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Settings of creditflow's own trainer for a short SFT without RL."""
-    from creditflow.train.settings.reading import read_dataclass
-    from creditflow.train.settings.schema import TrainConfig
-
-    folder = tmp_path_factory.mktemp("warm")
-    levels = folder / "levels.txt"
-    levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
-    data = {
-        "out": str(folder / "run"), "seed": 8, "device": "cpu", "threads": 1,
-        "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
-        "model": {"scratch": MODEL},
-        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
-        "sft": {"episodes": 24, "steps": 8, "batch_tokens": 200, "noise": 0.8, "optimizer": {"lr": 4e-3}},
-        "rollout": {"max_new_tokens": 3},
-    }  # fmt: skip
-    return read_dataclass(TrainConfig, data)
-
-
-@pytest.fixture(scope="module")
-def warm(settings: Any) -> Path:
-    """The folder of a model after this SFT, which writes valid actions."""
-    import io
-
-    from creditflow.train.trainer import Trainer
-
-    Trainer(settings, stream=io.StringIO()).run()
-    return Path(settings.out) / "model"
-
-
-@pytest.fixture
-def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
-    from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
-    from creditflow.train.run.assemble import training_tasks
-
-    def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
-        tasks = training_tasks(settings.env, settings.tasks, settings.seed)
-        values = {
-            "per_device_train_batch_size": SIZE * 3, "num_generations": SIZE, "max_steps": 4, "learning_rate": 1e-3,
-            "lr_scheduler_type": "constant", "max_completion_length": 64,
-        } | changes  # fmt: skip
-        return CreditGRPOTrainer(
-            str(warm),
-            play=EpisodeConfig(env=settings.env, prompting=settings.prompting, max_new_tokens=3),
-            tasks=tasks,
-            scheme=scheme or credit.make("gigpo"),
-            args=arguments(**values),
-            eval_tasks=tasks if eval_tasks else (),
-            **others or {},
-        )
-
-    return make
 
 
 def weights(model: Any) -> dict[str, Any]:
@@ -201,71 +134,6 @@ def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(
     midway = trainer_of(max_steps=2, **cut)
     midway.train()
     assert any(not torch.equal(value, other[name]) for name, value in weights(midway.model).items())
-
-
-@pytest.fixture(scope="module")
-def launched(settings: Any, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """Runs ``launched.py`` by a launcher and checks each process's prompts; returns the saved weights."""
-    from safetensors.numpy import load_file
-
-    def launch(processes: int, *launcher: str) -> dict[str, Any]:
-        out = tmp_path_factory.mktemp("launched")
-        words = [str(warm), settings.env.options["levels"], str(out), str(2 * SIZE // processes)]
-        done = subprocess.run(
-            [sys.executable, *launcher, str(SCRIPT), *words],
-            capture_output=True, text=True, timeout=240, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-        played = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("prompts-*.json"))]
-        assert [len(set(batch)) for rank in played for batch in rank] == [2 // processes] * 2 * processes
-        return dict(load_file(out / "model.safetensors"))
-
-    return launch
-
-
-@pytest.fixture(scope="module")
-def alone(launched: Callable[..., dict[str, Any]], warm: Path) -> dict[str, Any]:
-    """The weights saved by a run of one process."""
-    from safetensors.numpy import load_file
-
-    weights, before = launched(1), load_file(warm / "model.safetensors")
-    assert max(np.abs(weights[name] - before[name]).max() for name in before) > 1e-3
-    return weights
-
-
-@pytest.mark.parametrize(
-    "launcher",
-    [
-        ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-        (
-            "-m",
-            "accelerate.commands.launch",
-            "--config_file",
-            str(CONFIGS / "accelerate_ddp.yaml"),
-            "--num_processes=2",
-        ),
-    ],
-    ids=["torchrun", "accelerate"],
-)
-def test_two_processes_play_whole_groups_and_train_as_one_does(
-    launcher: tuple[str, ...], launched: Callable[..., dict[str, Any]], alone: dict[str, Any]
-) -> None:
-    together = launched(2, *launcher)
-    for name, value in alone.items():
-        np.testing.assert_allclose(together[name], value, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.parametrize(("name", "kind"), [("ddp", "MULTI_GPU"), ("fsdp2", "FSDP")])
-def test_accelerate_reads_the_launch_files(name: str, kind: str) -> None:
-    from accelerate.commands.config.config_args import load_config_from_file
-    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-
-    path = str(CONFIGS / f"accelerate_{name}.yaml")
-    assert load_config_from_file(path).distributed_type == kind
-    arguments, _, _ = _validate_launch_command(launch_command_parser().parse_args(["--config_file", path, "script.py"]))
-    assert (arguments.multi_gpu, arguments.use_fsdp) == (name == "ddp", name == "fsdp2")
-    if name == "fsdp2":
-        assert (arguments.fsdp_version, arguments.fsdp_reshard_after_forward) == (2, True)
 
 
 def test_a_checkpoint_is_opened_as_an_agent_with_the_prompting_of_training(

@@ -5,6 +5,7 @@ Everything runs on verl's own types and functions, on a CPU. ``Server`` replaces
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import importlib
 import json
@@ -16,6 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.servers.verl_parts import LEVELS, Server
+
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -127,3 +132,50 @@ def play(config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[...
             return asyncio.run(worker.generate_sequences(batch))
 
     return run
+
+
+def output_of(trajectory: Trajectory) -> Any:
+    """The episode as verl's agent loops return one."""
+    from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
+
+    tokens = trajectory.tokens
+    assert tokens is not None
+    first = int(np.argmax(tokens.mask))
+    return AgentLoopOutput(
+        prompt_ids=tokens.ids[:first].tolist(),
+        response_ids=tokens.ids[first:].tolist(),
+        response_mask=tokens.mask[first:].astype(int).tolist(),
+        response_logprobs=tokens.logprobs[first:].tolist(),
+        reward_score=trajectory.episode_return,
+        metrics=AgentLoopMetrics(),
+        extra_fields={FIELD: EpisodeRecord.of(trajectory).encode()},
+    )
+
+
+@pytest.fixture
+def batch_of(config_of: Callable[..., Any]) -> Callable[..., Any]:
+    """Groups as the batch that verl's own worker makes of its loops' outputs."""
+
+    def make(groups: list[Group], order: Any = None) -> Any:
+        from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
+
+        from creditflow.agents.language_model.pretrained import open_tokenizer
+
+        config = config_of()
+        worker = object.__new__(AgentLoopWorker)
+        worker.rollout_config = config.actor_rollout_ref.rollout
+        worker.tokenizer = open_tokenizer(config.actor_rollout_ref.model.path)
+        worker.processor, worker.mm_processor_kwargs = None, {}
+        worker.reward_loop_worker_handles, worker.distillation_enabled = None, False
+        members = [(group.group_id, member) for group in groups for member in group.trajectories]
+        members = members if order is None else [members[i] for i in order]
+
+        async def padded() -> list[Any]:
+            return [
+                await worker._agent_loop_postprocess(output_of(member), False, raw_prompt=[]) for _, member in members
+            ]
+
+        uids = np.array([uid for uid, _ in members], object)
+        return worker._postprocess(asyncio.run(padded()), input_non_tensor_batch={"uid": uids})
+
+    return make
