@@ -90,7 +90,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         render_mode: str | None = None,
     ) -> None:
         if render_mode not in (None, "ansi") or oracle not in ("exact", "proxy"):
-            raise ConfigError(f"render_mode is None or 'ansi', oracle exact or proxy; got {render_mode!r}, {oracle!r}")
+            raise ConfigError(
+                f"render_mode is None or 'ansi', oracle exact or proxy; got {short_repr(render_mode)}, {short_repr(oracle)}"
+            )
         self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars)
         library = open_library(
             panel=panel,

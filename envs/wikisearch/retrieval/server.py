@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http import BadRequestError, Batcher, application, json_response, read_json
 from creditflow.envs.wikisearch.retrieval.base import Hit, Retriever
 from creditflow.envs.wikisearch.retrieval.documents import write_document
@@ -55,7 +55,7 @@ def create_app(
     limits = limits or ServerLimits()
     if dialect not in DIALECTS or not 1 <= topk <= limits.topk:
         raise ConfigError(
-            f"expected dialect {', '.join(DIALECTS)} and topk 1 to {limits.topk}, got {dialect!r}, {topk!r}"
+            f"expected dialect {', '.join(DIALECTS)} and topk 1 to {limits.topk}, got {short_repr(dialect)}, {short_repr(topk)}"
         )
 
     def search(batch: Sequence[Queries]) -> list[list[list[Hit]]]:
