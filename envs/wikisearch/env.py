@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome
-from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
