@@ -56,12 +56,11 @@ def update_policy(
         rows, logprobs: the batch; log-probabilities of its target tokens before the update.
         config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
-        lr: learning rate of the policy.
-        rng: shuffles trajectories into minibatches.
+        lr, rng: learning rate of the policy; generator that shuffles trajectories into minibatches.
         critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
-        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3, nats), kl_reference (nats; 0
+        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), kl_reference (nats; 0
         unless KL is in the loss), entropy (nats), grad_norm (before clipping); with a critic value_loss,
         value_clip_fraction, value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|,
         sampler_mismatch_max (nats). Sums: steps, tokens. Rows without gradient do not count.
@@ -202,7 +201,7 @@ class _Learner:
             metrics = {
                 "loss": float(loss),
                 "clip_fraction": float((weight * losses["clipped"]).sum()),
-                "approx_kl": float((weight * kl_estimate(policy.logprob, old, "k3")).sum()),
+                "approx_kl": float((weight * kl_estimate(old, policy.logprob.detach(), "k3")).sum()),
                 "entropy": float((weight * policy.entropy).sum()),
                 "first_step_ratio_deviation": float((losses["ratio"] - 1.0).abs().max()),
                 "sampler_mismatch_max": float((policy.logprob - sampler).abs().max()),

@@ -75,15 +75,12 @@ QUICK: Final = Sizes((1,), WorldSize(400, 60, 2), WorldSize(400, 60, 2), 3, 2, 2
 
 
 def prove(sizes: Sizes, split: Split, work: Path) -> dict[str, Any]:
-    """Train the model and the baselines, test them and run the ablation.
+    """Train the model and the baselines, test them and run the ablation; returns the evidence as JSON data.
 
     Args:
         sizes: of worlds, training and ablation.
         split: what is held out for the test.
         work: folder for logs, labels and the model.
-
-    Returns:
-        The evidence: JSON data.
     """
     from creditflow.train.annotate import make_annotator
     from creditflow.train.annotate.success.settings import SuccessTrainConfig

@@ -144,11 +144,14 @@ def ended(sock: socket.socket, within: float) -> bytes | None:
 
 
 def malformed(target: Target) -> dict[str, bytes]:
-    """Requests that must be refused or dropped, by what is wrong with them."""
-    head, body, chunked = target.head, target.body, target.chunked
+    """Requests that must be rejected or dropped, by what is wrong with them."""
+    return _malformed_lengths(target) | _malformed_heads(target) | _malformed_bodies(target)
+
+
+def _malformed_lengths(target: Target) -> dict[str, bytes]:
+    head, body = target.head, target.body
     length = f"Content-Length: {len(body)}"
     whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    bare = target.path
     return {
         "length and chunks": head(length, "Transfer-Encoding: chunked") + b"\r\n" + whole,
         "chunks and length": head("Transfer-Encoding: chunked", length) + b"\r\n" + whole,
@@ -165,6 +168,13 @@ def malformed(target: Target) -> dict[str, bytes]:
         "a length of a thousand digits": head("Content-Length: " + "9" * 1000) + b"\r\n" + body,
         "no colon": head("Nonsense") + b"\r\n" + body,
         "a space before the colon": head("Content-Length : 2") + b"\r\n" + body,
+    }
+
+
+def _malformed_heads(target: Target) -> dict[str, bytes]:
+    head, body, bare = target.head, target.body, target.path
+    length = f"Content-Length: {len(body)}"
+    return {
         "NUL in a header": head(length, "X-A: \0") + b"\r\n" + body,
         "NUL in the path": head(length, path=bare + "\0") + b"\r\n" + body,
         "NUL in the path, encoded": head(length, path=bare + "%00") + b"\r\n" + body,
@@ -198,6 +208,13 @@ def malformed(target: Target) -> dict[str, bytes]:
         "nothing but line ends": b"\r\n" * 2_000,
         "a websocket": head("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", method="GET")
         + b"\r\n",
+    }
+
+
+def _malformed_bodies(target: Target) -> dict[str, bytes]:
+    head, body, chunked = target.head, target.body, target.chunked
+    whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    return {
         "a chunk's size in words": chunked(b"zz\r\nab\r\n0\r\n\r\n"),
         "a negative chunk": chunked(b"-1\r\nab\r\n0\r\n\r\n"),
         "a chunk of endless size": chunked(b"f" * 100 + b"\r\nab\r\n"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,47 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.models.critic_runs import PPO, TURNS, Make, critic_annotator, iterations, played, same, weights
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate import annotate, make_annotator
-from creditflow.train.annotate.registry import Context
+from creditflow.train.annotate import annotate
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.checkpoint import latest_checkpoint
-from creditflow.train.policy.critic import Critic, explained_variance, open_critic, save_critic
-from creditflow.train.policy.losses import value_losses
+from creditflow.train.policy.critic import Critic, explained_variance
 from creditflow.train.policy.samples import make_rows
-from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import CriticConfig
-from creditflow.train.trainer import Trainer
 from creditflow.wrappers import credit
-from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
-
-Make = Callable[..., Trainer]
-PPO = ("credit.scheme=ppo_gae", "critic.kind=separate", "critic.lr=3e-3")
-TURNS = ("credit.scheme=mt_ppo", "critic.kind=shared", "critic.lr=3e-2")
-
-
-def iterations(run: Trainer) -> list[dict[str, Any]]:
-    return [r for r in read_metrics(run.logger.path) if r["kind"] == "iteration"]
-
-
-def weights(run: Trainer) -> dict[str, torch.Tensor]:
-    return {name: p.detach().clone() for name, p in run._trained_modules().named_parameters()}
-
-
-def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def played(run: Trainer) -> list[Group]:
-    """Rollouts of the run's policy, with its critic's values."""
-    from creditflow.train.run.assemble import make_policy_agent
-
-    agent = make_policy_agent(run.settings, run.backend, run.tokenizer, temperature=1.0)
-    groups = run.rollout_engine.play(agent, run.tasks[:2], seed=5)
-    for annotator in run.annotators:
-        groups = annotate(groups, annotator)
-    return groups
 
 
 @pytest.fixture(params=[PPO, TURNS], ids=["token-separate", "turn-shared"])
@@ -200,68 +168,13 @@ def test_a_detached_critic_has_no_gradient_in_the_policys_network(trainer_of: Ma
     plain.run()
     critic = Critic(CriticConfig(kind="shared", detach=True), plain.model.get_decoder())
     torch.nn.init.ones_(critic.head.weight)
-    groups = annotate(played(plain), _annotator(critic))
+    groups = annotate(played(plain), critic_annotator(critic))
     rows = make_rows(groups, credit.make("mt_ppo").assign_batch(groups))
     plain.model.zero_grad()
     [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
     critic.loss(batch, rows, 1)["loss"].backward()
     assert all(p.grad is None for p in plain.model.parameters())
     assert critic.head.weight.grad is not None
-
-
-def _annotator(critic: Critic) -> Any:
-    from creditflow.train.annotate import Provenance
-    from creditflow.train.annotate.critic import CriticAnnotator
-
-    return CriticAnnotator(critic, Provenance("critic", 1))
-
-
-def test_value_losses_are_clipped_where_that_increases_them() -> None:
-    value, old, target = torch.tensor([1.0, 1.0, 0.3]), torch.zeros(3), torch.tensor([2.0, -2.0, 0.25])
-    losses, clipped = value_losses(value, old, target, 0.2)
-    assert losses.tolist() == pytest.approx([0.5 * 1.8**2, 0.5 * 3.0**2, 0.5 * 0.05**2])
-    assert clipped.tolist() == [True, False, False]
-    assert value_losses(value, old, target, 0.0)[0].tolist() == pytest.approx([0.5, 4.5, 0.5 * 0.05**2])
-
-
-def test_a_written_critic_annotates_a_log_as_the_run_did(
-    trainer_of: Make, config: dict[str, Any], tmp_path: Path
-) -> None:
-    run = trainer_of(config, *PPO)
-    run.run()
-    groups = played(run)
-    bare = [
-        replace(g, trajectories=tuple(
-            replace(t, provenance={}, tokens=replace(t.tokens, values={}), turns=tuple(replace(u, values={}) for u in t.turns))
-            for t in g.trajectories if t.tokens is not None
-        )) for g in groups
-    ]  # fmt: skip
-    write_jsonl(tmp_path / "log.jsonl", bare)
-    annotator = make_annotator(f"critic:{run.folder / 'critic'}", Context(device="cpu"))
-    assert annotator.provenance.model.startswith("blake2b:")
-    again = annotate(read_groups(tmp_path / "log.jsonl"), annotator)
-    for ours, theirs in zip(again, groups, strict=True):
-        for a, b in zip(ours.trajectories, theirs.trajectories, strict=True):
-            assert [t.values for t in a.turns] == [pytest.approx(dict(t.values), abs=1e-5) for t in b.turns]
-    write_jsonl(tmp_path / "known.jsonl", again)
-    assert read_groups(tmp_path / "known.jsonl")[0].trajectories == again[0].trajectories
-
-
-def test_a_folder_without_a_critic_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a critic"):
-        open_critic(tmp_path, torch.device("cpu"))
-
-
-def test_a_saved_critic_predicts_the_same(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
-    run = trainer_of(config, *TURNS)
-    run.run()
-    assert run.critic is not None
-    save_critic(run.critic, tmp_path / "critic")
-    opened = open_critic(tmp_path / "critic", torch.device("cpu"))
-    rows = make_rows(played(run), run.scheme.assign_batch(played(run)))
-    [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
-    with torch.no_grad():
-        torch.testing.assert_close(opened(batch), run.critic(batch))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +198,7 @@ def test_a_critic_learns_the_returns_of_fixed_rollouts(trainer_of: Make, config:
     run = trainer_of(config, *PPO, "credit.parameters.discount=0.9")
     run.run()
     critic = Critic(CriticConfig(kind="separate", clip=0.0), run.model.get_decoder())
-    groups = annotate(played(run), _annotator(critic), overwrite=True)
+    groups = annotate(played(run), critic_annotator(critic), overwrite=True)
     rows = make_rows(groups, run.scheme.assign_batch(groups))
     assert explained_variance(rows) == pytest.approx(0.0, abs=1e-6)
     optimizer = torch.optim.AdamW(critic.parameters(), lr=1e-3)
@@ -295,7 +208,7 @@ def test_a_critic_learns_the_returns_of_fixed_rollouts(trainer_of: Make, config:
         optimizer.zero_grad()
         critic.loss(batch, rows, count)["loss"].backward()
         optimizer.step()
-    again = annotate(groups, _annotator(critic), overwrite=True)
+    again = annotate(groups, critic_annotator(critic), overwrite=True)
     assert explained_variance(make_rows(again, run.scheme.assign_batch(again))) > 0.8
 
 

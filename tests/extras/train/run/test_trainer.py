@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from helpers.models.training_runs import Make, metrics, same, weights
 from safetensors.torch import save_file
 
 from creditflow.envs.errors import ConfigError, DataError
@@ -24,22 +24,6 @@ from creditflow.train.policy.update import update_policy
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.trainer import Trainer
-
-Make = Callable[..., Trainer]
-TIMES = ("seconds",)
-
-
-def weights(run: Trainer) -> dict[str, torch.Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
-
-
-def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def metrics(run: Trainer) -> list[dict[str, Any]]:
-    """Records without timings."""
-    return [{k: v for k, v in r.items() if not k.startswith(TIMES)} for r in read_metrics(run.logger.path)]
 
 
 @pytest.fixture
@@ -228,88 +212,6 @@ def test_a_folder_with_a_run_is_not_overwritten(trainer_of: Make, config: dict[s
         trainer_of(config)
 
 
-def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict[str, Any]) -> None:
-    run = trainer_of(
-        config, "sft.episodes=0", "rollout.dynamic_sampling=true", "rollout.attempts=3", "update.iterations=1"
-    )
-    run.run()
-    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
-    # an untrained policy solves nothing: the groups of two attempts are discarded, those of the last are kept
-    assert record["groups_discarded"] == 4
-    assert record["episodes"] == 8
-
-
-@pytest.mark.parametrize("where", ["loss", "reward"])
-@pytest.mark.parametrize("kind", ["k1", "k3"])
-def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
-    trainer_of: Make, config: dict[str, Any], where: str, kind: str, tmp_path: Path
-) -> None:
-    settings = (
-        "update.loss.kl_weight=0.1", f"update.loss.kl_in={where}", f"update.loss.kl_kind={kind}", "update.iterations=2",
-    )  # fmt: skip
-    whole = trainer_of(config, *settings)
-    whole.run()
-    first = next(r for r in metrics(whole) if r["kind"] == "iteration")
-    assert first["kl_reference"] == pytest.approx(0.0, abs=1e-6)
-    cut = trainer_of(config, f"out={tmp_path}/cut", *settings[:3], "update.iterations=1")
-    cut.run()
-    resumed = trainer_of(config, f"out={tmp_path}/cut", *settings, resume=True)
-    resumed.run()
-    assert same(weights(resumed), weights(whole))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ("prompting.history=window", "prompting.window=1"),
-        ("update.row_layout=turn",),
-        ("update.packing=packed",),
-        ("update.epochs=2", "update.minibatches=2"),
-        ("update.epochs=2", "update.minibatches=2", "prompting.history=window"),
-        ("update.old_logprobs=sampler", "update.epochs=2"),
-        ("rollout.cache=static",),
-        ("rollout.dtype=bfloat16",),
-        ("model.autocast=bfloat16",),
-        ("model.gradient_checkpointing=true",),
-        (
-            "prompting.dialect=think",
-            "prompting.prompt=think-v1",
-            "rollout.max_new_tokens=24",
-            "model.scratch.positions=4096",
-        ),
-        ("prompting.chat=plain",),
-        ("sft.observation_weight=0.1", "sft.keep=success", "sft.imitate_noise=false"),
-        ("update.loss.aggregation=turn_mean", "update.loss.entropy_weight=0.01"),
-        ("env.invalid_actions=terminate",),
-        ("sft.episodes=0",),
-    ],
-    ids=lambda settings: ",".join(settings),
-)
-def test_every_setting_runs(trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...]) -> None:
-    run = trainer_of(config, "update.iterations=1", *settings)
-    run.run()
-    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
-    assert record["episodes"] == 8
-    assert record["sampler_mismatch_max"] < (0.1 if "bfloat16" in "".join(settings) else 1e-4)
-
-
-def test_the_sampler_mismatch_is_measured_under_ratios_to_the_sampler_too(
-    trainer_of: Make, config: dict[str, Any]
-) -> None:
-    settings = ("update.iterations=1", "update.epochs=2", "update.old_logprobs=sampler", "rollout.dtype=bfloat16")
-    run = trainer_of(config, *settings)
-    run.run()
-    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
-    assert record["sampler_mismatch_max"] > 0.0
-
-
-def test_a_context_that_overflows_ends_episodes_and_not_the_run(trainer_of: Make, config: dict[str, Any]) -> None:
-    run = trainer_of(config, "prompting.max_context=30", "update.iterations=1", "sft.episodes=0")
-    run.run()
-    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
-    assert 0 < record["turns"] < 40
-
-
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     from creditflow.agents.language_model.pretrained import make_hf_agent
     from creditflow.train.rollout.engine import RolloutEngine
@@ -323,18 +225,3 @@ def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str,
     engine = RolloutEngine(group_env_factory(finished.settings.env, 2))
     [group] = engine.play(agent, finished.tasks[:1], seed=0)
     assert group.trajectories[0].tokens is not None
-
-
-def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, Any]) -> None:
-    from creditflow.train.policy.sft import demonstrations
-
-    run = trainer_of(config)
-    groups = demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)
-    played = [tuple(t.action for t in g.turns) for g in groups if g.task_id == run.tasks[0].task_id]
-    assert len(played) == 8
-    assert len(set(played)) > 1
-
-
-def test_sft_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="nothing is left to imitate"):
-        trainer_of(config, "sft.noise=1.0", "sft.imitate_noise=false").run()

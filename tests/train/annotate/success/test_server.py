@@ -29,7 +29,6 @@ from creditflow.train.annotate.success.serving.remote import PicaServerAnnotator
 from creditflow.train.annotate.success.serving.request_bodies import RewardLimits, episodes_of, texts_of
 from creditflow.train.annotate.success.serving.server import create_reward_app
 from creditflow.train.cli import main
-from creditflow.train.commands.serve import reward as serve_reward
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.trajectory import Group, Turn
 
@@ -293,15 +292,3 @@ def test_unreachable_servers_and_wrong_settings_are_reported() -> None:
         make_annotator("pica-server:http://127.0.0.1:9", Context({"batch": 0}))
     with pytest.raises(ConfigError, match="URL such as"):
         make_annotator("pica-server:nowhere")
-
-
-# -- the command ------------------------------------------------------------------------------------------------------
-def test_the_command_listens_on_loopback_and_checks_its_port(capsys: pytest.CaptureFixture[str]) -> None:
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    serve_reward.add_arguments(parser)
-    assert parser.parse_args(["--model", "m"]).host == "127.0.0.1"
-    assert main(["serve-reward", "--model", "m", "--port", "0"]) == 2
-    assert "--port" in capsys.readouterr().err
-    assert main(["serve-reward", "--model", "m", "--placeholder", ""]) == 2
