@@ -186,7 +186,7 @@ def _fresh(name: str) -> Callable[[bytes, Path], None]:
         seen, ahead = writer.set_state(state), writer._admissible()[:2]
         wanted = _follow(writer, ahead)
         fresh = creditflow.make(name, **ENVS[name])
-        _same("restored in a fresh environment", fresh.unwrapped.set_state(state), seen)  # type: ignore[attr-defined]
+        _same("restored in a fresh environment", fresh.unwrapped.set_state(state), seen)  # type: ignore[attr-defined]  # an AgentEnv
         _same("continued in a fresh environment", _follow(fresh, ahead), wanted)
 
     return read

@@ -147,7 +147,7 @@ def _partials(place: Path) -> Sequence[bytes]:
 
 def _resume(data: bytes, folder: Path) -> None:
     (folder / "log.jsonl.partial").write_bytes(data)
-    annotate_log(groups("sokoban"), _annotator(), folder / "log.jsonl", resume=True)  # type: ignore[arg-type]
+    annotate_log(groups("sokoban"), _annotator(), folder / "log.jsonl", resume=True)  # type: ignore[arg-type]  # a stand-in annotator
     found = read_groups(folder / "log.jsonl")
     if [g.group_id for g in found] != [g.group_id for g in groups("sokoban")]:
         raise MismatchError("a resumed annotation writes other groups than its input")
