@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.reading.limits import MAX_DOCUMENT, MAX_LAYERS
+from creditflow.envs.reading.limits import MAX_DOCUMENT, MAX_LAYERS, MAX_TOKEN_ID
 from creditflow.envs.reading.streams import read_text
 
-__all__ = ["check_model_files", "model_settings"]
+__all__ = ["check_model_files", "check_token_ids", "model_settings"]
 
 _LAYERS: Final = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "decoder_layers", "encoder_layers")
 
@@ -52,3 +52,27 @@ def check_model_files(folder: str | Path) -> None:
             count = section.get(name, 0)
             if isinstance(count, int | float) and count > MAX_LAYERS:
                 raise DataError(f"{folder / 'config.json'}: {name} is {count}, at most {MAX_LAYERS:,} are built")
+
+
+def check_token_ids(folder: str | Path) -> None:
+    """Check that the ids in a folder's ``tokenizer.json`` are of a size that libraries can tabulate.
+
+    Some releases of ``tokenizers`` count from 0 to the largest id when a tokenizer is copied, so one damaged id takes
+    unbounded time and memory. A folder without this file, or a name that is not a folder, is not checked.
+
+    Raises:
+        DataError: the file is damaged or too long, or an id is not an integer from 0 to ``MAX_TOKEN_ID``.
+    """
+    path = Path(folder) / "tokenizer.json"
+    if not path.is_file():
+        return
+    data = model_settings(path)
+    model, added = data.get("model"), data.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
+    ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
+    for number in ids:
+        if type(number) is not int or not 0 <= number <= MAX_TOKEN_ID:
+            raise DataError(
+                f"{path}: a token id must be an integer from 0 to {MAX_TOKEN_ID:,}, got {short_repr(number)}"
+            )

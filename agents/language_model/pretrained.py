@@ -10,7 +10,7 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.chat import make_chat
-from creditflow.agents.language_model.model_files import check_model_files, model_settings
+from creditflow.agents.language_model.model_files import check_model_files, check_token_ids, model_settings
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
@@ -150,6 +150,7 @@ def open_tokenizer(path: str | Path) -> Any:
     settings = Path(path) / "tokenizer_config.json"
     kind = model_settings(settings).get("tokenizer_class") if settings.is_file() else None
     plain = kind in ("TokenizersBackend", "PreTrainedTokenizerFast")
+    check_token_ids(path)
     with loading(f"cannot open the tokenizer of {str(path)!r}"):
         return (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
 

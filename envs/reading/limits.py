@@ -26,6 +26,7 @@ __all__ = [
     "MAX_RECORD",
     "MAX_ROWS_FILE",
     "MAX_SETTINGS",
+    "MAX_TOKEN_ID",
     "SETTINGS",
     "Limits",
 ]
@@ -40,6 +41,7 @@ MAX_RECORD: Final = 2**25  # characters of one element of a list that is parsed 
 MAX_PASSAGE: Final = 10_000_000  # characters of a line of a corpus
 MAX_LEVELS_FILE: Final = 64 * 2**20  # bytes of a Sokoban level file; Boxoban's have 150,000
 MAX_LAYERS: Final = 10_000  # layers in the configuration of a model folder
+MAX_TOKEN_ID: Final = 2**24  # largest token id of a tokenizer folder
 MAX_SETTINGS: Final = 2**18  # characters of a settings file; ours have 3,000
 
 MAX_RATIO: Final = 200  # decompressed size over compressed size; logs have ratios of 5 to 40

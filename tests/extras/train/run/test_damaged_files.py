@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from helpers.hostile_files import refusals, worse_file
 
-from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained, open_tokenizer
 from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.train.policy.checkpoint import latest_checkpoint, load_checkpoint
 from creditflow.train.policy.critic import Critic, open_critic, save_critic
@@ -133,3 +134,15 @@ def test_toml_beyond_what_settings_need_is_rejected(tmp_path: Path, text: str, m
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(DataError, match=message):
         load_mapping(tmp_path / "c.toml")
+
+
+@pytest.mark.parametrize("number", [2**32, -1, 10**30, "7", None])
+def test_a_token_id_that_no_library_can_tabulate_is_rejected(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path, number: object
+) -> None:
+    folder = trainer_of(config).folder / "tokenizer"
+    data = json.loads((folder / "tokenizer.json").read_text())
+    data["model"]["vocab"][next(iter(data["model"]["vocab"]))] = number
+    (folder / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(DataError, match=r"tokenizer\.json: a token id must be an integer from 0"):
+        open_tokenizer(folder)
