@@ -185,3 +185,14 @@ def test_budgets_hold_and_every_row_is_in_one_batch(rows: list[Row]) -> None:
 
 def test_weights_of_an_update_sum_to_one(rows: list[Row]) -> None:
     assert sum(float(w.sum()) for w in token_weights(rows, "turn_mean")) == pytest.approx(1.0)
+
+
+def test_approx_kl_is_estimated_from_samples_of_the_old_policy(model: Any, rows: list[Row]) -> None:
+    config = UpdateConfig(iterations=1)
+    shift = 0.5  # log-probability of the new policy minus that of the old one, on every token
+    new = compute_logprobs(model, rows, config, temperature=1.0)
+    stats = update_policy(
+        model, make_optimizer(model, config.optimizer), rows, OldLogprobs([one - shift for one in new]), config,
+        aggregation="token_mean", temperature=1.0, lr=1e-3, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    assert stats["approx_kl"] == pytest.approx(np.expm1(shift) - shift, rel=1e-4)  # (ratio - 1) - log ratio
