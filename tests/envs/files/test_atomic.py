@@ -25,10 +25,10 @@ from creditflow.envs.files.locks import BusyError, locked
 LOCKS = "import sys\nfrom creditflow.envs.files.locks import locked\nwith locked(sys.argv[1]):\n"
 HOLDS = LOCKS + "    print('ready', flush=True); sys.stdin.read()\n"
 # a forked child of the lock's holder, such as a worker, outlives it
-FORKS = LOCKS + (
-    "    import os, time\n    child = os.fork()\n"
-    "    if child: print(child, flush=True); time.sleep(600)\n"
-    "    else: sys.stdin.read(); os._exit(0)\n"
+FORKS = LOCKS + (  # the child itself says that it is ready: the parent may return from fork before the child does
+    "    import os, time\n"
+    "    if os.fork(): time.sleep(600)\n"
+    "    else: print(os.getpid(), flush=True); sys.stdin.read(); os._exit(0)\n"
 )
 WRITES = (
     "import sys\nfrom pathlib import Path\nfrom creditflow.envs.files.atomic import atomic_writer, new_folder\n"
