@@ -25,7 +25,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import evaluate
-from creditflow.train.bench.methods import ORACLES, base_method, scheme_entry
+from creditflow.train.bench.methods import base_method, is_control, scheme_entry
 from creditflow.wrappers.credit import Scheme
 from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.records.group import Group
@@ -64,7 +64,7 @@ def open_annotation_source(name: str, horizon: int, key: Key) -> AnnotationSourc
         key: which key the estimates are stored by.
     """
     name = base_method(name)
-    entry = None if name in ORACLES else scheme_entry(name)
+    entry = None if is_control(name) else scheme_entry(name)
     if entry is None or not entry.annotation_source:
         return _NoAnnotations()
     scheme = _scheme(name, horizon, key)

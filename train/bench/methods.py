@@ -24,6 +24,7 @@ from creditflow.train.bench.controls import (
     recorded_progress,
     shuffled,
 )
+from creditflow.train.bench.stateless import position_baseline, stateless_discount
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
@@ -33,10 +34,12 @@ __all__ = [
     "ANNOTATION_SOURCES",
     "NAMED",
     "ORACLES",
+    "STATELESS",
     "SchemeEntry",
     "base_method",
     "can_be_annotated",
     "default_schemes",
+    "is_control",
     "make_methods",
     "played_method",
     "reads_texts",
@@ -215,7 +218,7 @@ def make_methods(
     """Credit functions by method name, for rollouts of a task with exact values.
 
     Args:
-        names: names of schemes or oracles, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        names: names of schemes, oracles or stateless controls, or ``shuffled(X)`` or ``flipped(X)`` of one.
         evaluator: exact values of the policy that made the rollouts.
         rng: generator of the shuffling.
         key: which key schemes compare states by.
@@ -226,7 +229,7 @@ def make_methods(
 
     def uncorrupted(name: str) -> CreditFunction:
         oracle = ORACLES.get(name)
-        return oracle(evaluator) if oracle else _bound(name, evaluator.mdp.horizon, key)
+        return oracle(evaluator) if oracle else STATELESS.get(name) or _bound(name, evaluator.mdp.horizon, key)
 
     return {name: _with_corruption(name, uncorrupted, rng) for name in names}
 
@@ -235,13 +238,13 @@ def played_method(name: str, horizon: int, rng: np.random.Generator) -> CreditFu
     """The credit function of a method on recorded rollouts: distances are in the log, exact advantages are unknown.
 
     Args:
-        name: name of a scheme, ``oracle_progress``, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        name: name of a scheme, ``oracle_progress`` or a stateless control, or ``shuffled(X)`` or ``flipped(X)`` of one.
         horizon: turn limit.
         rng: generator of the shuffling.
     """
 
     def uncorrupted(name: str) -> CreditFunction:
-        return recorded_progress if name == "oracle_progress" else _bound(name, horizon, "state")
+        return recorded_progress if name == "oracle_progress" else STATELESS.get(name) or _bound(name, horizon, "state")
 
     return _with_corruption(name, uncorrupted, rng)
 
@@ -249,12 +252,20 @@ def played_method(name: str, horizon: int, rng: np.random.Generator) -> CreditFu
 def reads_texts(name: str, horizon: int) -> bool:
     """Whether a method, or the one it corrupts, reads the texts of turns, so that rollouts have to keep them."""
     name = base_method(name)
-    return name not in ORACLES and bool(scheme_entry(name).scheme_for(horizon, "state").texts)
+    return not is_control(name) and bool(scheme_entry(name).scheme_for(horizon, "state").texts)
 
 
 ORACLES: Mapping[str, Callable[[ExactEvaluator], CreditFunction]] = MappingProxyType(
     {"oracle_adv": oracle_adv, "oracle_progress": oracle_progress}
 )
+STATELESS: Mapping[str, CreditFunction] = MappingProxyType(
+    {"stateless": stateless_discount(), "position": position_baseline()}
+)
+
+
+def is_control(name: str) -> bool:
+    """Whether a name is that of a control by itself: an oracle, or a credit that reads no states."""
+    return name in ORACLES or name in STATELESS
 
 
 def _with_corruption(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from creditflow.train.bench.annotation_sources import annotated_log
-from creditflow.train.bench.methods import can_be_annotated, scheme_entry
+from creditflow.train.bench.methods import STATELESS, can_be_annotated, scheme_entry
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 
@@ -80,6 +80,7 @@ def select_methods(
     bases = [name for name in schemes if name.partition("[")[0] in credit.names()] or list(schemes)
     oracles = ["oracle_adv"] if exact else []
     controls = [*oracles, "oracle_progress", *(f"{kind}({o})" for o in oracles for kind in ("shuffled", "flipped"))]
+    controls += STATELESS
     controls += with_exact_values
     for name in bases:
         if turn_level[name]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
+from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -119,6 +120,12 @@ class ArrayGroup(Group):
     def first_turns(self) -> NDArray[np.int64]:
         """int64 (G,): zeros, as there are no branches."""
         return np.zeros(len(self), np.int64)
+
+    @cached_property
+    def episode_index(self) -> EpisodeIndex:
+        """The stored turns themselves, as there are no branches."""
+        everything = np.arange(len(self.number))
+        return EpisodeIndex(self.arrays.offsets, everything, everything)
 
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:
