@@ -6,6 +6,7 @@ A scheme that reads annotations becomes a method only together with an annotatio
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -211,7 +212,7 @@ def settings_of(names: Sequence[str]) -> dict[str, str]:
 def make_methods(
     names: Sequence[str],
     evaluator: ExactEvaluator,
-    rng: np.random.Generator,
+    seed: Sequence[int],
     *,
     key: Literal["state", "text"] = "state",
 ) -> dict[str, CreditFunction]:
@@ -220,7 +221,7 @@ def make_methods(
     Args:
         names: names of schemes, oracles or stateless controls, or ``shuffled(X)`` or ``flipped(X)`` of one.
         evaluator: exact values of the policy that made the rollouts.
-        rng: generator of the shuffling.
+        seed: non-negative integers; with the control's name the seed of its shuffling, whatever else is named.
         key: which key schemes compare states by.
 
     Raises:
@@ -231,22 +232,22 @@ def make_methods(
         oracle = ORACLES.get(name)
         return oracle(evaluator) if oracle else STATELESS.get(name) or _bound(name, evaluator.mdp.horizon, key)
 
-    return {name: _with_corruption(name, uncorrupted, rng) for name in names}
+    return {name: _with_corruption(name, uncorrupted, seed) for name in names}
 
 
-def played_method(name: str, horizon: int, rng: np.random.Generator) -> CreditFunction:
+def played_method(name: str, horizon: int, seed: Sequence[int]) -> CreditFunction:
     """The credit function of a method on recorded rollouts: distances are in the log, exact advantages are unknown.
 
     Args:
         name: name of a scheme, ``oracle_progress`` or a stateless control, or ``shuffled(X)`` or ``flipped(X)`` of one.
         horizon: turn limit.
-        rng: generator of the shuffling.
+        seed: non-negative integers; with the control's name the seed of its shuffling.
     """
 
     def uncorrupted(name: str) -> CreditFunction:
         return recorded_progress if name == "oracle_progress" else STATELESS.get(name) or _bound(name, horizon, "state")
 
-    return _with_corruption(name, uncorrupted, rng)
+    return _with_corruption(name, uncorrupted, seed)
 
 
 def reads_texts(name: str, horizon: int) -> bool:
@@ -268,13 +269,13 @@ def is_control(name: str) -> bool:
     return name in ORACLES or name in STATELESS
 
 
-def _with_corruption(
-    name: str, uncorrupted: Callable[[str], CreditFunction], rng: np.random.Generator
-) -> CreditFunction:
+def _with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], seed: Sequence[int]) -> CreditFunction:
     if name.startswith("shuffled(") and name.endswith(")"):
-        return shuffled(_with_corruption(name[9:-1], uncorrupted, rng), rng)
+        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()  # not hash(): equal in every process
+        rng = np.random.default_rng([*seed, int.from_bytes(digest, "big")])
+        return shuffled(_with_corruption(name[9:-1], uncorrupted, seed), rng)
     if name.startswith("flipped(") and name.endswith(")"):
-        return flipped(_with_corruption(name[8:-1], uncorrupted, rng))
+        return flipped(_with_corruption(name[8:-1], uncorrupted, seed))
     return uncorrupted(name)
 
 

@@ -94,14 +94,14 @@ def learn_exactly(
         if not len(active):
             break
         policies = softmax(tables[active])
-        shuffle_rng = np.random.default_rng(int(rng.integers(2**63)))
+        shuffle_seed = int(rng.integers(2**63))
         groups = simulate(mdp, policies, size, rng)
         directions = np.empty_like(policies)
         weights = np.empty(policies.shape[:2])
         for i, (m, group) in enumerate(zip(active.tolist(), groups, strict=True)):
             evaluator = ExactEvaluator(mdp, policies[i])
             turns = evaluator.index_turns(group)
-            (method,) = make_methods([names[m]], evaluator, shuffle_rng, key=key).values()
+            (method,) = make_methods([names[m]], evaluator, [shuffle_seed], key=key).values()
             weights[i] = np.bincount(turns.state, minlength=mdp.size) / len(turns.state)
             used_turns[m] += len(turns.state)
             try:

@@ -146,7 +146,7 @@ def measure(
             result.append(source.annotate(group, evaluator))
         return result
 
-    methods = make_methods(names, evaluator, rng, key=key)
+    methods = make_methods(names, evaluator, [int(rng.integers(2**63))], key=key)
     assigned, undefined = _assign(methods, lambda name: annotated(base_method(name)))
     return _measured(evaluator, logits, sampled, assigned, undefined)
 

@@ -58,7 +58,7 @@ def learn(name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: 
         "success", (iterations + 1, tasks), mean success of the group before each update and after the last one, and
         "turns", the number of environment turns; or "undefined", why the method cannot score these rollouts.
     """
-    method = played_method(name, horizon, np.random.default_rng([seed, 1]))
+    method = played_method(name, horizon, [seed, 1])
     texts = reads_texts(name, horizon)
     env = GroupEnv(suite_env.env, size=work.size, texts=texts, oracle="oracle" in name, **suite_env.settings)
     # tasks share no states, so each task has an agent, and thereby a step size, of its own

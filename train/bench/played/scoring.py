@@ -62,7 +62,7 @@ def credit_coverage(
         Fractions: "coverage", turns with credit; "turn_level", turns whose credit differs from the mean of their rollout;
         "dead_groups", groups without any credit.
     """
-    method = played_method(name, horizon, np.random.default_rng(0))
+    method = played_method(name, horizon, [0])
     assigned = [method(group) for group in annotated_log(name, horizon, groups, earlier)]
     differs = [abs(turns - turns.mean()) > TOLERANCE for c in assigned for turns in c.advantages if len(turns)]
     return {

@@ -7,6 +7,8 @@ import copy
 import numpy as np
 import pytest
 from helpers.episodes.exact_fixtures import LOGITS, chain
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from creditflow.train.bench.exact.cells import Cell, assemble, cells_of, run_task
 from creditflow.train.bench.exact.curves import learn_exactly
@@ -19,6 +21,7 @@ from creditflow.train.bench.report.predictions import RULES, check_predictions, 
 
 WORK = PRESETS["smoke"].grids
 METHODS = (*default_schemes(True), "oracle_adv", "oracle_progress")
+COMPARED = ("grpo", "grouptd", "oracle_adv", "shuffled(grouptd)", "shuffled(oracle_adv)", "flipped(oracle_adv)")
 
 
 def run_cell(cell, seed, methods=("grpo", "gigpo", "grouptd"), suite="grids", work=WORK):
@@ -30,6 +33,11 @@ def cells():
     return [run_cell(Cell(kind, 0.5, 8), 5, METHODS) for kind in ("open", "alias")]
 
 
+@pytest.fixture(scope="module")
+def control_alone():
+    return run_task("grids", Cell("open", 0.5, 8), WORK, ("shuffled(grouptd)",), 5, 0)
+
+
 def test_the_same_seed_gives_the_same_cell():
     cell = Cell("open", 0.5, 8)
     assert run_cell(cell, 5) == run_cell(cell, 5)
@@ -39,6 +47,20 @@ def test_the_same_seed_gives_the_same_cell():
 def test_another_seed_gives_other_tasks():
     first = [next(exact_tasks("grids", "pits", seed)).name for seed in (0, 1, 2)]
     assert len(set(first)) == 3
+
+
+@settings(max_examples=8)
+@given(named=st.lists(st.sampled_from(COMPARED), unique=True), data=st.data())
+def test_a_shuffled_control_does_not_depend_on_what_else_is_named(control_alone, named, data):
+    control = "shuffled(grouptd)"
+    named = [name for name in named if name != control]
+    named.insert(data.draw(st.integers(0, len(named)), "place"), control)
+    found = run_task("grids", Cell("open", 0.5, 8), WORK, named, 5, 0)
+    assert found is not None
+    assert found["offline"][control] == control_alone["offline"][control]
+    # step sizes of all methods are refined together, to a relative tolerance of 1e-9
+    assert found["curves"][control]["area"] == pytest.approx(control_alone["curves"][control]["area"], abs=1e-9)
+    assert found["curves"][control]["updates"] == control_alone["curves"][control]["updates"]
 
 
 def test_every_group_size_has_the_same_tasks():

@@ -21,6 +21,7 @@ from creditflow.train.bench.exact.metrics import (
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import policy_gradient, success
+from creditflow.train.bench.methods import make_methods
 from creditflow.wrappers.trajectory import Group
 
 
@@ -176,6 +177,13 @@ def test_shuffling_keeps_the_multiset_of_credit_in_each_rollout():
     for a, b in zip(plain.advantages, mixed.advantages, strict=True):
         np.testing.assert_allclose(np.sort(a), np.sort(b))
     assert not np.array_equal(plain.flat_advantages, mixed.flat_advantages)
+
+
+def test_no_two_shuffled_controls_use_the_same_random_numbers():
+    evaluator, groups = evaluator_and_groups(n=1, size=30)
+    names = ("shuffled(oracle_adv)", "shuffled(flipped(oracle_adv))")
+    one, other = (method(groups[0]).flat_advantages for method in make_methods(names, evaluator, [0]).values())
+    assert not np.array_equal(one, -other)
 
 
 def test_flipping_is_the_negative():
