@@ -1,4 +1,4 @@
-"""Every function of train/statistics.py against scipy's, where scipy is installed, and against what must hold anyway."""
+"""Every function of train/statistics against scipy's, where scipy is installed, and against what must hold anyway."""
 
 from __future__ import annotations
 
@@ -130,3 +130,49 @@ def test_an_interval_of_no_trial_is_refused_and_of_one_number_endless():
     with pytest.raises(ConfigError, match="at least one trial"):
         statistics.wilson_interval(0, 0)
     assert statistics.normal_interval([0.5]) == (-math.inf, math.inf)
+
+
+@scipy
+@given(t=st.floats(0.0, 1e4), freedom=st.floats(0.5, 1e4))
+def test_the_tails_of_t_are_scipys(t, freedom):
+    assert statistics.t_tails(t, freedom) == pytest.approx(2.0 * reference.t.sf(t, freedom), rel=1e-9, abs=1e-14)
+    assert statistics.t_tails(-t, freedom) == statistics.t_tails(t, freedom)
+
+
+@scipy
+@given(freedom=st.floats(1.0, 1e5), tail=st.floats(1e-7, 0.5))
+def test_the_quantiles_of_t_are_scipys(freedom, tail):
+    got = statistics.t_quantile(freedom, 1.0 - tail)
+    assert got == pytest.approx(reference.t.isf(tail, freedom), rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(("freedom", "probability"), [(0.5, 0.975), (math.nan, 0.975), (5.0, 0.4), (5.0, 1.0)])
+def test_quantiles_out_of_range_are_refused(freedom, probability):
+    with pytest.raises(ConfigError, match="freedom >= 1"):
+        statistics.t_quantile(freedom, probability)
+
+
+@scipy
+@given(values=st.lists(NUMBERS, min_size=4, max_size=40).filter(lambda x: len(x) % 4 == 0))
+def test_the_interquartile_mean_is_scipys_trimmed_mean_where_quarters_are_whole(values):
+    assert statistics.interquartile_mean(values) == pytest.approx(reference.trim_mean(values, 0.25), rel=1e-9, abs=1e-9)
+
+
+@scipy
+@given(values=st.lists(NUMBERS, min_size=2, max_size=30))
+def test_the_mean_of_one_seed_is_tested_as_scipy_tests_one_sample(values):
+    x = np.array(values)
+    found = statistics.crossed_mean(x[None])
+    if np.ptp(x) > 1e-6:
+        expected = reference.ttest_1samp(x, 0.0)
+        assert found.p_value == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
+        assert found.interval == pytest.approx(tuple(expected.confidence_interval()), rel=1e-6, abs=1e-6)
+
+
+@scipy
+@given(p=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))
+def test_holm_rejects_before_hochberg_does_and_after_bonferroni(p):
+    """Bonferroni ≥ Holm ≥ Benjamini and Hochberg, in adjusted p-values."""
+    adjusted = np.array(statistics.holm(p))
+    assert (adjusted <= np.minimum(len(p) * np.array(p), 1.0) + 1e-12).all()
+    assert (adjusted >= reference.false_discovery_control(p) - 1e-12).all()

@@ -1,0 +1,155 @@
+"""Planned comparisons: errors of a family, power, and robust summaries, by simulation and against known answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.statistics import (
+    ALPHA,
+    Components,
+    contrasts_of,
+    crossed_mean,
+    detectable_difference,
+    holm,
+    interquartile_mean,
+    paired_contrasts,
+    planned_error,
+    probability_of_improvement,
+    stratified_bootstrap,
+    t_quantile,
+    t_tails,
+)
+from creditflow.train.statistics.clustered import mean_errors
+
+
+def test_holms_adjustment_of_a_published_example():
+    """Four tests at .01, .04, .03, .005 (Wikipedia, Holm–Bonferroni method): two are rejected at .05."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(p=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=10), data=st.data())
+def test_holm_keeps_the_order_and_never_lowers_a_p_value(p, data):
+    order = data.draw(st.permutations(range(len(p))))
+    adjusted = holm(p)
+    assert [adjusted[i] for i in order] == holm([p[i] for i in order])
+    assert all(a >= x for a, x in zip(adjusted, p, strict=True))
+    assert sorted(adjusted) == [a for _, a in sorted(zip(p, adjusted, strict=True))]
+
+
+def test_an_unknown_p_value_stays_unknown_and_counts():
+    adjusted = holm([0.02, math.nan])
+    assert adjusted[0] == 0.04
+    assert math.isnan(adjusted[1])
+    assert holm([]) == []
+
+
+def test_a_family_of_contrasts_errs_in_at_most_a_twentieth_of_the_studies():
+    """Eight schemes equal to the baseline, paired on 5 seeds × 20 tasks; without adjustment a third of the studies err."""
+    rng = np.random.default_rng(0)
+    studies, schemes = 1500, 8
+    results = (
+        rng.normal(size=(studies, schemes + 1, 1, 20))
+        + 0.5 * rng.normal(size=(studies, schemes + 1, 5, 1))
+        + rng.normal(size=(studies, schemes + 1, 5, 20))
+    )
+    mean, error, freedom = mean_errors(results[:, 1:] - results[:, :1])
+    p = np.vectorize(t_tails)(mean / error, freedom)
+    wrong = np.mean([min(holm(row)) < ALPHA for row in p])
+    assert wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / studies)
+    assert np.mean(p.min(axis=1) < ALPHA) > 0.15
+
+
+@pytest.mark.parametrize(("seeds", "tasks"), [(5, 10), (10, 50)])
+def test_the_detectable_difference_is_detected_four_times_in_five(seeds, tasks):
+    """Where tasks and seeds both vary; where one mean square is nearly all, the degrees of freedom are its own."""
+    rng = np.random.default_rng(0)
+    effects = {"tasks": 0.5, "seeds": 0.25, "rest": 1.0}
+    truth = planned_error(Components(**effects), seeds=seeds, tasks=tasks)
+    values = (
+        math.sqrt(0.5) * rng.normal(size=(4000, 1, tasks))
+        + 0.5 * rng.normal(size=(4000, seeds, 1))
+        + rng.normal(size=(4000, seeds, tasks))
+    )
+    mean, error, freedom = mean_errors(values)
+    assert mean.std() == pytest.approx(truth, rel=0.05)
+    shift = detectable_difference(truth, float(np.median(freedom)))
+    critical = np.array([t_quantile(x) for x in np.arange(1.0, 500.0)])
+    found = np.mean((mean + shift) / error > np.interp(freedom, np.arange(1.0, 500.0), critical))
+    assert found == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("n", [6, 20, 50])
+def test_the_power_of_a_test_over_tasks_alone_is_exact_but_for_the_approximation(n):
+    rng = np.random.default_rng(n)
+    values = rng.normal(size=(20_000, 1, n))
+    mean, error, _ = mean_errors(values)
+    shift = detectable_difference(1.0 / math.sqrt(n), n - 1.0)
+    assert np.mean((mean + shift) / error > t_quantile(n - 1.0)) == pytest.approx(0.8, abs=0.02)
+
+
+def test_more_contrasts_need_a_larger_difference():
+    results = {f"scheme {i}": crossed_mean(np.random.default_rng(i).normal(size=(5, 20))) for i in range(4)}
+    one, four = contrasts_of({"scheme 0": results["scheme 0"]}), contrasts_of(results)
+    assert four["scheme 0"].detectable > one["scheme 0"].detectable
+    assert one["scheme 0"].p_adjusted == results["scheme 0"].p_value
+
+
+def test_contrasts_are_paired():
+    base = np.random.default_rng(0).normal(size=(4, 30))
+    found = paired_contrasts({"base": base, "better": base + 0.1, "equal": base}, "base")
+    assert list(found) == ["better", "equal"]
+    assert found["better"].difference.mean == pytest.approx(0.1)
+    assert found["better"].separates
+    assert not found["equal"].separates
+    assert found["equal"].detectable == 0.0
+
+
+def test_contrasts_need_the_baseline_and_one_shape():
+    with pytest.raises(ConfigError, match="baseline 'grpo'"):
+        paired_contrasts({"a": [[1.0]]}, "grpo")
+    with pytest.raises(ConfigError, match="one shape"):
+        paired_contrasts({"a": [[1.0]], "grpo": [[1.0, 2.0]]}, "grpo")
+
+
+def test_nothing_repeated_separates_nothing():
+    (found,) = paired_contrasts({"a": [[1.0]], "b": [[0.0]]}, "b").values()
+    assert math.isnan(found.p_adjusted)
+    assert not found.separates
+
+
+@given(values=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30))
+def test_the_interquartile_mean_lies_between_the_quartiles_ends_and_ignores_outliers(values):
+    found = interquartile_mean(values)
+    assert min(values) - 1e-9 <= found <= max(values) + 1e-9
+    assert interquartile_mean([*values] * 4) == pytest.approx(found, rel=1e-9, abs=1e-9)
+    spread = [*np.linspace(-1.0, 1.0, 8), 1e9, -1e9]
+    assert abs(interquartile_mean(spread)) < 1e-6
+
+
+def test_the_probability_of_improvement_counts_pairs_of_runs():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 4, (5, 3)), rng.integers(0, 4, (4, 3))
+    pairs = [(x > y) + 0.5 * (x == y) for t in range(3) for x in a[:, t] for y in b[:, t]]
+    assert probability_of_improvement(a, b) == pytest.approx(np.mean(pairs))
+    assert probability_of_improvement(a, b) + probability_of_improvement(b, a) == pytest.approx(1.0)
+    assert probability_of_improvement(a, a) == 0.5
+
+
+def test_the_stratified_bootstrap_resamples_within_strata_only():
+    strata = [np.zeros((5, 3)), np.ones((7, 3))]
+    found = stratified_bootstrap(
+        strata, lambda x: float(np.mean([part.mean() for part in x])), rng=np.random.default_rng(0), n_resamples=50
+    )
+    assert found == (0.5, 0.5)
+
+
+def test_the_stratified_bootstrap_has_the_spread_of_the_mean():
+    values = np.random.default_rng(0).normal(size=(60, 1))
+    found = stratified_bootstrap([values], lambda x: float(x[0].mean()), rng=np.random.default_rng(1))
+    assert (found.high - found.low) == pytest.approx(2 * 1.96 * values.std() / math.sqrt(60), rel=0.15)

@@ -1,0 +1,68 @@
+"""Intervals, correlations, ranks and tests that evaluation, analyses and the benchmark share.
+
+Plain NumPy, each checked against scipy in the tests: scipy's import takes longer than the whole command line, and its
+bootstrap does not resample clusters.
+"""
+
+from creditflow.train.statistics.clustered import (
+    ClusteredMean,
+    Components,
+    clustered_mean,
+    crossed_mean,
+    stratified_mean,
+)
+from creditflow.train.statistics.contrasts import (
+    ALPHA,
+    POWER,
+    Contrast,
+    contrasts_of,
+    detectable_difference,
+    interquartile_mean,
+    paired_contrasts,
+    planned_error,
+    probability_of_improvement,
+    stratified_bootstrap,
+)
+from creditflow.train.statistics.intervals import (
+    N_RESAMPLES,
+    Interval,
+    cluster_bootstrap,
+    normal_interval,
+    percentile_interval,
+    wilson_interval,
+)
+from creditflow.train.statistics.ranks import auroc, pearson, ranks, spearman
+from creditflow.train.statistics.significance import holm, sign_test
+from creditflow.train.statistics.student import t_quantile, t_tails
+
+__all__ = [
+    "ALPHA",
+    "N_RESAMPLES",
+    "POWER",
+    "ClusteredMean",
+    "Components",
+    "Contrast",
+    "Interval",
+    "auroc",
+    "cluster_bootstrap",
+    "clustered_mean",
+    "contrasts_of",
+    "crossed_mean",
+    "detectable_difference",
+    "holm",
+    "interquartile_mean",
+    "normal_interval",
+    "paired_contrasts",
+    "pearson",
+    "percentile_interval",
+    "planned_error",
+    "probability_of_improvement",
+    "ranks",
+    "sign_test",
+    "spearman",
+    "stratified_bootstrap",
+    "stratified_mean",
+    "t_quantile",
+    "t_tails",
+    "wilson_interval",
+]

@@ -1,0 +1,158 @@
+"""Planned comparisons of several methods with one baseline on the same tasks and seeds, and the power of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.statistics.clustered import ClusteredMean, Components, crossed_mean
+from creditflow.train.statistics.intervals import N_RESAMPLES, Interval, percentile_interval
+from creditflow.train.statistics.significance import holm
+from creditflow.train.statistics.student import t_quantile
+
+__all__ = [
+    "ALPHA",
+    "POWER",
+    "Contrast",
+    "contrasts_of",
+    "detectable_difference",
+    "interquartile_mean",
+    "paired_contrasts",
+    "planned_error",
+    "probability_of_improvement",
+    "stratified_bootstrap",
+]
+
+Floats = NDArray[np.float64]
+
+ALPHA: Final = 0.05
+POWER: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A method minus the baseline.
+
+    Attributes:
+        difference: mean difference, with its standard error.
+        p_adjusted: Holm's adjusted p-value over all contrasts of the family; NaN if nothing was repeated.
+        detectable: the true difference that the test would find with probability ``POWER``, at the level α / number of
+            contrasts, which is Holm's for its smallest p-value.
+    """
+
+    difference: ClusteredMean
+    p_adjusted: float
+    detectable: float
+
+    @property
+    def separates(self) -> bool:
+        """Whether the difference is significant at ``ALPHA`` after Holm's adjustment."""
+        return self.p_adjusted < ALPHA
+
+
+def contrasts_of(differences: Mapping[str, ClusteredMean]) -> dict[str, Contrast]:
+    """A family of contrasts from their mean differences, by name."""
+    adjusted = holm([difference.p_value for difference in differences.values()])
+    level = ALPHA / max(len(differences), 1)
+    return {
+        name: Contrast(difference, p, detectable_difference(difference.error, difference.freedom, alpha=level))
+        for (name, difference), p in zip(differences.items(), adjusted, strict=True)
+    }
+
+
+def paired_contrasts(values: Mapping[str, ArrayLike], baseline: str) -> dict[str, Contrast]:
+    """Every other method against the baseline, paired by task and seed.
+
+    Args:
+        values: by method its results, float64 (S, T), rows are seeds and columns are tasks, the same for all methods.
+        baseline: name of the method that is subtracted.
+
+    Raises:
+        ConfigError: shapes differ, or the baseline is missing.
+    """
+    results = {name: np.asarray(x, np.float64) for name, x in values.items()}
+    if baseline not in results:
+        raise ConfigError(f"the baseline {baseline!r} is not among the methods {', '.join(results)}")
+    base = results.pop(baseline)
+    for name, x in results.items():
+        if x.shape != base.shape:
+            raise ConfigError(f"paired results need one shape, got {x.shape} of {name} and {base.shape} of {baseline}")
+    return contrasts_of({name: crossed_mean(x - base) for name, x in results.items()})
+
+
+# -- power ------------------------------------------------------------------------------------------------------------------
+def detectable_difference(error: float, freedom: float, *, alpha: float = ALPHA, power: float = POWER) -> float:
+    """The true difference that a two-sided t test at level ``alpha`` finds with probability ``power``.
+
+    (t_{1 − α/2} + t_power) · standard error; NaN without an error, 0 where it is 0.
+
+    >>> round(detectable_difference(1.0, 1e6), 2)
+    2.8
+    """
+    if not error > 0.0:
+        return error
+    return (t_quantile(freedom, 1.0 - alpha / 2.0) + t_quantile(freedom, power)) * error
+
+
+def planned_error(components: Components, *, seeds: int, tasks: int) -> float:
+    """Standard error of a mean over another number of seeds and tasks, from measured variance components.
+
+    >>> planned_error(Components(tasks=0.5, seeds=0.25, rest=0.0), seeds=1, tasks=2)
+    0.7071067811865476
+    """
+    return math.sqrt(components.tasks / tasks + components.seeds / seeds + components.rest / (seeds * tasks))
+
+
+# -- robust summaries (Agarwal et al., 2021) --------------------------------------------------------------------------------
+def interquartile_mean(values: ArrayLike) -> float:
+    """Mean of the middle half, of all entries; a quarter that is no whole number cuts entries in part.
+
+    >>> interquartile_mean([0.0, 1.0, 3.0, 100.0])
+    2.0
+    """
+    x = np.sort(np.asarray(values, np.float64), axis=None)
+    # entry i stands for the fractions i/n to (i + 1)/n
+    edges = np.arange(len(x) + 1) / len(x)
+    weights = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
+    return float(weights @ x / 0.5)
+
+
+def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> float:
+    """Probability that a run of a beats a run of b on the same task, ties counting half; mean over tasks.
+
+    >>> probability_of_improvement([[0.2], [0.6]], [[0.2], [0.1]])
+    0.875
+
+    Args:
+        a, b: float64 (S, T), rows are runs and columns are tasks; all pairs of runs are compared.
+    """
+    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    order = np.sign(x[:, None, :] - y[None, :, :])
+    return float((order.mean() + 1.0) / 2.0)
+
+
+def stratified_bootstrap(
+    strata: Sequence[Floats],
+    statistic: Callable[[list[Floats]], float],
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+) -> Interval:
+    """95 % percentile interval of a statistic; runs are resampled with replacement within each stratum.
+
+    Args:
+        strata: arrays whose first axis are independent runs; what belongs to one run (its tasks, and the runs of other
+            methods with its seed) stays together.
+        statistic: maps resampled strata to a number.
+        rng: source of randomness.
+        n_resamples: number of resamples.
+    """
+    return percentile_interval(
+        [statistic([x[rng.integers(len(x), size=len(x))] for x in strata]) for _ in range(n_resamples)]
+    )
