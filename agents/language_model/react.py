@@ -8,6 +8,7 @@ samples: their number is in ``Trajectory.trial``, and a group never mixes them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -93,18 +94,22 @@ class ReflexionAgent(ReactAgent):
         """Drop all reflections."""
         self._reflections.clear()
 
-    def reflect(self, failed: Sequence[Trajectory], *, seed: int = 0) -> list[str]:
+    def reflect(self, failed: Sequence[Trajectory], *, seed: int = 0, iteration: int = 0) -> list[str]:
         """Generate a reflection on every failed episode, and keep it for the task.
+
+        Each reflection has random numbers of its own, whatever other episodes failed.
 
         Args:
             failed: trajectories with texts; one per task.
-            seed: sampling seed.
+            seed, iteration: seed the sampling, with the task, replica and trial.
         """
         chat, sampling = self.model.conversations.chat, self.sampling
         requests = []
         for one in failed:
             text = _REFLECT.replace("{stop}", one.stop_reason).replace("{episode}", _transcript(one))
-            uniforms = np.random.default_rng([seed, one.seed, one.trial, one.replica]).random(sampling.max_new_tokens)
+            task = int.from_bytes(hashlib.blake2b(one.task_id.encode(), digest_size=8).digest(), "big")
+            rng = np.random.default_rng([seed, iteration, one.seed, task, one.replica, one.trial])
+            uniforms = rng.random(sampling.max_new_tokens)
             requests.append(
                 GenerationRequest(f"reflection on {one.trajectory_id}", chat.first_prompt_ids("", text), uniforms)
             )

@@ -262,7 +262,7 @@ class _Player:
             if not unsolved or trial + 1 == self._trials:
                 break
             if isinstance(agent, ReflexionAgent):
-                agent.reflect(failed, seed=self._seed)
+                agent.reflect(failed, seed=self._seed, iteration=iteration)
         self.trials_needed += [solved.get(task.task_id, 0) for task in self._tasks]
         return [last_trials[task.task_id] for task in self._tasks]
 

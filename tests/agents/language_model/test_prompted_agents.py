@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 LINE = "#######\n#@ $ .#\n#######"  # three moves to the right
 WORLD = {"articles": 400, "questions": 3, "seed": 3}
@@ -116,6 +118,30 @@ def test_reflections_reach_the_next_trial_of_their_task_only_and_the_last_three_
     before = len(asked(model))
     play(agent, GroupEnv("sokoban", size=1, level=LINE.replace("@ ", " @"), max_steps=2), "other task")
     assert "note" not in asked(model)[before]
+
+
+def test_every_reflection_has_random_numbers_of_its_own_and_the_same_again() -> None:
+    first = Trajectory("one", "one", "task a", (), False, 0.0, "env_limit", "end")
+    failed = [
+        replace(first, task_id=task, trial=trial, replica=replica, seed=seed)
+        for task in ("task a", "task b")
+        for trial in (0, 1)
+        for replica in (0, 1)
+        for seed in (0, 1)
+    ]
+
+    def drawn(order: list[Trajectory]) -> dict[tuple[object, ...], bytes]:
+        model = scripted_model(lambda text: "note")
+        keys = []
+        for seed, iteration in product((0, 1), (0, 1)):
+            ReflexionAgent(model).reflect(order, seed=seed, iteration=iteration)
+            keys += [(seed, iteration, one.task_id, one.trial, one.replica, one.seed) for one in order]
+        assert isinstance(model.backend, ScriptedBackend)
+        return {key: uniforms.tobytes() for key, uniforms in zip(keys, model.backend.uniforms, strict=True)}
+
+    numbers = drawn(failed)
+    assert len(set(numbers.values())) == len(numbers) == 64
+    assert drawn(failed[::-1]) == numbers
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,14 @@ class CharChat:
 
 
 class ScriptedBackend:
-    """Completes every prompt by a function of its text, and keeps the prompts in ``asked``."""
+    """Completes every prompt by a function of its text, and keeps the prompts in ``asked``, their random numbers in ``uniforms``."""
 
     version, context = "scripted", 0
 
     def __init__(self, answer: Callable[[str], str]) -> None:
         self._answer = answer
         self.asked: list[str] = []
+        self.uniforms: list[NDArray[np.float64]] = []
 
     def generate(
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
@@ -49,6 +50,7 @@ class ScriptedBackend:
         out = []
         for request in requests:
             self.asked.append("".join(map(chr, request.ids)))
+            self.uniforms.append(request.uniforms)
             ids = np.append(_ids(self._answer(self.asked[-1])), np.int32(END))
             out.append(Completion(ids, np.zeros(len(ids), np.float32)))
         return out
