@@ -65,6 +65,21 @@ class Sampling:
                 f"{self.top_k!r}"
             )
 
+    def check_context(self, context: int) -> None:
+        """Require that a prompt of one token and the longest completion fit into a context.
+
+        Args:
+            context: maximum length of prompt and completion together, in tokens (0: unknown).
+
+        Raises:
+            ConfigError: no prompt fits, so every episode would end without a turn.
+        """
+        if self.max_new_tokens >= context > 0:
+            raise ConfigError(
+                f"max_new_tokens is {self.max_new_tokens} in a context of {context} tokens, which leaves none for the prompt: "
+                "lower max_new_tokens, or raise max_context if the model's own limit allows it"
+            )
+
     @property
     def truncated(self) -> bool:
         """Whether tokens are sampled from less than the full distribution."""

@@ -143,6 +143,9 @@ class LanguageModelAgent:
         name: agent name in logs.
         max_context: maximum length of prompt and completion together (0: the backend's own limit); an episode that
             would exceed it stops with "token_limit".
+
+    Raises:
+        ConfigError: ``max_context`` exceeds the backend's limit, or leaves no token for a prompt.
     """
 
     def __init__(
@@ -161,6 +164,7 @@ class LanguageModelAgent:
         if max_context > limit > 0:
             raise ConfigError(f"max_context is {max_context}, but the model's own limit is {limit} tokens")
         self.max_context = max_context or limit
+        sampling.check_context(self.max_context)
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""

@@ -126,6 +126,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
     if not settings.model.path:
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
+        _check_context(settings, model)
         return _counted(model, tokenizer)
     folder = _local_snapshot(settings.model.path)
     if folder is None:
@@ -145,12 +146,17 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
     if not list(folder.glob("*.safetensors")):
         raise DataError(f"{folder}: has no weights (*.safetensors)")
     settings.prompting.conversations(tokenizer)
+    _check_context(settings, model)
+    return _counted(model, tokenizer)
+
+
+def _check_context(settings: TrainConfig, model: Any) -> None:
     limit = getattr(model.config, "max_position_embeddings", 0)
     if settings.prompting.max_context > limit > 0:
         raise ConfigError(
             f"prompting.max_context is {settings.prompting.max_context}, the model's own limit is {limit} tokens"
         )
-    return _counted(model, tokenizer)
+    settings.sampling.check_context(settings.prompting.max_context or limit)
 
 
 def _counted(model: Any, tokenizer: Any) -> str:

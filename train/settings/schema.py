@@ -205,6 +205,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         rollout = self.rollout
+        self.sampling.check_context(self.prompting.max_context)
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
             raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
         if self.generation.backend == "vllm" and rollout.branching.max_trajectories:

@@ -58,6 +58,7 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("seed.x=3", "seed is a value, not a section"),
         ("nothing", "a setting is written KEY=VALUE"),
         ("update.loss.dual_clip=0.5", "dual_clip must be 0"),
+        ("prompting.max_context=256", "max_new_tokens is 256 in a context of 256 tokens"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path: Path, override: str, message: str) -> None:
