@@ -99,7 +99,7 @@ def test_a_simulated_group_gets_the_credit_of_its_trajectories(name):
     mdp = grid_mdp(generate_layout("pits", np.random.default_rng(3)), 20)
     uniform = np.full((1, mdp.size, len(mdp.actions)), 1 / len(mdp.actions))
     (simulated,) = simulate(mdp, uniform, 5, np.random.default_rng(4))
-    control = played_method(name, mdp.horizon, np.random.default_rng(0))
+    control = played_method(name, mdp.horizon, [0])
     plain = Group(simulated.trajectories)
     np.testing.assert_array_equal(control(simulated).flat_advantages, control(plain).flat_advantages)
     for ours, theirs in zip(
