@@ -28,7 +28,7 @@ from creditflow.train.bench.controls import (
 from creditflow.train.bench.stateless import position_baseline, stateless_discount
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.credit.states.grouptd import VARIANTS
+from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
@@ -134,7 +134,8 @@ TABULAR_MEANING: Mapping[str, str] = MappingProxyType(
 
 def default_schemes(variants: bool) -> tuple[str, ...]:
     """The schemes compared when none are named: every registered one and, on request, the variants in ``NAMED``."""
-    named = [name for name in NAMED if name != "leave_one_out"] if variants else []
+    # grouptd_base is grouptd as long as that is its default
+    named = [name for name in NAMED if name not in ("leave_one_out", "grouptd_base")] if variants else []
     names = tuple(dict.fromkeys([*named, *credit.names()]))
     # with one token per turn ppo_gae equals mt_ppo: it is included only when named
     return (
@@ -196,7 +197,8 @@ def settings_of(names: Sequence[str]) -> dict[str, str]:
     described = {}
     for name in names:
         entry = scheme_entry(name)
-        parts = [f"{key.rstrip('_')}={value}" for key, value in entry.parameters.items()]
+        preset = lookup(entry.scheme).preset("paper")
+        parts = [f"{key}={value}" for key, value in entry.parameters.items() if value != preset[key]]
         if entry.step_only:
             parts.append("step advantage only")
         clauses = [f"{entry.scheme} with {', '.join(parts)}"] if parts else []

@@ -3,64 +3,57 @@
 A group is read as an empirical Markov reward process, which gives the value of each state under the policy that sampled
 the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
 path to success enters only as a prior, which is outweighed as counts grow.
+
+``divide_by_success``, ``progress_weight``, ``merge_test`` and ``prior="pooled"`` serve policies whose parameters are shared by many
+tasks, where the weights *between* tasks decide: with the prior ρ γ^d alone, groups with few successes get little credit while
+solved tasks still ask for shorter ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.backward import backward_sums
-from creditflow.wrappers.credit.base import Credit, CreditError
+from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values, stationary_values
+from creditflow.wrappers.credit.states.merge_test import entry_statistic, preceding_turns
+from creditflow.wrappers.credit.states.pooled_prior import by_distance, halves, pooled_levels, visits_by_distance
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state
-from creditflow.wrappers.graphs.state_graph import shortest_distances
+from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import GOAL, TRUNCATED
 
 __all__ = ["VARIANTS", "GroupTD"]
 
 Floats = NDArray[np.float64]
 
-# named parameter values, as the benchmark's tables call them
-VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "grouptd": {},
-        "grouptd_0": {"td_lambda": 0.0},
-        "grouptd_6": {"td_lambda": 0.6},
-        "grouptd_8": {"td_lambda": 0.8},
-        "grouptd_det": {"deterministic": True},
-        "grouptd_outcome": {"add_outcome": True},
-        "evaluation": {"prior": "none", "td_lambda": 0.0},
-        "evaluation_share": {"prior": "share", "prior_weight": 1.0, "td_lambda": 0.0},
-        "evaluation_stationary": {"form": "stationary", "prior": "none", "td_lambda": 0.0},
-        "leave_one_out": {"leave_one_out": True, "prior": "none", "td_lambda": 1.0},
-    }
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GroupTD(StateScheme):
-    """c_t = δ_t + λ c_{t+1} with δ_t = V_{h−1}(k′_t) − V_h(k_t); after a trajectory's last turn the first term is R_i.
+    """c_t = T_t / ρ* + β w(k_t) [γ^d(k′_t) − γ^d(k_t)] with T_t = δ_t + λ(k′_t) T_{t+1} and δ_t = V_{h−1}(k′_t) − V_h(k_t).
 
-    V_h(k) is the value of state k with h turns left, estimated from the group's n(k) turns in k:
+    After a trajectory's last turn the first term of δ is R_i. V_h(k) is the value of state k with h turns left, estimated
+    from the group's n(k) turns in k:
 
         V_h(k) = [κ Φ(k) + Σ_{turns u in k} V_{h−1}(k′_u)] / (κ + n(k)),   V_h(k) = Φ(k) where n(k) = 0,
         V_0(k) = 0,   V_h(success of i) = V_h(failure of i) = R_i,
-        Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) hops to a success on observed edges (Φ = 0: no path).
+        Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) hops to a success on observed edges (γ^d = 0: no path).
 
-    A truncated trajectory has no terminal node: its last transition leads to an open state. Graded outcomes are R_i in
-    [0, 1]; V_0(k) is then the mean outcome of the trajectories truncated in k. With λ = 0 the credit telescopes:
-    Σ_t c_it = R_i − V_H(k_1). ``invalid_penalty`` is subtracted from the final advantage, whatever ``penalty_at`` is:
-    there is no normalised score to subtract it from.
+    By default β = 0, ρ* = 1 and λ(k) = λ, so that c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node: its
+    last transition leads to an open state. Graded outcomes are R_i in [0, 1]; V_0(k) is then the mean outcome of the
+    trajectories truncated in k. With λ = β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*.
+    ``invalid_penalty`` is subtracted from the final advantage, whatever ``penalty_at`` is: there is no normalised score to
+    subtract it from.
+
+    With Markov keys, the weights of the prior κ/(κ + n) and of progress w vanish as G grows, so that
+    E[c | s, a] → A^π_h(s, a), or A^π_h / J(π), the gradient of log J, if divided by success, for every λ.
 
     Cost: H sweeps, each over the states whose successors the previous one changed; with κ > 0 linear in the turns of a
     long episode.
@@ -69,14 +62,25 @@ class GroupTD(StateScheme):
         horizon: H, the environment's turn limit. 0 takes the longest trajectory of the group, which is the limit as
             soon as one trajectory is truncated, and too short when all end early.
         prior_weight: κ ≥ 0, weight of the prior in turns.
-        prior: Φ: "distance" (above); "share" (mean outcome of the trajectories still running with h turns left, or of
-            all trajectories in the stationary form); "none" (κ = 0).
-        discount: γ of the distance prior.
+        prior: Φ: "distance" (above); "pooled" (min(1, ρ f(d)), f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over n_d visits at
+            distance d in the groups of a batch, with the distances from the other half of the visitor's group; see
+            ``pooled_prior.py``); "share" (mean outcome of the trajectories still running with h turns left, or of
+            all trajectories in the stationary form); "none" (κ = 0). A group scored alone is a batch of one. "pooled"
+            equals "distance" where no rollout visits a state from which the other half of its group reached success.
+        pooled_weight: w > 0, weight of γ^d in f, in visits.
+        discount: γ, of the prior and of progress.
         td_lambda: λ in [0, 1]: 0 relies on the values of states, 1 on the trajectory's own outcome.
+        divide_by_success: ρ* = ρ: a batch of groups then climbs Σ log J instead of Σ J. The directions inside a group
+            do not change. A group with one success in G weighs up to (G + 2)/2 times as much as without.
+        progress_weight: β ≥ 0: progress towards success by distance, beside the prior, in the advantage alone, where it
+            cannot set frequent states against rare ones. A success has γ^d = 1, a failure 0.
+        progress_count: ω > 0: w(k) = ω / (ω + n(k)).
+        merge_test: F* ≥ 0: λ is 1 for turns that lead to a key in which the next δ depends on how the key was entered,
+            F > F* (``merge_test.py``): the key probably merges states. 0: no test. Needs no determinism.
         deterministic: whether the environment is deterministic: then one action with two different results in one key
             proves that the key merges states, and λ is 1 for turns that lead to such a key.
         form: "horizon" (above), or "stationary": one value per state, truncated trajectories end with their outcome.
-        leave_one_out: estimate V for trajectory i from the others (G times the cost). Unbiased with λ = 1.
+        leave_one_out: estimate V for trajectory i from the others (G times the cost). Unbiased with λ = 1 and β = 0.
         add_outcome: add the group-normalised outcome, both parts scaled to root mean square 1 over the turns.
     """
 
@@ -89,9 +93,14 @@ class GroupTD(StateScheme):
     penalty_at: Literal["score", "advantage"] = "advantage"
     horizon: int = 0
     prior_weight: float = 3.0
-    prior: Literal["distance", "share", "none"] = "distance"
+    prior: Literal["distance", "pooled", "share", "none"] = "distance"
+    pooled_weight: float = 30.0
     discount: float = 0.9
     td_lambda: float = 0.3
+    divide_by_success: bool = False
+    progress_weight: float = 0.0
+    progress_count: float = 8.0
+    merge_test: float = 0.0
     deterministic: bool = False
     form: Literal["horizon", "stationary"] = "horizon"
     leave_one_out: bool = False
@@ -100,15 +109,30 @@ class GroupTD(StateScheme):
     def __post_init__(self) -> None:
         """Check ranges."""
         super().__post_init__()
-        if self.horizon < 0:
-            raise ConfigError(
-                f"grouptd.horizon must be ≥ 0 (0: the longest trajectory of the group), got {self.horizon}"
-            )
-        if self.prior_weight < 0.0:
-            raise ConfigError(f"grouptd.prior_weight must be ≥ 0, got {short_repr(self.prior_weight)}")
+        for name in ("horizon", "prior_weight", "progress_weight", "merge_test"):
+            require_range(self, name, 0.0, np.inf)
+        for name in ("pooled_weight", "progress_count"):
+            require_range(self, name, 0.0, np.inf, above=True)
         for name in ("discount", "td_lambda"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"grouptd.{name} must lie in [0, 1], got {short_repr(getattr(self, name))}")
+            require_range(self, name, 0.0, 1.0)
+        if self.outcome == "return" and (self.divide_by_success or self.prior == "pooled"):
+            raise ConfigError(
+                "grouptd: divide_by_success and prior='pooled' need outcome='score' or 'success', in [0, 1]"
+            )
+
+    @property
+    def checked_properties(self) -> frozenset[str]:
+        """Properties that hold with these parameters."""
+        broken = set()
+        if self.progress_weight or self.leave_one_out:
+            broken.add("telescoping")
+        if self.outcome == "return":
+            broken |= {"scale", "shift"}
+        if self.invalid_penalty:
+            broken.add("all_fail_zero")
+        if self.add_outcome and self.singleton_outcome != "zero":
+            broken.add("one_member_zero")
+        return self.properties - broken
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
@@ -116,18 +140,28 @@ class GroupTD(StateScheme):
         Raises:
             CreditError: a trajectory is longer than ``horizon``.
         """
-        process = self._process(group)
-        after, before, values = self._around(process, process)
+        return self.assign_batch([group])[0]
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        """Score many groups; the pooled prior is that of all of them."""
+        processes = [self._process(group) for group in groups]
+        levels = self._levels(groups, processes)
+        return [self._assign(group, process, levels) for group, process in zip(groups, processes, strict=True)]
+
+    def _assign(self, group: Group, process: RewardProcess, levels: Floats | None) -> Credit:
+        hops = self._hops(process)
+        after, before, values = self._around(self._backup(process, hops, levels), process)
         if self.leave_one_out:
             for i in range(len(process.outcome)):
-                own = process.trajectory == i
-                after[own], before[own], _ = self._around(process.without(i), process, own)
+                own, others = process.trajectory == i, process.without(i)
+                after[own], before[own], _ = self._around(
+                    self._backup(others, self._hops(others), levels), process, own
+                )
         delta = np.where(process.terminal | process.truncated, process.outcome[process.trajectory], after) - before
-        conflicted = process.conflicted(group.arrays.action)
-        factor = np.full(process.size, self.td_lambda)
-        if self.deterministic:
-            factor[conflicted] = 1.0
-        step = backward_sums(delta, group.arrays.offsets, factor[process.following])
+        factor, found = self._factor(group, process, delta)
+        scale = process.success_rate if self.divide_by_success else 1.0
+        progress = self._progress(process, hops)
+        step = backward_sums(delta, group.arrays.offsets, factor[process.following]) / scale + progress
         outcome = np.zeros(len(process.outcome))
         if self.add_outcome:
             outcome, _ = self.outcome_part(group)
@@ -137,57 +171,70 @@ class GroupTD(StateScheme):
             group,
             outcome=outcome,
             step=step - self.score_penalties(group) - self.advantage_penalties(group),
-            rewards=delta,
+            rewards=delta / scale + progress,
             aggregation="trajectory_mean",
-            diagnostics={"values": values, "node_keys": group.states(self.key).keys, "conflicted": conflicted},
+            diagnostics={"values": values, "node_keys": group.states(self.key).keys, **found},
         )
 
+    def _factor(self, group: Group, process: RewardProcess, delta: Floats) -> tuple[Floats, dict[str, NDArray[Any]]]:
+        """float64 (K,): λ(k), and what it depends on."""
+        pair = process.pairs(group.arrays.action)
+        found: dict[str, NDArray[Any]] = {"conflicted": process.conflicted(pair)}
+        factor = np.full(process.size, self.td_lambda)
+        if self.deterministic:
+            factor[found["conflicted"]] = 1.0
+        if self.merge_test:
+            preceding = preceding_turns(group.episode_index, process.trajectory)
+            unit = float(np.abs(process.outcome).max(initial=1.0))
+            found["entry_f"] = entry_statistic(process.state, pair, preceding, delta, process.size, unit=unit)
+            factor[found["entry_f"] > self.merge_test] = 1.0
+        return factor, found
+
+    def _progress(self, process: RewardProcess, hops: Floats) -> Floats | float:
+        """float64 (N,): β w(k) [γ^d(k′) − γ^d(k)]."""
+        if not self.progress_weight:
+            return 0.0
+        near = by_distance(hops, self.discount)
+        failed = process.terminal & ~process.goal & ~process.truncated
+        after = np.where(process.goal, 1.0, np.where(failed, 0.0, near[process.following]))
+        visits = np.bincount(process.state, minlength=process.size)
+        weight = self.progress_weight * self.progress_count / (self.progress_count + visits)
+        progress: Floats = weight[process.state] * (after - near[process.state])
+        return progress
+
     def _process(self, group: Group) -> RewardProcess:
-        arrays, states = group.arrays, self.states(group, self.leaders(group))
-        before = group.first_turns
-        lengths = before + np.diff(arrays.offsets)
-        longest = int(lengths.max(initial=0))
+        states = self.states(group, self.leaders(group))
+        longest = int((group.first_turns + np.diff(group.arrays.offsets)).max(initial=0))
         if self.horizon and longest > self.horizon:
             raise CreditError(
                 f"group {group.group_id!r} has a trajectory of {longest} turns, more than horizon={self.horizon}; set the "
                 "environment's turn limit, or 0 for the longest trajectory of each group"
             )
-        horizon = self.horizon or longest
-        position = np.arange(len(arrays.reward)) - arrays.offsets[arrays.trajectory] + before[arrays.trajectory]
-        end = arrays.end[arrays.trajectory]
-        truncated = arrays.last & (end == TRUNCATED)
-        return RewardProcess(
-            size=len(states.keys),
-            state=states.state,
-            following=states.next_state,
-            trajectory=arrays.trajectory,
-            left=horizon - position,
-            outcome=outcome_scores(group, self.outcome),
-            goal=arrays.last & (end == GOAL),
-            terminal=arrays.last if self.form == "stationary" else arrays.last & ~truncated,
-            truncated=truncated,
-            length=lengths,
-            horizon=horizon,
+        return RewardProcess.of(
+            group,
+            states,
+            outcome_scores(group, self.outcome),
+            self.horizon or longest,
+            stationary=self.form == "stationary",
         )
 
     def values(self, group: Group, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]) -> Floats:
         """float64 (Q,): V_h(k) of any pairs (k, h): indices of the group's states, and turns left in [0, H]."""
-        return self._values(self._process(group), state, left)[0]
+        return self._values(self.backup(group), state, left)[0]
 
     def _around(
-        self, process: RewardProcess, queried: RewardProcess, own: NDArray[np.bool_] | slice = slice(None)
+        self, backup: Backup, queried: RewardProcess, own: NDArray[np.bool_] | slice = slice(None)
     ) -> tuple[Floats, Floats, Floats]:
-        """Values after and before turns of ``queried``, estimated from ``process``; and of all states at the horizon (K,)."""
+        """Values after and before turns of ``queried``, and of all states at the horizon (K,)."""
         left = queried.left[own]
         state = np.concatenate([queried.following[own], queried.state[own]])
-        values, final = self._values(process, state, np.concatenate([left - 1, left]))
+        values, final = self._values(backup, state, np.concatenate([left - 1, left]))
         return values[: len(left)], values[len(left) :], final
 
     def _values(
-        self, process: RewardProcess, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]
+        self, backup: Backup, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]
     ) -> tuple[Floats, Floats]:
         """V of pairs (Q,), and of all states at the horizon (K,); the stationary form ignores the turns left."""
-        backup = self._backup(process)
         if self.form == "horizon":
             return horizon_values(backup, state, left)
         value = stationary_values(backup)
@@ -195,9 +242,23 @@ class GroupTD(StateScheme):
 
     def backup(self, group: Group) -> Backup:
         """Return the mean backup of the group."""
-        return self._backup(self._process(group))
+        process = self._process(group)
+        return self._backup(process, self._hops(process), self._levels([group], [process]))
 
-    def _backup(self, process: RewardProcess) -> Backup:
+    def _hops(self, process: RewardProcess) -> Floats:
+        """float64 (K,): d(k); inf everywhere if nothing depends on it."""
+        needed = self.progress_weight or self.prior in ("distance", "pooled")
+        return process.hops() if needed else np.full(process.size, np.inf)
+
+    def _levels(self, groups: Sequence[Group], processes: Sequence[RewardProcess]) -> Floats | None:
+        """f(d) of the pooled prior; None without it."""
+        if self.prior != "pooled":
+            return None
+        both = zip(groups, processes, strict=True)
+        visits = [visits_by_distance(one, group.episode_index, halves(group.trajectories)) for group, one in both]
+        return pooled_levels(visits, self.discount, self.pooled_weight)
+
+    def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
         ends = process.terminal
         onward = process.state[~ends].astype(np.int64) * process.size + process.following[~ends]
         edge, count = np.unique(onward, return_counts=True)
@@ -210,7 +271,7 @@ class GroupTD(StateScheme):
             ends=np.bincount(process.state[ends], minlength=process.size).astype(np.float64),
             outcome=np.bincount(process.state[ends], outcome[ends], minlength=process.size).astype(np.float64),
             prior_weight=0.0 if self.prior == "none" else self.prior_weight,
-            prior=self._prior(process),
+            prior=self._prior(process, hops, levels),
             start=mean_by_state(process.following[process.truncated], outcome[process.truncated], process.size),
             horizon=process.horizon,
             prior_by_turns_left=process.running_mean_outcome()
@@ -218,18 +279,13 @@ class GroupTD(StateScheme):
             else None,
         )
 
-    def _prior(self, process: RewardProcess) -> Floats:
+    def _prior(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Floats:
         """float64 (K,): Φ where it does not depend on the turns left."""
-        if self.prior != "distance":
+        if self.prior in ("none", "share"):
             mean = self.prior == "share" and self.form == "stationary"
             return np.full(process.size, process.outcome.mean() if mean else 0.0)
-        target = np.where(process.goal, process.size, process.following)
-        edge = np.unique(process.state.astype(np.int64) * (process.size + 1) + target)
-        source, target = np.divmod(edge, process.size + 1)
-        hops = shortest_distances(process.size + 1, source, target, np.ones(len(edge)), np.array([process.size]))[:-1]
-        rho = (process.outcome.sum() + 1.0) / (len(process.outcome) + 2.0)
-        reachable = np.isfinite(hops)
-        return np.where(reachable, rho * self.discount ** np.where(reachable, hops, 0.0), 0.0)
+        prior = process.success_rate * by_distance(hops, self.discount, levels)
+        return prior if levels is None else np.minimum(prior, 1.0)
 
 
 def _rms(x: NDArray[np.float64]) -> float:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN
+from creditflow.wrappers.graphs.state_graph import shortest_distances
+from creditflow.wrappers.records.arrays import StateIndex
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["RewardProcess", "mean_by_state"]
 
@@ -43,6 +46,35 @@ class RewardProcess(NamedTuple):
     length: NDArray[np.int64]
     horizon: int
 
+    @classmethod
+    def of(cls, group: Group, states: StateIndex, outcome: Floats, horizon: int, *, stationary: bool) -> RewardProcess:
+        """Read a group as a process.
+
+        Args:
+            group: the group.
+            states: its states, after merging.
+            outcome: float64 (G,), R_i.
+            horizon: H, at least the longest trajectory.
+            stationary: truncated trajectories end with their outcome too.
+        """
+        arrays, before = group.arrays, group.first_turns
+        position = np.arange(len(arrays.reward)) - arrays.offsets[arrays.trajectory] + before[arrays.trajectory]
+        end = arrays.end[arrays.trajectory]
+        truncated = arrays.last & (end == TRUNCATED)
+        return cls(
+            size=len(states.keys),
+            state=states.state,
+            following=states.next_state,
+            trajectory=arrays.trajectory,
+            left=horizon - position,
+            outcome=outcome,
+            goal=arrays.last & (end == GOAL),
+            terminal=arrays.last if stationary else arrays.last & ~truncated,
+            truncated=truncated,
+            length=before + np.diff(arrays.offsets),
+            horizon=horizon,
+        )
+
     def without(self, index: int) -> RewardProcess:
         """Return the process of all trajectories but one."""
         kept = self.trajectory != index
@@ -58,6 +90,22 @@ class RewardProcess(NamedTuple):
             length=np.delete(self.length, index),
         )
 
+    @property
+    def success_rate(self) -> float:
+        """ρ = (Σ_i R_i + 1) / (G + 2), the posterior mean under a uniform prior."""
+        return float((self.outcome.sum() + 1.0) / (len(self.outcome) + 2.0))
+
+    def hops(self, kept: NDArray[np.bool_] | slice = slice(None)) -> Floats:
+        """float64 (K,): number of observed transitions to the nearest success; inf where none is reachable.
+
+        Args:
+            kept: bool (N,), turns whose transitions count; default all.
+        """
+        target = np.where(self.goal, self.size, self.following)[kept]
+        edge = np.unique(self.state[kept].astype(np.int64) * (self.size + 1) + target)
+        source, target = np.divmod(edge, self.size + 1)
+        return shortest_distances(self.size + 1, source, target, np.ones(len(edge)), np.array([self.size]))[:-1]
+
     def running_mean_outcome(self) -> Floats:
         """float64 (H+1,): mean outcome of the trajectories that are running with h turns left.
 
@@ -71,17 +119,27 @@ class RewardProcess(NamedTuple):
         mean: Floats = (total / np.maximum(running, 1))[np.maximum(np.arange(self.horizon + 1), first)]
         return mean
 
-    def conflicted(self, action: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """bool (K,): states in which one action had two different results.
+    def pairs(self, action: NDArray[np.int32]) -> NDArray[np.int64]:
+        """int64 (N,): number of each turn's (state, action) pair.
 
         Args:
             action: int32 (N,), the action of each turn.
         """
+        code = self.state.astype(np.int64) * (int(action.max(initial=0)) + 1) + action
+        pair: NDArray[np.int64] = np.unique(code, return_inverse=True)[1]
+        return pair
+
+    def conflicted(self, pair: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool (K,): states in which one action had two different results.
+
+        Args:
+            pair: int64 (N,), number of each turn's (state, action) pair.
+        """
         end = np.where(self.goal, GOAL, np.where(self.terminal & ~self.truncated, FAILED, OPEN))
         result = self.following.astype(np.int64) * 4 + end
-        pair = self.state.astype(np.int64) * (int(action.max(initial=0)) + 1) + action
-        _, first, label = np.unique(pair, return_index=True, return_inverse=True)
-        differs = result != result[first][label]
+        some = np.zeros(int(pair.max(initial=-1)) + 1, np.int64)
+        some[pair] = result
+        differs = result != some[pair]
         conflicted = np.zeros(self.size, np.bool_)
         conflicted[self.state[differs]] = True
         return conflicted

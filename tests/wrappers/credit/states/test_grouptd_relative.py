@@ -1,0 +1,329 @@
+"""GroupTD divided by success, with progress, the merge test and the pooled prior: worked examples and exact properties."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import walk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.check import check_credit
+from creditflow.wrappers.credit.random_group import random_fork, random_group
+from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
+
+NAMES = ["grouptd_divided", "grouptd_relative", "grouptd_relative_no_test", "grouptd_relative_pooled"]
+RELATIVE = VARIANTS["grouptd_relative"]
+SEEDS = st.integers(0, 10**6)
+
+
+def scheme_of(name, **changes):
+    return credit.make("grouptd", **VARIANTS[name], **changes)
+
+
+def graded(rng, *, forked=0):
+    """A random group with graded outcomes and, on request, branches."""
+    group = random_group(rng)
+    members = [replace(m, score=1.0 if m.success else float(rng.choice([0, 0.25, 0.5]))) for m in group.trajectories]
+    stored = whole = Group(tuple(members))
+    for number in range(forked):
+        branch, full = (g.trajectories[-1] for g in random_fork(rng, whole))
+        stored = Group((*stored.trajectories, replace(branch, trajectory_id=f"fork {number}")))
+        whole = Group((*whole.trajectories, replace(full, trajectory_id=f"fork {number}")))
+    return stored
+
+
+# Three rollouts, H = 2: two take action "a" from s to m, one takes "b". One of the first two reaches the goal from m, the
+# others are truncated in p. By hand, with κ = 1, γ = .5, β = 2, ω = 3:
+#   ρ = (1 + 1)/(3 + 2) = .4;  d(m) = 1, d(s) = 2, none from p;  γ^d = .5, .25, 0
+#   V_1(m) = (1 · .4 · .5 + 1 + 0 + 0)/(1 + 3) = .3;   V_2(s) = (1 · .4 · .25 + 3 · .3)/(1 + 3) = .25
+#   δ: s → m .05;  m → goal 1 − .3 = .7;  m → p, last turn −.3
+#   progress: β w = 2 · 3/(3 + 3) = 1 in both states;  s → m .25;  m → goal .5;  m → p −.5
+#   entries of m: by (s, a) δ = {.7, −.3}, mean .2;  by (s, b) δ = {−.3};  mean of all .1/3
+#     F = [2 (.2 − .1/3)² + (−.3 − .1/3)²]/1 : [.5² + .5²]/1 = (1/18 + 1/9) : .5 = 1/3
+SETTINGS: dict[str, Any] = {
+    "prior_weight": 1.0, "discount": 0.5, "td_lambda": 0.5, "divide_by_success": True, "progress_weight": 2.0,
+    "progress_count": 3.0,
+}  # fmt: skip
+EXAMPLE = Group(
+    (
+        walk("s m goal", name="w0", actions=["a", "x"]),
+        walk("s m p", "env_limit", name="w1", actions=["a", "x"]),
+        walk("s m p", "env_limit", name="w2", actions=["b", "x"]),
+    )
+)
+
+
+def test_worked_example():
+    c = GroupTD(**SETTINGS).assign(EXAMPLE)
+    np.testing.assert_allclose(c.flat_step_rewards, [0.375, 2.25, 0.375, -1.25, 0.375, -1.25], rtol=1e-14)
+    # (.05 + .5 · .7)/.4 + .25 and .7/.4 + .5; (.05 − .5 · .3)/.4 + .25 and −.3/.4 − .5
+    expected = [1.25, 2.25, 0.0, -1.25, 0.0, -1.25]
+    np.testing.assert_allclose(c.flat_advantages, expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize(("threshold", "first"), [(0.34, [1.25, 0.0]), (0.33, [2.125, -0.375]), (1 / 3, [1.25, 0.0])])
+def test_worked_example_of_the_merge_test(threshold, first):
+    c = GroupTD(**SETTINGS, merge_test=threshold).assign(EXAMPLE)
+    keys = c.diagnostics["node_keys"]
+    np.testing.assert_allclose(c.diagnostics["entry_f"], [1 / 3 if key == "m" else 0.0 for key in keys], rtol=1e-8)
+    # with λ(m) = 1: (.05 + .7)/.4 + .25 and (.05 − .3)/.4 + .25
+    np.testing.assert_allclose(c.flat_advantages[[0, 2]], first, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(c.flat_advantages[[1, 3]], [2.25, -1.25], rtol=1e-14)
+
+
+def test_worked_example_of_the_pooled_prior():
+    # halves {w0, w2} and {w1}: w1 visits s and m, from which w0 reached the goal in 2 and 1 turns, and fails
+    #   f(1) = (2 · .5 + 0)/(2 + 1) = 1/3, f(2) = (2 · .25 + 0)/(2 + 1) = 1/6
+    scheme = GroupTD(**SETTINGS, prior="pooled", pooled_weight=2.0)
+    v_m = (0.4 / 3 + 1) / 4
+    v_s = (0.4 / 6 + 3 * v_m) / 4
+    delta = [v_m - v_s, 1 - v_m, v_m - v_s, -v_m, v_m - v_s, -v_m]
+    progress = [0.25, 0.5, 0.25, -0.5, 0.25, -0.5]
+    expected = [(d / 0.4 + p) for d, p in zip(delta, progress, strict=True)]
+    np.testing.assert_allclose(scheme.assign(EXAMPLE).flat_step_rewards, expected, rtol=1e-14)
+    # the same group twice in a batch: two such visits, f(1) = 1/4, f(2) = 1/8
+    v_m = (0.4 / 4 + 1) / 4
+    v_s = (0.4 / 8 + 3 * v_m) / 4
+    for one in scheme.assign_batch([EXAMPLE, EXAMPLE]):
+        np.testing.assert_allclose(one.flat_step_rewards[0], (v_m - v_s) / 0.4 + 0.25, rtol=1e-14)
+
+
+def test_the_pooled_prior_is_at_most_one():
+    # two rollouts that always succeed, many times: f(1) → R/ρ = 4/3, ρ f(1) → 1; then one success with ρ = 2/3
+    pairs = [Group(tuple(walk(f"s{i} g{i}", name=n) for n in "ab")) for i in range(500)]
+    lucky = Group((walk("z goal"),))
+    c = GroupTD(prior="pooled", prior_weight=1e9, td_lambda=0.0).assign_batch([*pairs, lucky])
+    assert c[0].flat_advantages[0] == pytest.approx(0.0, abs=0.02)
+    mixed = Group((walk("s goal"), walk("s s goal"), *(walk("s goal", name=f"{i}") for i in range(40))))
+    got = GroupTD(prior="pooled", prior_weight=1e9, td_lambda=0.0).assign_batch([*pairs, mixed])[-1]
+    assert (got.flat_advantages >= -1e-6).all()  # V ≤ 1 up to rounding
+
+
+# -- properties ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", NAMES)
+def test_variants_have_their_checked_properties(name):
+    scheme = scheme_of(name)
+    expected = GroupTD.properties - (set() if name == "grouptd_divided" else {"telescoping"})
+    assert scheme.checked_properties == expected
+    assert check_credit(scheme, draws=25).declared == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=SEEDS, horizon=st.sampled_from([0, 20]))
+def test_groups_that_all_fail_give_exactly_zero_whatever_else_is_in_the_batch(name, seed, horizon):
+    rng = np.random.default_rng(seed)
+    others = [graded(rng) for _ in range(3)]
+    failed = random_group(rng, outcome=0.0)
+    got = scheme_of(name, horizon=horizon).assign_batch([*others, failed])[-1]
+    assert (got.flat_advantages == 0.0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=SEEDS, forked=st.integers(0, 3))
+def test_neither_the_order_of_rollouts_nor_that_of_groups_matters(name, seed, forked):
+    rng = np.random.default_rng(seed)
+    groups = [graded(rng, forked=forked) for _ in range(3)]
+    orders = [rng.permutation(len(group)) for group in groups]
+    shuffled = [Group(tuple(g.trajectories[i] for i in order)) for g, order in zip(groups, orders, strict=True)]
+    before = scheme_of(name).assign_batch(groups)
+    after = scheme_of(name).assign_batch(shuffled[::-1])[::-1]
+    for old, new, order in zip(before, after, orders, strict=True):
+        for place, i in enumerate(order):
+            np.testing.assert_allclose(new.advantages[place], old.advantages[i], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=SEEDS, copies=st.integers(2, 5))
+def test_equal_rollouts_get_equal_credit(name, seed, copies):
+    first = graded(np.random.default_rng(seed)).trajectories[0]
+    members = [replace(first, trajectory_id=f"{i}") for i in range(copies)]
+    got = scheme_of(name).assign(Group(tuple(members))).advantages
+    for other in got[1:]:
+        np.testing.assert_allclose(other, got[0], rtol=1e-9, atol=1e-12)
+
+
+@given(seed=SEEDS, single=st.booleans())
+def test_without_a_visit_to_be_compared_the_pooled_prior_is_the_distance(seed, single):
+    # one rollout, or rollouts that share no state: no visit has a distance from the other half
+    group = graded(np.random.default_rng(seed))
+    members = group.trajectories[:1] if single else [renamed(m, f"{i}") for i, m in enumerate(group.trajectories)]
+    alone = Group(tuple(members))
+    np.testing.assert_array_equal(
+        scheme_of("grouptd_relative_pooled").assign(alone).flat_advantages,
+        scheme_of("grouptd_relative").assign(alone).flat_advantages,
+    )
+
+
+def renamed(member: Trajectory, suffix: str) -> Trajectory:
+    turns = tuple(
+        replace(t, state_key=t.state_key + suffix, next_state_key=t.next_state_key + suffix) for t in member.turns
+    )
+    return replace(member, turns=turns, final_state_key=member.final_state_key + suffix)
+
+
+@given(seed=SEEDS)
+def test_division_by_success_divides_the_base_credit(seed):
+    group = graded(np.random.default_rng(seed))
+    rho = (group.arrays.score.sum() + 1) / (len(group) + 2)
+    base, divided = (scheme_of(name).assign(group).flat_advantages for name in ("grouptd_base", "grouptd_divided"))
+    np.testing.assert_allclose(divided, base / rho, rtol=1e-12)
+
+
+@given(seed=SEEDS)
+def test_a_branch_at_the_first_turn_equals_an_independent_rollout(seed):
+    group = graded(np.random.default_rng(seed))
+    first, *others = group.trajectories
+    branches = [replace(m, parent=first.trajectory_id, fork_turn=0) for m in others]
+    for name in NAMES:
+        got = scheme_of(name).assign(Group((first, *branches)))
+        np.testing.assert_array_equal(got.flat_advantages, scheme_of(name).assign(group).flat_advantages)
+
+
+def test_the_first_turn_of_a_branch_enters_its_key_from_its_ancestor():
+    parent = walk("s m p", "env_limit", name="w1", actions=["a", "x"])
+    branch = replace(walk("m goal", name="w0", actions=["x"]), parent="w1", fork_turn=1)
+    other = walk("s m p", "env_limit", name="w2", actions=["b", "x"])
+    scheme = GroupTD(**SETTINGS, merge_test=4.0)
+    stored = scheme.assign(Group((parent, branch, other)))
+    keys = stored.diagnostics["node_keys"]
+    # V_1(m) is that of the worked example (the transition s → m counts once less, but not in m), and so is F
+    assert stored.diagnostics["entry_f"][keys.index("m")] == pytest.approx(1 / 3)
+
+
+def test_one_turn_episodes():
+    # ρ = .5, V(s) = (3 · .45 + 1)/5 = .47; progress of the success 2 · 8/10 · .1
+    group = Group((walk("s goal", name="a"), walk("s p", "failed", name="b")))
+    got = scheme_of("grouptd_relative").assign(group).flat_advantages
+    np.testing.assert_allclose(got, [0.53 / 0.5 + 0.16, -0.47 / 0.5 - 1.6 * 0.9], rtol=1e-12)
+
+
+def test_a_failure_has_no_progress_and_a_truncation_that_of_its_state():
+    options: dict[str, Any] = {
+        "prior": "none",
+        "td_lambda": 0.0,
+        "progress_weight": 1.0,
+        "progress_count": 1e9,
+        "discount": 0.5,
+    }
+    ends: dict[StopReason, float] = {"failed": -0.25, "env_limit": 0.25}
+    for end, change in ends.items():
+        group = Group((walk("s m goal", name="a"), walk("s m", end, name="b")))
+        with_it = GroupTD(**options).assign(group).flat_step_rewards
+        without = GroupTD(**{**options, "progress_weight": 0.0}).assign(group).flat_step_rewards
+        np.testing.assert_allclose(with_it - without, [0.25, 0.5, change], atol=1e-8)
+
+
+def test_the_merge_test_finds_a_key_that_merges_two_states():
+    # after "left" the key x leads to success in three of four cases, after "right" in none of four
+    ends: list[StopReason] = ["success" if i < 3 else "env_limit" for i in range(8)]
+    members = [
+        walk(f"{'ab'[i >= 4]} x {'goal' if end == 'success' else 'p'}", end, name=f"{i}", actions=["go", "on"])
+        for i, end in enumerate(ends)
+    ]
+    found = GroupTD(merge_test=4.0).assign(Group(tuple(members)))
+    f = dict(zip(found.diagnostics["node_keys"], found.diagnostics["entry_f"].tolist(), strict=True))
+    # means .75 and 0 around .375: 8 · .375² / 1 = 1.125; within (3/4 · 1/4 · 4)/6 = .125
+    assert f["x"] == pytest.approx(9.0)
+    assert [key for key, value in f.items() if value] == ["x"]
+
+
+@given(seed=SEEDS)
+def test_rounding_does_not_fail_the_merge_test(seed):
+    # all that follow a key are equal up to rounding, whatever the pair
+    rng = np.random.default_rng(seed)
+    scores = np.repeat(float(rng.random()), 6).tolist()
+    members = [
+        replace(walk(f"s{i % 2} x y p", "failed", name=f"{i}", actions=["go", "on", "on"]), score=score)
+        for i, score in enumerate(scores)
+    ]
+    assert not GroupTD(merge_test=0.01).assign(Group(tuple(members))).diagnostics["entry_f"].any()
+
+
+# -- the guarantee -------------------------------------------------------------------------------------------------------
+# states a, b, c; two actions with equal probability; with probability 1/4 an action has the result of the other one
+MOVES = {"a": "bc", "b": "ag", "c": "ca"}
+H = 3
+
+
+def exact():
+    """V_h and Q_h(s, action) by the Bellman equation."""
+    values: list[dict[str, float]] = [dict.fromkeys("abc", 0.0) | {"g": 1.0}]
+    actions: list[dict[tuple[str, int], float]] = [{}]
+    for _ in range(H):
+        last = values[-1]
+        q = {(s, i): 0.75 * last[m[i]] + 0.25 * last[m[1 - i]] for s, m in MOVES.items() for i in (0, 1)}
+        actions.append(q)
+        values.append({s: 0.5 * (q[s, 0] + q[s, 1]) for s in MOVES} | {"g": 1.0})
+    return values, actions
+
+
+def kernel_group(copies):
+    """Every sequence of actions and slips as often as it is probable, so that counts are the true kernel: 8^H rollouts."""
+    members = []
+    for number, choices in enumerate(itertools.product(range(8), repeat=H)):
+        path, actions = "a", list[str]()
+        for choice in choices:
+            if path[-1] != "g":
+                action, slip = choice % 2, choice >= 6
+                path += MOVES[path[-1]][action ^ slip]
+                actions.append(str(action))
+        end: StopReason = "success" if path[-1] == "g" else "env_limit"
+        members += [walk(list(path), end, name=f"{number}.{i}", actions=actions) for i in range(copies)]
+    return Group(tuple(members))
+
+
+@pytest.mark.parametrize("name", ["grouptd_base", *NAMES])
+@pytest.mark.parametrize("td_lambda", [0.0, 0.6, 1.0])
+def test_mean_credit_tends_to_the_advantage_over_the_success_rate_as_groups_grow(name, td_lambda):
+    values, actions = exact()
+    errors = []
+    for copies in (1, 8):
+        group = kernel_group(copies)
+        flat = GroupTD(**{**VARIANTS[name], "td_lambda": td_lambda}).assign(group).flat_advantages
+        sums: dict[tuple[str, int, int], list[float]] = {}
+        for (_, t, turn), c in zip(positions(group), flat.tolist(), strict=True):
+            sums.setdefault((turn.state_key, int(turn.action), H - t), []).append(c)
+        scale = 1.0 if name == "grouptd_base" else values[H]["a"]
+        error = max(
+            abs(np.mean(found) - (actions[h][s, action] - values[h][s]) / scale)
+            for (s, action, h), found in sums.items()
+        )
+        errors.append(error)
+    assert errors[0] < 0.1
+    assert errors[1] < errors[0] / 5  # of order 1/n
+
+
+def positions(group: Group) -> list[tuple[int, int, Turn]]:
+    return [(i, t, turn) for i, m in enumerate(group.trajectories) for t, turn in enumerate(m.turns)]
+
+
+# -- parameters ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pooled_weight": 0.0}, {"progress_count": 0.0}, {"progress_weight": -1.0}, {"merge_test": -0.5},
+        {"divide_by_success": True, "outcome": "return"}, {"prior": "pooled", "outcome": "return"},
+    ],
+)  # fmt: skip
+def test_invalid_parameters_are_rejected(wrong):
+    with pytest.raises(ConfigError):
+        credit.make("grouptd", **wrong)
+
+
+def test_the_default_is_the_base_variant():
+    assert scheme_of("grouptd") == scheme_of("grouptd_base")
+
+
+@settings(max_examples=25)
+@given(seed=SEEDS)
+def test_leave_one_out_has_every_part(seed):
+    group = graded(np.random.default_rng(seed), forked=1)
+    for name in NAMES:
+        got = scheme_of(name, leave_one_out=True).assign(group)
+        assert np.isfinite(got.flat_advantages).all()

@@ -1,0 +1,79 @@
+"""A test of whether a key merges different states: does the next temporal difference depend on how the key was entered?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
+from creditflow.wrappers.records.branches import EpisodeIndex
+
+__all__ = ["entry_statistic", "preceding_turns"]
+
+Floats = NDArray[np.float64]
+_ROUNDING: Final = 1.0 - 1e-9  # so that rounding does not decide which side of a round threshold F is on
+
+
+def preceding_turns(episodes: EpisodeIndex, trajectory: NDArray[np.int32]) -> NDArray[np.int64]:
+    """int64 (N,): the stored turn before each turn, for a branch's first one that of an ancestor; −1 at an episode's start.
+
+    Args:
+        episodes: the full episodes of the group.
+        trajectory: int32 (N,), the trajectory that stores each turn.
+    """
+    inner = episodes.own > episodes.offsets[trajectory]
+    return np.where(inner, episodes.stored[episodes.own - inner], -1)
+
+
+def entry_statistic(
+    state: NDArray[np.int32],
+    pair: NDArray[np.int64],
+    preceding: NDArray[np.int64],
+    difference: Floats,
+    size: int,
+    *,
+    unit: float,
+) -> Floats:
+    """F of a one-way analysis of variance, by key: entries of the key, grouped by the (key, action) pair they came from.
+
+    With x the temporal difference of the turn after an entry, n entries of a key by m pairs, n_e of them by pair e, and
+    means x̄ and x̄_e:
+
+        F = [Σ_e n_e (x̄_e − x̄)² / (m − 1)] / [Σ (x − x̄_e)² / (n − m)]
+
+    In a Markov key x does not depend on the pair, and F is near 1, whether or not the environment is deterministic. The
+    first turns of episodes are no entries.
+
+    Args:
+        state: int32 (N,), the key before each turn.
+        pair: int64 (N,), number of each turn's (key, action) pair.
+        preceding: int64 (N,), the turn before each turn; −1 if there is none.
+        difference: float64 (N,), δ of each turn.
+        size: K.
+        unit: the largest value that the differences are taken of; deviations below 1e-9 of it are rounding errors.
+
+    Returns:
+        float64 (K,): F; 0 where all x are equal, or where it is undefined (m < 2 or n = m); inf where they differ between
+        pairs only.
+    """
+    entered = np.flatnonzero(preceding >= 0)
+    by = pair[preceding[entered]]
+    code = state[entered].astype(np.int64) * (int(pair.max(initial=0)) + 1) + by
+    order = np.argsort(code, kind="stable")
+    code, key, x = code[order], state[entered][order], difference[entered][order]
+    if not len(x):
+        return np.zeros(size)
+    first = np.flatnonzero(np.diff(code, prepend=-1))
+    count = np.diff(np.append(first, len(x)))
+    mean = np.add.reduceat(x, first) / count
+    keys = key[first]
+    n, m = np.bincount(key, minlength=size), np.bincount(keys, minlength=size)
+    centre = np.bincount(key, x, minlength=size) / np.maximum(n, 1)
+    between = np.bincount(keys, count * (mean - centre[keys]) ** 2, minlength=size) / np.maximum(m - 1, 1)
+    within = np.bincount(key, (x - np.repeat(mean, count)) ** 2, minlength=size) / np.maximum(n - m, 1)
+    differs = (m >= 2) & (n > m) & (between > (TIE_TOLERANCE * unit) ** 2)
+    constant = within <= (TIE_TOLERANCE * unit) ** 2
+    ratio = _ROUNDING * between / np.where(constant, 1.0, within)
+    return np.where(differs, np.where(constant, np.inf, ratio), 0.0)
