@@ -30,7 +30,7 @@ QUOTED = {
 }
 ANNOTATIONS = {"value.pica": 1, "value.critic": 1, "judge.score": 1, "logp.answer": -1, "logp.answer.mean": -1}
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
-NEEDS_KEY = ("gigpo", "graphgpo", "rewardflow")
+NEEDS_KEY = ("gigpo", "graphgpo", "hgpo", "rewardflow")
 
 
 def make_groups(n_groups: int, size: int, turns: int, *, states: int = 41, seed: int = 0) -> list[Group]:

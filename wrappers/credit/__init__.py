@@ -2,7 +2,7 @@
 
 >>> from creditflow import credit
 >>> credit.names(given=())
-('gigpo', 'graphgpo', 'grouptd', 'grpo', 'rewardflow', 'rloo')
+('gigpo', 'graphgpo', 'grouptd', 'grpo', 'hgpo', 'rewardflow', 'rloo')
 >>> credit.make("graphgpo", distance_discount=0.2).exponent
 'next+cost'
 >>> credit.make("graphgpo", distance=0.2)
@@ -31,12 +31,14 @@ from creditflow.wrappers.credit.registry import explain, make, names, register
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
+from creditflow.wrappers.credit.states.hgpo import HGPO
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
 __all__ = [
     "EGRPO",
     "GDCR",
     "GRPO",
+    "HGPO",
     "IGPO",
     "MTPPO",
     "PPOGAE",

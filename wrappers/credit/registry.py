@@ -23,6 +23,7 @@ from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
+from creditflow.wrappers.credit.states.hgpo import HGPO
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
 __all__ = ["explain", "make", "names", "register"]
@@ -37,6 +38,7 @@ _SCHEMES: dict[str, type[Scheme]] = {
         GraphGPO,
         RewardFlow,
         GroupTD,
+        HGPO,
         GDCR,
         SAPO,
         EGRPO,

@@ -19,7 +19,7 @@ both_semantics = pytest.mark.parametrize("semantics", ("paper", "release"))
 
 def make(name: str, semantics: Semantics = "paper", **options: Any) -> Scheme:
     """Make a scheme; released semantics compare states by key, for hand-written groups have no text keys."""
-    if semantics == "release" and name in ("gigpo", "graphgpo", "rewardflow"):
+    if semantics == "release" and "key" in lookup(name).preset(semantics):
         options = {"key": "state"} | options
     return credit.make(name, semantics=semantics, **options)
 

@@ -13,10 +13,11 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import Credit, CreditError, Scheme, check_credit
 from creditflow.wrappers.credit.check import PROPERTIES, SchemeContractError
+from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.gigpo import discounted_returns
 from creditflow.wrappers.trajectory import Group
 
-KEYED = ("gigpo", "graphgpo", "rewardflow")
+KEYED = tuple(name for name in credit.names() if "key" in lookup(name).preset("paper"))
 
 
 @pytest.mark.parametrize("name", credit.names())

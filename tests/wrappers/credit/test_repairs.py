@@ -39,7 +39,8 @@ def test_rewards_that_cancel_leave_no_rounding_noise_in_credit(name):
     assert g.arrays.returns[0] != 0.0
     c = credit.make(name, outcome="return").assign(g)
     assert (c.outcome_advantages == 0.0).all()
-    assert name == "gigpo" or (c.flat_advantages == 0.0).all()
+    # these two compare discounted returns from the middle of the episode, which do differ
+    assert name in ("gigpo", "hgpo") or (c.flat_advantages == 0.0).all()
 
 
 def test_returns_that_differ_only_in_the_last_bit_are_equal():
