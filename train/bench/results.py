@@ -13,12 +13,13 @@ from creditflow.envs.reading.json_text import read_json
 
 __all__ = ["RESULTS_VERSION", "read_results", "write_results"]
 
-RESULTS_VERSION = 3
+RESULTS_VERSION = 4
 DOCUMENT_KEYS = {"provenance", "amounts", "suites", "predictions", "sanity"}
 SUITE_KEYS = {
     *("name", "spec", "kinds", "why", "horizon", "oracle", "settings", "log", "expert", "cost"),
     *("schemes", "controls", "undefined"),
 }
+RESULT_KEYS = {"cells", "rows", "studies"}  # one of them: exact values, played through an environment, a shared policy
 
 
 def write_results(document: Mapping[str, Any], path: Path) -> None:
@@ -43,7 +44,7 @@ def read_results(path: Path) -> dict[str, Any]:
     missing, suites = DOCUMENT_KEYS - document.keys(), document.get("suites")
     for suite in suites if isinstance(suites, list) else [suites]:
         missing |= SUITE_KEYS - suite.keys() if isinstance(suite, dict) else SUITE_KEYS
-        missing |= set() if isinstance(suite, dict) and {"cells", "rows"} & suite.keys() else {"cells"}
+        missing |= set() if isinstance(suite, dict) and RESULT_KEYS & suite.keys() else {"cells"}
     if missing:
         raise DataError(f"{path}: these benchmark results lack {', '.join(sorted(missing))}")
     return document

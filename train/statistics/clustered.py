@@ -150,14 +150,16 @@ def mean_errors(values: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, np.sqrt(square / (s * t)), np.maximum(np.minimum(satterthwaite, larger), 1.0)
 
 
-def stratified_mean(parts: Sequence[ClusteredMean]) -> ClusteredMean:
-    """Mean with equal weights of means over independent strata, by Welch and Satterthwaite.
+def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | None = None) -> ClusteredMean:
+    """Weighted mean of means over independent strata, by Welch and Satterthwaite.
 
     Args:
         parts: one or more means; kinds of task, for example, which are chosen and not sampled.
+        weights: of each, with the sum 1; default equal weights.
     """
-    errors = np.array([part.error for part in parts]) / len(parts)
-    mean, error = float(np.mean([part.mean for part in parts])), float(np.sqrt((errors**2).sum()))
+    weight = np.full(len(parts), 1.0 / len(parts)) if weights is None else np.asarray(weights, np.float64)
+    errors = np.array([part.error for part in parts]) * weight
+    mean, error = float(weight @ [part.mean for part in parts]), math.sqrt(float((errors**2).sum()))
     known = errors > 0.0
     if not error > 0.0:
         return ClusteredMean(mean, error, math.nan)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from helpers.shared_data import ROOT
 
@@ -38,7 +39,7 @@ CONTROLS = {
 
 
 def test_results_have_a_version_and_their_provenance(document):
-    assert document["results_version"] == 3
+    assert document["results_version"] == 4
     assert {"command", "commit", "python", "numpy", "machine", "seed", "preset", "seconds"} <= set(
         document["provenance"]
     )
@@ -56,6 +57,8 @@ def test_every_table_of_methods_has_every_scheme_and_every_control(document):
                 "grouptd",
             }
             assert table.controls == 3
+        (contrasts,) = [table for table in suite_tables(suite) if table.title == "Schemes against grpo"]
+        assert {row[0] for row in contrasts.rows[1:]} == {"graphgpo", "grouptd"}
 
 
 def test_a_control_that_equals_its_scheme_is_undefined_with_the_reason(document):
@@ -98,7 +101,7 @@ def test_a_stored_run_is_shown_as_it_was(out, document, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1]", '{"results_version": 1}', '{"results_version": 3}', '{"results_version": 3, "suites": [{}]}']
+    "text", ["", "[1]", '{"results_version": 1}', '{"results_version": 3}', '{"results_version": 4, "suites": [{}]}']
 )
 def test_a_file_without_results_is_rejected(text, tmp_path, capsys):
     path = tmp_path / "results.json"
@@ -194,6 +197,10 @@ def test_a_played_suite_gives_the_reason_why_exact_metrics_are_missing(tmp_path,
     ]  # fmt: skip
     assert "oracle_adv" in suite["undefined"]
     assert len({row["first"] for row in suite["rows"].values()}) == 1
+    work = PRESETS["smoke"].played
+    assert {np.shape(row["area_by_seed"]) for row in suite["rows"].values()} == {(work.seeds, work.tasks)}
+    for row in suite["rows"].values():
+        assert row["area"][0] == pytest.approx(np.mean(row["area_by_seed"]), abs=1e-6)
 
 
 def test_levels_of_a_users_file_that_fit_a_table_are_measured_exactly(tmp_path):

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.agents.tabular import TabularAgent
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.methods import played_method, reads_texts
 from creditflow.train.bench.presets import PlayedWork
-from creditflow.train.bench.report.statistics import bootstrap
 from creditflow.train.bench.suites import SuiteEnv
 from creditflow.train.rollout import play_group
+from creditflow.train.statistics import crossed_mean
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -32,6 +33,7 @@ class PlayedRow(NamedTuple):
         last: mean success after the last one.
         area: mean success over all iterations.
         gain: area minus that of the baseline on the same tasks and seeds.
+        area_by_seed: area, rows are seeds and columns are tasks.
         curve: mean success per iteration.
         turns: environment turns per seed.
     """
@@ -40,6 +42,7 @@ class PlayedRow(NamedTuple):
     last: tuple[float, float, float]
     area: tuple[float, float, float]
     gain: tuple[float, float, float]
+    area_by_seed: list[list[float]]
     curve: list[float]
     turns: float
 
@@ -84,17 +87,17 @@ def played_row(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -
     """Combine the seeds of a method, and compare them with those of the baseline."""
     success = np.array([run["success"] for run in runs])
     area = success.mean(axis=1)
-    gain = area - np.array([run["success"] for run in base]).mean(axis=1)
 
-    def interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float, float]:
-        estimate = bootstrap(values)
-        return estimate.mean, estimate.low, estimate.high
+    def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
+        found = crossed_mean(values)
+        return found.mean, *found.interval
 
     return PlayedRow(
         first=float(success[:, 0].mean()),
         last=interval(success[:, -1]),
         area=interval(area),
-        gain=interval(gain),
+        gain=interval(area - np.array([run["success"] for run in base]).mean(axis=1)),
+        area_by_seed=np.round(area, 6).tolist(),
         curve=[float(x) for x in success.mean(axis=(0, 2))],
         turns=float(np.mean([run["turns"] for run in runs])),
     )

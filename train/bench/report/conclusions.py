@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
@@ -23,7 +25,10 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     else:
         sentences = [f"All {len(checks)} sanity checks passed."]
     for suite in document["suites"]:
-        sentences += _exact_conclusions(suite) if "cells" in suite else _played_conclusions(suite)
+        if "cells" in suite:
+            sentences += _exact_conclusions(suite)
+        elif "rows" in suite:
+            sentences += _played_conclusions(suite)
     if document["predictions"]:
         hits = [p["hit"] for p in document["predictions"]["checked"]]
         sentences.append(
@@ -38,13 +43,12 @@ def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
     schemes = [n for n in suite["schemes"] if n in summary.methods]
     if not schemes:
         return [f"{suite['name']}: no scheme is defined here."]
-    gains = {name: summary.gain(name) for name in schemes}
-    best = max(schemes, key=lambda name: gains[name].mean)
-    tied = [n for n in schemes if n != best and not summary.gain(best, over=n).low > 0.0]
+    best = leader_of(schemes, table_measure(summary, "gain"))
+    base = baseline(schemes)
     sentences = [
-        f"{suite['name']}: {best} gives the best single step, {gains[best].text(2)} of the exact gradient's gain"
-        + _compared(gains, best)
-        + _not_separated(tied)
+        f"{suite['name']}: {best.name} gives the best single step, {best.mean.text(2)} of the exact gradient's gain"
+        + (f" ({base}: {summary.gain(base).mean:.2f})" if base != best.name else "")
+        + _not_separated(best, f"{best.detectable:.2f}")
         + "."
     ]
     if any(name in summary.learned for name in schemes):
@@ -53,15 +57,13 @@ def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
 
 
 def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: Sequence[str]) -> list[str]:
-    areas = {name: summary.area(name) for name in schemes}
-    top = max(schemes, key=lambda name: areas[name].mean)
-    tied = [n for n in schemes if n != top and not summary.area(top, over=n).low > 0.0]
-    base = baseline(schemes)
-    lead = summary.area(top, over=base) if top != base else None
+    measure, base = table_measure(summary, "area"), baseline(schemes)
+    top = leader_of(schemes, measure)
+    lead = measure(top.name, base) if top.name != base else None
     sentences = [
-        f"{suite['name']}: {top} learns fastest, with a mean success rate of {areas[top].text(2)} over the turn budget"
+        f"{suite['name']}: {top.name} learns fastest, with a mean success rate of {top.mean.text(2)} over the turn budget"
         + (f", {100 * lead.mean:+.1f} percentage points compared with {base}" if lead else "")
-        + _not_separated(tied)
+        + _not_separated(top, f"{100 * top.detectable:.1f} points")
         + "."
     ]
     distinct = {metric: value["plain"] for metric, value in suite["correlations"].items() if value["plain"] is not None}
@@ -82,23 +84,26 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
         return [f"{suite['name']}: no scheme is defined here."]
     top = max(rows, key=lambda name: rows[name]["area"][0])
     base = baseline(list(rows))
-    lead = Estimate(*rows[top]["gain"])
-    if top == base or not lead.low > 0.0:
-        return [f"{suite['name']}: no scheme learns clearly faster than {base} (no exact values)."]
+    contrasts = against(base, list(rows), played_measure(rows))
+    if top == base or not contrasts[top].separates:
+        known = [100 * c.detectable for c in contrasts.values() if not math.isnan(c.detectable)]
+        detectable = f" (detectable: {max(known):.1f} points)" if known else ""
+        return [f"{suite['name']}: no scheme learns clearly faster than {base}{detectable} (no exact values)."]
     return [
         f"{suite['name']}: {top} learns fastest; its area under the learning curve exceeds that of {base} by "
-        f"{lead.text(sign='+')} (no exact values)."
+        f"{Estimate.of(contrasts[top].difference).text(sign='+')} (no exact values)."
     ]
 
 
-def _compared(gains: Mapping[str, Estimate], best: str) -> str:
-    base = baseline(list(gains))
-    return f" ({base}: {gains[base].mean:.2f})" if base != best else ""
-
-
-def _not_separated(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_TIED_NAMES} more" if len(names) > MAX_TIED_NAMES else ""
-    return f"; not clearly ahead of {', '.join(names[:MAX_TIED_NAMES])}{more}" if names else ""
+def _not_separated(leader: Leader, detectable: str) -> str:
+    if not leader.tied:
+        return ""
+    names, more = ", ".join(leader.tied[:MAX_TIED_NAMES]), len(leader.tied) - MAX_TIED_NAMES
+    return (
+        f"; not separated from {names}"
+        + (f" and {more} more" if more > 0 else "")
+        + (f" (detectable: {detectable})" if not math.isnan(leader.detectable) else "")
+    )
 
 
 def suite_description(suite: Mapping[str, Any]) -> str:
@@ -110,6 +115,8 @@ def suite_description(suite: Mapping[str, Any]) -> str:
         if log
         else "No log was recorded."
     )
+    if "studies" in suite:
+        return f"{len(suite['studies'])} studies of learning with parameters shared over tasks. {recorded}"
     if "cells" not in suite:
         return f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment. {recorded}"
     cells = suite["cells"]

@@ -11,12 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from creditflow.envs.errors import unknown_name_error
-from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.statistics import CellMeans, Estimate
 from creditflow.train.bench.results import read_results
-from creditflow.train.statistics import t_quantile
 
 __all__ = ["difference", "main"]
 
@@ -24,10 +21,7 @@ TABLES = {"area": ("curves", "area_by_task"), "gain": ("offline", "gain_by_task"
 
 
 def difference(cells: Sequence[Mapping[str, Any]], a: str, b: str, *, value: str = "area") -> Estimate:
-    """Mean of a − b with its 95 % t-interval.
-
-    Initial success rates and group sizes of a task are averaged first, so that tasks are the samples. Kinds are strata of
-    equal weight, each with its own variance (Welch and Satterthwaite).
+    """Mean of a − b over cells with its 95 % t-interval over tasks; kinds are strata (``CellMeans``).
 
     Args:
         cells: cells of one suite.
@@ -35,21 +29,12 @@ def difference(cells: Sequence[Mapping[str, Any]], a: str, b: str, *, value: str
         value: "area" under the learning curve, or "gain" of one step (M2).
     """
     table, values = TABLES[value]
-    tasks: dict[str, dict[str, list[float]]] = {}
-    for cell in cells:
-        if cell[table]:
-            rows = zip(cell["task_names"], cell[table][a][values], cell[table][b][values], strict=False)
-            for name, one, other in rows:
-                tasks.setdefault(cell["kind"], {}).setdefault(name, []).append(one - other)
-    means = [np.array([np.mean(found) for found in kind.values()]) for kind in tasks.values()]
-    mean = float(np.mean([kind.mean() for kind in means]))
-    parts = np.array([kind.var(ddof=1) / len(kind) / len(means) ** 2 if len(kind) > 1 else np.nan for kind in means])
-    degrees_of_freedom = np.array([len(kind) - 1.0 for kind in means])
-    error = float(np.sqrt(parts.sum()))
-    if not error > 0.0:
-        return Estimate(mean, mean if error == 0.0 else error, mean if error == 0.0 else error)
-    half = t_quantile(float(parts.sum() ** 2 / (parts**2 / degrees_of_freedom).sum())) * error
-    return Estimate(mean, mean - half, mean + half)
+    measured = [cell for cell in cells if cell[table]]
+    rows = [
+        [one - other for one, other in zip(cell[table][a][values], cell[table][b][values], strict=True)]
+        for cell in measured
+    ]
+    return Estimate.of(CellMeans(measured, [len(row) for row in rows])(rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,6 +14,7 @@ from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
 from creditflow.train.bench.report.plots import Plot
+from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
@@ -42,7 +43,9 @@ DEFINITIONS = {
     "area": "area under the learning curve: mean success rate while a tabular policy is trained, over a budget of environment "
     "turns; the final criterion",
     "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
-    "95 % CI": "95 % confidence interval, by resampling tasks",
+    "95 % CI": "95 % confidence interval by Student's t; tasks, and seeds where there are several, are the samples",
+    "p, detectable": "p-value adjusted by Holm's method over the schemes compared; the true difference that such a test finds with "
+    "probability .8, so that a difference which is not significant says how large it may be",
     "oracle_adv": "control: the exact advantage A^π, the ground truth",
     "oracle_progress": "control: by how many turns the distance to the goal decreased; efficiency, which is not advantage",
     "stateless": "control: the outcome times .9 to the number of turns that follow; it reads no states",
@@ -112,6 +115,7 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode("ascii")).digest()).decode("ascii"),
         conclusions=conclusions(document),
+        when=regime_table(document),
         checks=sanity_checks(document),
         suites=[_section(suite, plots) for suite in document["suites"]],
         predictions=prediction_rows(document) if document["predictions"] else [],

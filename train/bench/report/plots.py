@@ -10,8 +10,7 @@ import numpy as np
 
 from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import Summary, baseline
-from creditflow.wrappers import credit
+from creditflow.train.bench.report.summary import Summary, baseline, main_schemes
 
 __all__ = ["Plot", "plot_document"]
 
@@ -52,9 +51,7 @@ def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
 
 def _look(suite: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, dash and marker of every plotted method: registered schemes, oracles, and one shuffled control."""
-    schemes = [n for n in suite["schemes"] if n.partition("[")[0] in credit.names() and n in names] or [
-        n for n in suite["schemes"] if n in names
-    ]
+    schemes = main_schemes([n for n in suite["schemes"] if n in names])
     look: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(schemes):
         shift = i + i // len(COLOURS)  # a colour that is used again gets another dash and marker

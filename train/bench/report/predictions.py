@@ -16,8 +16,8 @@ import numpy as np
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.sanity import MAX_STANDARD_ERRORS, exceptions
-from creditflow.train.bench.report.statistics import paired
 from creditflow.train.bench.report.summary import correlations
+from creditflow.train.statistics import ClusteredMean, crossed_mean
 
 __all__ = ["Outcome", "check_predictions", "load_predictions"]
 
@@ -98,16 +98,21 @@ def _count_cells(
 
     Better and worse are by more than ``MAX_STANDARD_ERRORS`` standard errors of the paired difference.
     """
-    pairs = [paired(c[table][a][values], c[table][b][values]) for c in cells if c[table]]
-    better = sum(mean > MAX_STANDARD_ERRORS * error for mean, error in pairs)
-    worse = sum(mean < -MAX_STANDARD_ERRORS * error for mean, error in pairs)
-    return better, worse, len(pairs)
+    leads = [_lead(c[table][a][values], c[table][b][values]) for c in cells if c[table]]
+    better = sum(lead.mean > MAX_STANDARD_ERRORS * lead.error for lead in leads)
+    worse = sum(lead.mean < -MAX_STANDARD_ERRORS * lead.error for lead in leads)
+    return better, worse, len(leads)
+
+
+def _lead(a: Sequence[float], b: Sequence[float]) -> ClusteredMean:
+    """Mean of a − b over tasks."""
+    return crossed_mean([np.subtract(a, b)])
 
 
 def _area(cells: Cells, a: str, b: str) -> float:
     """Mean difference in area over cells."""
-    pairs = [paired(c["curves"][a]["area_by_task"], c["curves"][b]["area_by_task"])[0] for c in cells if c["curves"]]
-    return _mean(pairs)
+    leads = [_lead(c["curves"][a]["area_by_task"], c["curves"][b]["area_by_task"]) for c in cells if c["curves"]]
+    return _mean([lead.mean for lead in leads])
 
 
 def _beats_published(s: _Study) -> Outcome:

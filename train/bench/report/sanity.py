@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.train.bench.report.statistics import paired
 from creditflow.train.bench.report.summary import methods_of
+from creditflow.train.statistics import crossed_mean
 
 __all__ = ["MAX_STANDARD_ERRORS", "BenchmarkBrokenError", "SanityCheck", "exceptions", "require_sane", "sanity_checks"]
 
@@ -130,9 +130,9 @@ def exceptions(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     for cell in cells:
         for name, row in cell["offline"].items():
             best = cell["offline"]["oracle_adv"]["cos_batch_by_task"]
-            mean, error = paired(row["cos_batch_by_task"], best)
-            if name != "oracle_adv" and len(best) > 1 and mean > MAX_STANDARD_ERRORS * error + 1e-3:
-                found.append(f"{_name(cell)}: {name} {mean:+.3f}")
+            lead = crossed_mean([np.subtract(row["cos_batch_by_task"], best)])
+            if name != "oracle_adv" and lead.mean > MAX_STANDARD_ERRORS * lead.error + 1e-3:
+                found.append(f"{_name(cell)}: {name} {lead.mean:+.3f}")
     return found
 
 

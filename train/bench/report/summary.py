@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.train.bench.report.statistics import Estimate, TaskBootstrap
-from creditflow.train.statistics import spearman
+from creditflow.train.bench.report.statistics import CellMeans, Estimate
+from creditflow.train.statistics import ClusteredMean, spearman
+from creditflow.wrappers import credit
 
-__all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "correlations", "methods_of"]
+__all__ = ["BASELINE", "FIDELITY", "Summary", "baseline", "correlations", "main_schemes", "methods_of"]
 
 BASELINE: Final = "grpo"
 FIDELITY: Final = (
@@ -23,6 +24,11 @@ CellRow = Mapping[str, Any]
 def methods_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
     """Names of the methods that every cell has, in the order of the first; ``table`` is "offline" or "curves"."""
     return [name for name in cells[0][table] if all(name in cell[table] for cell in cells)]
+
+
+def main_schemes(schemes: Sequence[str]) -> list[str]:
+    """The registered schemes without their variants, with annotations or not; all of them if none is registered."""
+    return [n for n in schemes if n.partition("[")[0] in credit.names()] or list(schemes)
 
 
 def baseline(methods: Sequence[str]) -> str:
@@ -43,18 +49,24 @@ class Summary:
         learned = [cell for cell in self.cells if cell["curves"]]
         self.learned = methods_of(learned, "curves") if learned else []
         self._learned_cells = learned
-        self._offline = TaskBootstrap(self.cells)
+        self._offline = CellMeans(self.cells)
         if learned:
             first = self.learned[0]
-            self._curves = TaskBootstrap(learned, [len(cell["curves"][first]["area_by_task"]) for cell in learned])
+            self._curves = CellMeans(learned, [len(cell["curves"][first]["area_by_task"]) for cell in learned])
 
     def gain(self, method: str, metric: str = "gain", over: str = "") -> Estimate:
         """M2 of a method ("gain" at KL .01, "gain_small" at .001), or its difference from another method's, paired by task."""
-        return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", method, over))
+        return Estimate.of(self.over_tasks(method, metric, over))
 
     def area(self, method: str, over: str = "") -> Estimate:
         """Area under the learning curve, or its difference from another method's, paired by task."""
-        return self._curves(_differences(self._learned_cells, "curves", "area_by_task", method, over))
+        return Estimate.of(self.over_tasks(method, "area", over))
+
+    def over_tasks(self, method: str, metric: str, over: str = "") -> ClusteredMean:
+        """M2 ("gain", "gain_small") or "area" of a method, or its difference, with the standard error over tasks."""
+        if metric == "area":
+            return self._curves(_differences(self._learned_cells, "curves", "area_by_task", method, over))
+        return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", method, over))
 
     def mean(self, method: str, metric: str) -> float:
         """A metric's mean over cells (its median for "variance"); nan where it is never defined."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
+from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tables import suite_tables, undefined_table
 from creditflow.train.text_table import text_table
@@ -26,6 +27,9 @@ def document_text(document: Mapping[str, Any]) -> str:
         if undefined:
             reasons = "\n".join(f"  {name}: {reason}" for name, reason in undefined)
             parts.append(f"Not defined on {suite['name']}\n{reasons}")
+    when = regime_table(document)
+    if when:
+        parts.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")
     checks = [[c.suite, "passed" if c.passed else "FAILED", c.check, c.observed] for c in sanity_checks(document)]
     parts.append("=== Sanity checks\n" + text_table([["suite", "result", "check", "observed"], *checks]))
     if document["predictions"]:

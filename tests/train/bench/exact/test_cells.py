@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -104,6 +105,18 @@ def test_the_full_preset_has_the_cells_of_the_predictions():
     assert full.variants
     assert len(cells_of(exact_kinds("grids")[0], full.grids)) == 48
     assert len(cells_of(SOKOBAN_KINDS, full.sokoban)) == 18
+
+
+def test_the_full_preset_has_fifty_tasks_of_every_kind_and_ten_seeds():
+    full = PRESETS["full"]
+    assert min(full.grids.tasks, full.sokoban.tasks, full.played.tasks) >= 50
+    assert full.played.seeds >= 10
+
+
+@pytest.mark.parametrize("kind", SOKOBAN_KINDS)
+def test_there_are_fifty_sokoban_levels_of_every_kind(kind):
+    names = [mdp.name for mdp in islice(exact_tasks("sokoban", kind, 0), 50)]
+    assert len(set(names)) == 50
 
 
 def test_all_curves_use_the_same_turn_budget():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from helpers.servers.browser import rendered_dom
 
@@ -85,23 +86,26 @@ def test_the_page_escapes_what_it_shows(hostile, tmp_path):
     assert HOSTILE in page.text
 
 
-def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_its_interval_excludes_zero():
-    def suite(low):
-        row = {"area": (0.6, 0.5, 0.7), "gain": (0.1, low, 0.2)}
-        base = {"area": (0.5, 0.4, 0.6), "gain": (0.0, 0.0, 0.0)}
-        return {"name": "shop", "schemes": ["grpo", "mine"], "rows": {"grpo": base, "mine": row}}
+def played(lead):
+    """Three seeds and four tasks; the lead of "mine" differs from task to task by ±.02."""
+    base = [[0.5, 0.4, 0.6, 0.5]] * 3
+    mine = [[area + lead + change for area, change in zip(base[0], (0.02, -0.02, 0.02, -0.02), strict=True)]] * 3
 
-    def conclusion(low):
-        rows = suite(low)
-        for row in rows["rows"].values():
-            row |= {"first": 0.4, "curve": [0.4]}
-        return conclusions({"suites": [rows], "predictions": None})[1]
+    def row(areas):
+        return {"area": [float(np.mean(areas)), 0.0, 1.0], "gain": [0.0, 0.0, 0.0], "area_by_seed": areas, "first": 0.4, "curve": [0.4]}  # fmt: skip
 
-    assert conclusion(0.05) == (
-        "shop: mine learns fastest; its area under the learning curve exceeds that of grpo by +0.100 [+0.050, +0.200] "
+    rows = {"grpo": row(base), "mine": row(mine)}
+    return {"suites": [{"name": "shop", "schemes": ["grpo", "mine"], "rows": rows}], "predictions": None}
+
+
+def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_it_separates_from_the_baseline():
+    assert conclusions(played(0.1))[1] == (
+        "shop: mine learns fastest; its area under the learning curve exceeds that of grpo by +0.100 [+0.063, +0.137] "
         "(no exact values)."
     )
-    assert "no scheme learns clearly faster than grpo" in conclusion(-0.05)
+    assert conclusions(played(0.02))[1] == (
+        "shop: no scheme learns clearly faster than grpo (detectable: 4.8 points) (no exact values)."
+    )
 
 
 @pytest.mark.browser

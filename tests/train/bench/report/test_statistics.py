@@ -1,4 +1,4 @@
-"""Confidence intervals: coverage, width, and paired differences."""
+"""Means over cells: tasks are the samples, kinds are strata, and the intervals cover."""
 
 from __future__ import annotations
 
@@ -7,24 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from creditflow.train.bench.report.statistics import TaskBootstrap, bootstrap, paired
-
-
-def test_the_bootstrap_interval_covers_the_mean_and_shrinks_with_data():
-    rng = np.random.default_rng(0)
-    few, many = bootstrap(rng.random((3, 10))), bootstrap(rng.random((3, 1000)))
-    assert few.low < few.mean < few.high
-    assert many.high - many.low < few.high - few.low
-    assert bootstrap(np.full((2, 5), 0.25)).low == pytest.approx(0.25)
-
-
-def test_the_bootstrap_interval_has_about_its_nominal_coverage():
-    rng = np.random.default_rng(1)
-    hits = 0
-    for _ in range(200):
-        estimate = bootstrap(rng.normal(1.0, 1.0, (1, 40)), n_resamples=400)
-        hits += estimate.low <= 1.0 <= estimate.high
-    assert 0.88 <= hits / 200 <= 0.99
+from creditflow.train.bench.report.statistics import CellMeans, Estimate
 
 
 def cells(tasks, kinds=("a", "b", "c", "d"), sizes=3):
@@ -34,30 +17,41 @@ def cells(tasks, kinds=("a", "b", "c", "d"), sizes=3):
 @pytest.mark.parametrize("tasks", [4, 8])
 def test_intervals_over_tasks_have_their_coverage_when_cells_share_tasks(tasks):
     rng = np.random.default_rng(2)
+    means, studies = CellMeans(cells(tasks)), 1000
     hits = 0
-    for _ in range(200):
+    for _ in range(studies):
         shared = rng.normal(0.0, 1.0, (4, 1, tasks)) + 0.3 * rng.normal(0.0, 1.0, (4, 3, tasks))
-        estimate = TaskBootstrap(cells(tasks), n_resamples=400)(shared.reshape(12, tasks).tolist())
-        hits += estimate.low <= 0.0 <= estimate.high
-    assert 0.86 <= hits / 200 <= 0.99
+        low, high = means(shared.reshape(12, tasks).tolist()).interval
+        hits += low <= 0.0 <= high
+    assert hits / studies == pytest.approx(0.95, abs=3 * math.sqrt(0.95 * 0.05 / studies))
+
+
+def test_repeating_a_cell_adds_no_certainty():
+    values = [[1.0, 2.0, 6.0]]
+    once, often = CellMeans(cells(3, "a", 1))(values), CellMeans(cells(3, "a", 5))(values * 5)
+    assert (once.mean, once.error, once.freedom) == pytest.approx((often.mean, often.error, often.freedom))
+    assert once.error == pytest.approx(math.sqrt(7.0 / 3.0))
 
 
 def test_differences_between_kinds_do_not_widen_the_interval():
     values = [[float(kind)] * 5 for kind in range(4) for _ in range(3)]
-    estimate = TaskBootstrap(cells(5))(values)
-    assert estimate.mean == pytest.approx(1.5)
-    assert estimate.low == pytest.approx(1.5) == estimate.high
+    assert Estimate.of(CellMeans(cells(5))(values)) == Estimate(1.5, 1.5, 1.5)
+
+
+def test_every_cell_counts_once_however_many_tasks_it_has():
+    found = CellMeans(cells(3, "a", 2), [3, 1])([[1.0, 2.0, 3.0], [8.0]])
+    assert found.mean == 5.0
+    # the second cell's only task deviates from its own mean by nothing
+    assert found.error == pytest.approx(math.sqrt(2 * (1.0 / 3 / 2) ** 2 * 3 / 2))
+
+
+def test_kinds_count_by_their_number_of_cells():
+    both = [*cells(2, "a", 3), *cells(2, "b", 1)]
+    assert CellMeans(both)([[1.0, 1.0]] * 3 + [[5.0, 5.0]]).mean == 2.0
 
 
 def test_one_task_per_kind_has_no_interval():
-    estimate = TaskBootstrap(cells(1))([[0.5]] * 12)
+    estimate = Estimate.of(CellMeans(cells(1))([[0.5]] * 12))
     assert estimate.mean == 0.5
     assert math.isnan(estimate.low)
     assert str(estimate) == "0.500"
-
-
-def test_paired_differences():
-    mean, error = paired([1.0, 2.0, 4.0], [1.0, 1.0, 1.0])
-    assert mean == pytest.approx(4 / 3)
-    assert error == pytest.approx(np.std([0, 1, 3], ddof=1) / np.sqrt(3))
-    assert paired([1.0], [0.0])[1] == np.inf

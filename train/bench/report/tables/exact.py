@@ -1,54 +1,34 @@
-"""The tables of a document, for the command line and the page: the best scheme first, controls below."""
+"""The tables of a suite with exact values: the best scheme first, controls below."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from creditflow.train.bench.annotation_sources import HELD_OUT
+from creditflow.train.bench.report.contrasts import table_measure
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
+from creditflow.train.bench.report.tables.contrasts import contrast_table
+from creditflow.train.bench.report.tables.table import Table, number_text, ordered
 
-__all__ = ["Table", "suite_tables", "undefined_table"]
+__all__ = ["exact_tables"]
 
 Suite = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table.
-
-    Attributes:
-        title: heading.
-        note: how to read the table.
-        rows: header, then the rows.
-        controls: index of the first row that is a control, not counting the header.
-        bars: for each row the estimate that the page draws, if any.
-    """
-
-    title: str
-    note: str
-    rows: list[list[str]]
-    controls: int
-    bars: tuple[Estimate | None, ...] = ()
-
-
-def suite_tables(suite: Suite) -> list[Table]:
-    """All tables of a suite."""
-    return _exact_tables(suite) if "cells" in suite else [_played_table(suite)]
-
-
-def _ordered(names: Sequence[str], score: Callable[[str], float]) -> list[str]:
-    return sorted(names, key=lambda name: (-score(name), name))
-
-
-def _exact_tables(suite: Suite) -> list[Table]:
+def exact_tables(suite: Suite) -> list[Table]:
+    """Improvement, metrics, contrasts, and where policies were trained, learning."""
     summary = Summary(suite["cells"])
     schemes = [n for n in suite["schemes"] if n in summary.methods]
     controls = [n for n in suite["controls"] if n in summary.methods]
     tables = [_gain_table(summary, schemes, controls), _metric_table(summary, schemes, controls)]
+    endpoints = {"gain, KL 0.01": table_measure(summary, "gain")}
+    compared = [n for n in schemes if not summary.learned or n in summary.learned]
+    if summary.learned:
+        endpoints["area"] = table_measure(summary, "area")
+    if len(compared) > 1:
+        tables.append(contrast_table(compared, endpoints))
     if summary.learned:
         schemes, controls = ([n for n in names if n in summary.learned] for names in (schemes, controls))
         tables += [_area_table(summary, schemes, controls, suite.get("cost", {})), _correlation_table(suite)]
@@ -63,7 +43,7 @@ def _gain_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
     parts += [Summary([c for c in summary.cells if c["kind"] == k]) for k in kinds]
     heads = [f"G = {g}" for g in sizes if len(sizes) > 1] + [_kind(kind) for kind in kinds]
     rows = [["method", "gain, KL 0.01 [95 % CI]", "gain, KL 0.001 [95 % CI]", f"minus {against}, KL 0.01", *heads]]
-    schemes = _ordered(schemes, lambda name: summary.gain(name).mean)
+    schemes = ordered(schemes, lambda name: summary.gain(name).mean)
     bars: list[Estimate | None] = []
     for name in (*schemes, *controls):
         large, small = summary.gain(name), summary.gain(name, "gain_small")
@@ -73,12 +53,12 @@ def _gain_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
         bars.append(None if name.startswith("flipped(") else large)
     small_natural, natural = summary.over_cells("natural_gain_small"), summary.over_cells("natural_gain")
     of_parts = [f"{part.over_cells('natural_gain'):.2f}" for part in parts]
-    rows.append(["natural gradient", f"{natural:.3f}", _number(small_natural, 3), "", *of_parts])
+    rows.append(["natural gradient", f"{natural:.3f}", number_text(small_natural, 3), "", *of_parts])
     fitted = any("[fitted]" in name for name in schemes)
     return Table(
         "Improvement by one step (M2)",
         "Exact success rate gained by one step of a given KL divergence, relative to the gain of the exact gradient: 1 is as "
-        "good as the exact gradient, 0 is no change, below 0 the policy gets worse. Intervals: 95 % bootstrap over tasks. The "
+        "good as the exact gradient, 0 is no change, below 0 the policy gets worse. Intervals: 95 %, over tasks. The "
         "columns by group size (G) and kind of task are means at KL 0.01."
         + (
             f" X[fitted] has seen {HELD_OUT} additional groups for each measured one, the other methods have not."
@@ -97,20 +77,20 @@ def _metric_table(summary: Summary, schemes: Sequence[str], controls: Sequence[s
          "concordance Q*", "AUROC, failed (raw)",
          "AUROC, successful (raw)", "coverage", "dead groups"]
     ]  # fmt: skip
-    schemes = _ordered(schemes, lambda name: summary.mean(name, "cos_batch"))
+    schemes = ordered(schemes, lambda name: summary.mean(name, "cos_batch"))
     for name in (*schemes, *controls):
 
         def of(metric: str, name: str = name) -> str:
             if not all(metric in cell["offline"][name] for cell in summary.cells):
                 return "–"
-            return _number(summary.mean(name, metric))
+            return number_text(summary.mean(name, metric))
 
         rows.append(
             [name, of("cos_mean"), of("cos_batch"), of("bias2"), of("variance"), of("concordance"),
              of("concordance_optimal"), f"{of('auroc_failed')} ({of('auroc_failed_raw')})",
              f"{of('auroc_succeeded')} ({of('auroc_succeeded_raw')})", of("coverage"), of("dead_groups")]
         )  # fmt: skip
-    bases = [_number(summary.over_cells(name)) for name in ("base_rate_failed", "base_rate_succeeded")]
+    bases = [number_text(summary.over_cells(name)) for name in ("base_rate_failed", "base_rate_succeeded")]
     return Table(
         "Direction, bias and variance, concordance, AUROC (M1, M3, M4, M5)",
         "Means over cells (variance: median). Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
@@ -130,7 +110,7 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
         ["method", f"area minus {against} [95 % CI]", "area [95 % CI]", "final success", *map(_kind, kinds),
          "ms per 1000 turns"]
     ]  # fmt: skip
-    schemes = _ordered(schemes, lambda name: summary.area(name).mean)
+    schemes = ordered(schemes, lambda name: summary.area(name).mean)
     bars: list[Estimate | None] = []
     for name in (*schemes, *controls):
         lead = summary.area(name, over=against)
@@ -145,7 +125,7 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
     return Table(
         "Learning (area under the learning curve)",
         "Mean exact success rate over a budget of environment turns, which groups without credit use up as well. Intervals: "
-        f"95 % bootstrap over tasks. By kind of task: difference to {against}. The metrics above are about a single step and "
+        f"95 %, over tasks. By kind of task: difference to {against}. The metrics above are about a single step and "
         "cannot account for later ones: where they disagree with this table, trust this table. The last column is the time "
         "to assign credit.",
         rows,
@@ -176,7 +156,7 @@ def _correlation_table(suite: Suite) -> Table:
     sides = [s for s in heads if any(row[s] is not None for row in suite["correlations"].values())]
     rows = [["metric", *(heads[side] for side in sides)]]
     for metric, values in suite["correlations"].items():
-        rows.append([METRICS[metric], *(_number(values[side]) for side in sides)])
+        rows.append([METRICS[metric], *(number_text(values[side]) for side in sides)])
     return Table(
         "Which metric predicts learning",
         "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over cells. "
@@ -186,50 +166,6 @@ def _correlation_table(suite: Suite) -> Table:
     )
 
 
-def _played_table(suite: Suite) -> Table:
-    by_method, coverage = suite["rows"], suite["coverage"]
-    schemes = _ordered([n for n in suite["schemes"] if n in by_method], lambda name: by_method[name]["area"][0])
-    controls = [n for n in suite["controls"] if n in by_method]
-    against = baseline([*schemes, *controls])
-    rows = [
-        ["method", f"area minus {against} [95 % CI]", "area [95 % CI]", "success, first → last", "coverage",
-         "turn-level", "dead groups", "ms per 1000 turns"]
-    ]  # fmt: skip
-    bars: list[Estimate | None] = []
-    for name in (*schemes, *controls):
-        row, of_log = by_method[name], coverage[name]
-        lead = Estimate(*row["gain"])
-        rows.append(
-            [name, "–" if name == against else lead.text(sign="+"), str(Estimate(*row["area"])),
-             f"{row['first']:.2f} → {row['last'][0]:.2f}", f"{of_log['coverage']:.0%}", f"{of_log['turn_level']:.0%}",
-             f"{of_log['dead_groups']:.0%}", f"{suite['cost'][name]:.1f}" if name in suite["cost"] else "–"]
-        )  # fmt: skip
-        bars.append(None if name == against else lead)
-    return Table(
-        "Learning (area under the learning curve)",
-        "Mean success rate of the sampled rollouts over all updates, on the training tasks (a table cannot generalise, so "
-        "nothing is held out). Intervals: 95 % bootstrap over tasks and seeds. Turn-level: turns whose credit differs from the "
-        f"mean of their rollout. M1 to M5 are not defined here: {suite['why']}."
-        + (
-            ""
-            if suite["oracle"]
-            else " oracle_progress uses a proxy, as the distances of this environment are not exact."
-        ),
-        rows,
-        len(schemes),
-        tuple(bars),
-    )
-
-
-def undefined_table(suite: Suite) -> list[tuple[str, str]]:
-    """Names of the methods that are missing on the suite, and why."""
-    return sorted(suite["undefined"].items(), key=lambda item: ("(" in item[0], item[0]))
-
-
 def _kind(name: str) -> str:
     """A kind as a header; those of Sokoban are named by their fraction of dead states."""
     return f"{name.removeprefix('sokoban-')} dead states" if name.startswith("sokoban-") else name
-
-
-def _number(x: float | None, digits: int = 2) -> str:
-    return "–" if x is None or not math.isfinite(x) else f"{x:.{digits}f}"

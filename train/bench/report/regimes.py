@@ -1,0 +1,172 @@
+"""Which scheme when: the best scheme in each regime, how far it leads the baseline, and what does not separate from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from creditflow.train.bench.report.contrasts import (
+    Leader,
+    Measure,
+    against,
+    leader_of,
+    p_text,
+    study_measure,
+    table_measure,
+)
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import Summary, baseline, main_schemes, methods_of
+from creditflow.train.bench.report.tables.table import Table
+from creditflow.train.bench.studies import Study
+from creditflow.train.statistics import Contrast
+
+__all__ = ["Verdict", "regime_table", "verdicts"]
+
+LARGE_GROUP: Final = 16
+CEILING: Final = "oracle_adv"
+
+
+class Verdict(NamedTuple):
+    """The best scheme of one regime.
+
+    Attributes:
+        regime, tasks, keys, batch, samples: what was compared, each in a few words.
+        leader: the best scheme, and those from which it is not separated.
+        lead: the leader's planned contrast with the baseline; None if it is the baseline.
+        headroom: the exact advantage minus the leader; None where it was not measured.
+    """
+
+    regime: str
+    tasks: str
+    keys: str
+    batch: str
+    samples: str
+    leader: Leader
+    lead: Contrast | None
+    headroom: Estimate | None
+
+
+def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
+    """A verdict for every regime that was run: learning curves of tables, of shared policies and of language models."""
+    found: list[Verdict] = []
+    for suite in document["suites"]:
+        if "cells" in suite:
+            found += _of_tables(suite)
+        elif "studies" in suite:
+            found += _of_studies(suite)
+    return found
+
+
+def _of_tables(suite: Mapping[str, Any]) -> Iterator[Verdict]:
+    cells = [cell for cell in suite["cells"] if cell["offline"] and cell["curves"]]
+    for aliased in (False, True):
+        for large in (False, True):
+            chosen = [c for c in cells if (c["kind"] == "alias") is aliased and (c["size"] >= LARGE_GROUP) is large]
+            if not chosen:
+                continue
+            methods = methods_of(chosen, "curves")
+            sizes = ", ".join(str(g) for g in sorted({c["size"] for c in chosen}))
+            kinds = {c["kind"]: max(d["tasks"] for d in chosen if d["kind"] == c["kind"]) for c in chosen}
+            verdict = _verdict(
+                (
+                    "table per task",
+                    suite["name"],
+                    "aliased" if aliased else "distinct",
+                    f"G {sizes}",
+                    _tasks_text(kinds),
+                ),
+                [n for n in suite["schemes"] if n in methods],
+                methods,
+                table_measure(Summary(chosen), "area"),
+            )
+            if verdict:
+                yield verdict
+
+
+def _tasks_text(kinds: Mapping[str, int]) -> str:
+    fewest, most = min(kinds.values()), max(kinds.values())
+    tasks = f"{most}" if fewest == most else f"{fewest} to {most}"
+    return f"{tasks} tasks" + (f" in each of {len(kinds)} kinds" if len(kinds) > 1 else "")
+
+
+def _of_studies(suite: Mapping[str, Any]) -> Iterator[Verdict]:
+    groups: dict[tuple[Any, ...], list[Study]] = {}
+    for row in suite["studies"]:
+        study = Study.from_json(row)
+        groups.setdefault((study.regime, study.keys, study.batch, study.size, study.condition), []).append(study)
+    for (regime, keys, batch, size, condition), studies in groups.items():
+        endpoint = next(iter(studies[0].endpoints))
+        found = [study.results(endpoint) for study in studies]
+        methods = [name for name in found[0] if all(name in results for results in found)]
+        if not methods:
+            continue
+        seeds = sorted({next(iter(results.values())).shape[0] for results in found})
+        verdict = _verdict(
+            (
+                regime,
+                ", ".join(dict.fromkeys(study.kind for study in studies)),
+                keys,
+                f"{batch} tasks × {size}" + (f", {condition}" if condition else ""),
+                " or ".join(map(str, seeds)) + " seeds",
+            ),
+            [n for n in suite["schemes"] if n in methods],
+            methods,
+            study_measure(studies, endpoint),
+        )
+        if verdict:
+            yield verdict
+
+
+def _verdict(
+    where: tuple[str, str, str, str, str], schemes: Sequence[str], methods: Sequence[str], measure: Measure
+) -> Verdict | None:
+    schemes = main_schemes(schemes)
+    if len(schemes) < 2:
+        return None
+    base, leader = baseline(schemes), leader_of(schemes, measure)
+    return Verdict(
+        *where,
+        leader,
+        against(base, schemes, measure).get(leader.name),
+        Estimate.of(measure(CEILING, leader.name)) if CEILING in methods else None,
+    )
+
+
+def regime_table(document: Mapping[str, Any]) -> Table | None:
+    """The verdicts as a table; None if no regime was run with two schemes."""
+    found = verdicts(document)
+    if not found:
+        return None
+    rows = [
+        ["regime", "tasks", "keys", "batch", "samples", "best scheme", "lead over the baseline [95 % CI]", "p",
+         "not separated from the best", "exact advantage minus best"]
+    ]  # fmt: skip
+    for v in found:
+        lead, p = ("–", "–") if v.lead is None else (_points(Estimate.of(v.lead.difference)), _lead_text(v.lead))
+        rows.append(
+            [v.regime, v.tasks, v.keys, v.batch, v.samples, v.leader.name, lead, p, _tied_text(v.leader),
+             "–" if v.headroom is None else _points(v.headroom)]
+        )  # fmt: skip
+    return Table(
+        "Which scheme when",
+        "Learning in percentage points: area under the learning curve, or the first endpoint of a study. Variants of schemes are "
+        "left out; the baseline is grpo. p is adjusted by Holm over the schemes. Not separated from the best: p of .05 or more, "
+        "adjusted over all pairs of schemes; a true difference of the detectable size would have been found with probability .8.",
+        rows,
+        len(rows) - 1,
+    )
+
+
+def _points(estimate: Estimate) -> str:
+    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high).text(1, "+")
+
+
+def _lead_text(lead: Contrast) -> str:
+    p = p_text(lead.p_adjusted)
+    return p if lead.separates or math.isnan(lead.detectable) else f"{p} (detectable: {100 * lead.detectable:.1f})"
+
+
+def _tied_text(leader: Leader) -> str:
+    known = "" if math.isnan(leader.detectable) else f" (detectable: {100 * leader.detectable:.1f})"
+    return ", ".join(leader.tied) + known if leader.tied else "–"

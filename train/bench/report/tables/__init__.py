@@ -1,0 +1,23 @@
+"""The tables of a document, for the command line and the page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from creditflow.train.bench.report.tables.exact import exact_tables
+from creditflow.train.bench.report.tables.played import played_tables
+from creditflow.train.bench.report.tables.studies import study_tables
+from creditflow.train.bench.report.tables.table import Table
+
+__all__ = ["Table", "suite_tables", "undefined_table"]
+
+
+def suite_tables(suite: Mapping[str, Any]) -> list[Table]:
+    """All tables of a suite."""
+    if "studies" in suite:
+        return study_tables(suite)
+    return exact_tables(suite) if "cells" in suite else played_tables(suite)
+
+
+def undefined_table(suite: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names of the methods that are missing on the suite, and why."""
+    return sorted(suite["undefined"].items(), key=lambda item: ("(" in item[0], item[0]))

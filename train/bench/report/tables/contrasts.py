@@ -1,0 +1,31 @@
+"""The planned contrasts of a suite as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from creditflow.train.bench.report.contrasts import Measure, against, contrast_texts
+from creditflow.train.bench.report.summary import baseline
+from creditflow.train.bench.report.tables.table import Table, ordered
+
+__all__ = ["contrast_table"]
+
+
+def contrast_table(schemes: Sequence[str], endpoints: Mapping[str, Measure]) -> Table:
+    """Every scheme against the baseline, the best of the last endpoint first."""
+    base = baseline(schemes)
+    found = {name: against(base, schemes, measure) for name, measure in endpoints.items()}
+    last = found[list(endpoints)[-1]]
+    heads = [head for name in endpoints for head in (f"{name}, minus {base} [95 % CI]", "p", "detectable")]
+    order = ordered(list(last), lambda name: last[name].difference.mean)
+    rows = [
+        ["scheme", *heads],
+        *([name, *(text for family in found.values() for text in contrast_texts(family[name]))] for name in order),
+    ]
+    return Table(
+        f"Schemes against {base}",
+        f"Paired differences with 95 % intervals. p is adjusted by Holm over the {len(last)} schemes of an endpoint. Detectable is the true "
+        "difference that such a test finds with probability .8: where p is .05 or more, schemes may well differ by less than that.",
+        rows,
+        len(rows) - 1,
+    )

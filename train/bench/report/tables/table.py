@@ -1,0 +1,40 @@
+"""One table of a document, and what all tables share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from creditflow.train.bench.report.statistics import Estimate
+
+__all__ = ["Table", "number_text", "ordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table.
+
+    Attributes:
+        title: heading.
+        note: how to read the table.
+        rows: header, then the rows.
+        controls: index of the first row that is a control, not counting the header.
+        bars: for each row the estimate that the page draws, if any.
+    """
+
+    title: str
+    note: str
+    rows: list[list[str]]
+    controls: int
+    bars: tuple[Estimate | None, ...] = ()
+
+
+def ordered(names: Sequence[str], score: Callable[[str], float]) -> list[str]:
+    """Names by falling score, equal scores by name."""
+    return sorted(names, key=lambda name: (-score(name), name))
+
+
+def number_text(x: float | None, digits: int = 2) -> str:
+    """A number with ``digits`` decimal places; a dash if it is unknown."""
+    return "–" if x is None or not math.isfinite(x) else f"{x:.{digits}f}"
