@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from creditflow.agents.language_model.projections import PROJECTIONS, SOKOBAN_WORDS
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "TaggedDialect",
     "VerlAgentDialect",
     "make_dialect",
-    "verl_agent_projection",
 ]
 
 
@@ -166,10 +166,6 @@ class ReactDialect:
         return Parsed(action, True, "", thought)
 
 
-_CJK: Final = re.compile("[\u4e00-\u9fff]")
-_SOKOBAN: Final[Mapping[str, int]] = {"up": 1, "down": 2, "left": 3, "right": 4, "still": 0}
-
-
 @dataclass(frozen=True, slots=True)
 class VerlAgentDialect:
     """Parses completions as verl-agent's released projections do, quirks included.
@@ -186,8 +182,8 @@ class VerlAgentDialect:
     name: str = "verl_agent"
 
     def __post_init__(self) -> None:
-        if self.env not in _PROJECTIONS:
-            raise unknown_name_error("verl_agent projection", self.env, _PROJECTIONS)
+        if self.env not in PROJECTIONS:
+            raise unknown_name_error("verl_agent projection", self.env, PROJECTIONS)
 
     def write(self, action: str, thought: str = "") -> str:
         """Render the completion that these trainers expect."""
@@ -197,69 +193,10 @@ class VerlAgentDialect:
 
     def parse(self, response: str) -> Parsed:
         """Apply the projection; Sokoban's numbers become words."""
-        action, valid = verl_agent_projection(self.env, response)
-        text = list(_SOKOBAN)[action - 1] if isinstance(action, int) else action  # 0, the last word: "still"
-        return Parsed(text, valid, "" if valid else "not in the form <think>…</think><action>…</action>")
+        action, reason = PROJECTIONS[self.env](response)
+        text = SOKOBAN_WORDS[action] if isinstance(action, int) else action
+        return Parsed(text, not reason, reason)
 
-
-def verl_agent_projection(env: str, response: str) -> tuple[str | int, bool]:
-    """Parse the action as the released trainers do (Sokoban: 0 still, 1 up, 2 down, 3 left, 4 right), and its validity.
-
-    Raises:
-        ConfigError: there is no projection for this environment.
-    """
-    if env not in _PROJECTIONS:
-        raise unknown_name_error("verl_agent projection", env, _PROJECTIONS)
-    return _PROJECTIONS[env](response)
-
-
-def _between_tags(response: str) -> str | None:
-    """The lower-cased text from the first opening to the first closing action tag; None if either is missing."""
-    text = response.lower()
-    start, end = text.find("<action>"), text.find("</action>")
-    return None if start < 0 or end < 0 else text[start + len("<action>") : end].strip()
-
-
-def _thinks(response: str) -> bool:
-    return "<think>" in response and "</think>" in response
-
-
-def _command(response: str, tail: int) -> tuple[str, bool]:
-    inner = _between_tags(response)
-    if inner is None:
-        return response.lower()[-tail:], False
-    return inner, _thinks(response) and not _CJK.search(response)
-
-
-def _direction(response: str) -> tuple[int, bool]:
-    inner = _between_tags(response)
-    for word, number in _SOKOBAN.items():
-        if inner is not None and word in inner:
-            return number, _thinks(response)
-    return 0, False
-
-
-def _search(response: str) -> tuple[str, bool]:
-    text = response
-    for closing in ("</search>", "</answer>"):
-        if closing in text:
-            text = text.partition(closing)[0] + closing
-            break
-    opened = {tag: len(re.findall(f"<{tag}>", response, re.IGNORECASE)) for tag in ("search", "answer")}
-    well_formed = sum(opened.values()) == 1
-    for tag in ("search", "answer"):
-        found = re.search(f"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
-        if found:
-            return f"<{tag}>{found[1].strip()}</{tag}>", well_formed
-    return "", False
-
-
-_PROJECTIONS: Final[Mapping[str, Callable[[str], tuple[str | int, bool]]]] = {
-    "alfworld": lambda response: _command(response, 30),
-    "webshop": lambda response: _command(response, 20),
-    "sokoban": _direction,
-    "search": _search,
-}
 
 DIALECTS: Final[Mapping[str, Callable[[str], Dialect]]] = {
     "bare": lambda argument: _no_argument(argument, "bare", BareDialect()),

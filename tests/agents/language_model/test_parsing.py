@@ -87,3 +87,41 @@ def test_react_parses_what_it_writes_and_thoughts_may_have_several_lines() -> No
     react = make_dialect("react")
     parsed = react.parse(react.write("go to shelf 1", "first this,\nthen that"))
     assert (parsed.action, parsed.thought, parsed.valid) == ("go to shelf 1", "first this,\nthen that", True)
+
+
+ACTION, THINK = "there is no <action>…</action>", "there is no <think>…</think>"
+BLOCK = "there is no <search>…</search> and no <answer>…</answer>"
+TWICE = "<search> and <answer> must occur once in all, they are opened 2 times"
+
+
+@pytest.mark.parametrize(
+    ("env", "response", "reason"),
+    [
+        ("alfworld", "<think>a</think>look", ACTION),
+        ("webshop", "<action>back</action>", THINK),
+        ("webshop", "<think>价格</think><action>back</action>", "it has Chinese characters"),
+        ("sokoban", "<think>a</think>up", ACTION),
+        ("sokoban", "<action>up</action>", THINK),
+        ("sokoban", "<think>a</think><action>north</action>", "<action> has none of up, down, left, right, still"),
+        ("search", "<think>a</think>who", BLOCK),
+        ("search", "<think>a</think><search>who", BLOCK),
+        ("search", "<think>a</think></search><search>", BLOCK),
+        ("search", "<search>who</search><answer>me</answer>", TWICE),
+        ("search", "<search>who<answer>", TWICE),
+        ("search", "<think>a</think><action>who</action>", BLOCK),
+    ],
+)
+def test_the_released_projections_name_the_rule_that_is_broken(env: str, response: str, reason: str) -> None:
+    assert make_dialect(f"verl_agent:{env}").parse(response).reason == reason
+
+
+PIECES = st.sampled_from(
+    ["<think>", "</think>", "<action>", "</action>", "<search>", "</search>", "<answer>", "</answer>", "up", "who"]
+)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join), st.sampled_from(["alfworld", "webshop", "sokoban", "search"]))
+def test_a_reason_of_the_released_projections_speaks_of_tags_of_their_own_format(response: str, env: str) -> None:
+    reason = make_dialect(f"verl_agent:{env}").parse(response).reason
+    foreign = ("<action>", "<think>") if env == "search" else ("<search>", "<answer>")
+    assert not any(tag in reason for tag in foreign)
