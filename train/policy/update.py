@@ -29,7 +29,7 @@ from creditflow.wrappers.credit.base import Aggregation
 
 __all__ = ["update_policy"]
 
-POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "kl_reference", "entropy", "grad_norm")
+POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "entropy", "grad_norm")
 CRITIC_MEANS: Final = ("value_loss", "value_clip_fraction", "value_grad_norm")
 # of the first optimiser step, when the policy is still the one that sampled
 FIRST_STEP_MAXIMA: Final = ("first_step_ratio_deviation", "sampler_mismatch_max")
@@ -60,16 +60,18 @@ def update_policy(
         critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
-        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), kl_reference (nats; 0
-        unless KL is in the loss), entropy (nats), grad_norm (before clipping); with a critic value_loss,
-        value_clip_fraction, value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|,
-        sampler_mismatch_max (nats). Sums: steps, tokens. Rows without gradient do not count.
+        Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), entropy (nats),
+        grad_norm (before clipping); with KL in the loss kl_reference (nats); with a critic value_loss, value_clip_fraction,
+        value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats).
+        Sums: steps, tokens. Rows without gradient do not count.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
     """
     learner = _Learner(model, config, temperature, precision, critic)
-    policy_means, critic_means = _Means(POLICY_MEANS), _Means(CRITIC_MEANS if critic is not None else ())
+    kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
+    policy_means = _Means((*POLICY_MEANS, "kl_reference") if kl_in_loss else POLICY_MEANS)
+    critic_means = _Means(CRITIC_MEANS if critic is not None else ())
     first_step, tokens = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0), 0
     model.train()
     set_learning_rate(optimizer, lr)
@@ -105,10 +107,10 @@ class _Means:
         self.steps = 0
 
     def add(self, metrics: Mapping[str, float]) -> None:
-        """Count one step; a metric that it lacks is 0."""
+        """Count one step, which must have every metric."""
         self.steps += 1
         for name in self._sums:
-            self._sums[name] += metrics.get(name, 0.0)
+            self._sums[name] += metrics[name]
 
     def means(self) -> dict[str, float]:
         return {name: value / self.steps if self.steps else float("nan") for name, value in self._sums.items()}
