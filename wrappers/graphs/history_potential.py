@@ -13,11 +13,17 @@ from creditflow.envs.errors import DataError, EpisodeError, short_repr, unknown_
 from creditflow.wrappers.credit.entities.gdcr import GDCR, EntityReward
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
+from creditflow.wrappers.graphs.potentials import require_effect
 from creditflow.wrappers.recorder import full_thought
 
-__all__ = ["HISTORY", "HistoryPotential"]
+__all__ = ["EFFECTIVE", "HISTORY", "HistoryPotential"]
 
 HISTORY: Final = ("gdcr",)
+# parameters of the scheme that r_t depends on
+EFFECTIVE: Final = (
+    "answer", "decay", "directed", "exclude_query_entities", "max_cited", "observations", "rewarded_stages", "rule",
+    "thoughts", "unreachable", "words_per_citation",
+)  # fmt: skip
 
 
 class HistoryPotential:
@@ -25,19 +31,20 @@ class HistoryPotential:
 
     Args:
         scheme: "gdcr".
-        **parameters: parameters of the scheme; weights and deviations have no effect, the reward is r_t itself.
+        **parameters: parameters of the scheme that r_t depends on: ``EFFECTIVE``, which has no weights and deviations.
 
     Attributes:
         value: Φ, the sum of r_t so far.
 
     Raises:
-        ConfigError: an unknown scheme, or an invalid parameter.
+        ConfigError: an unknown scheme, an invalid parameter, or one that changes the credit alone.
     """
 
     def __init__(self, scheme: str, **parameters: Any) -> None:
         made = make(scheme, **parameters)
         if not isinstance(made, GDCR) or scheme not in HISTORY:
             raise unknown_name_error("scheme with a potential of the history", scheme, HISTORY)
+        require_effect(scheme, parameters, EFFECTIVE)
         self._scheme = made
         self._reader: EntityReader | None = None
         self.value = 0.0

@@ -25,7 +25,7 @@ from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN
 
-__all__ = ["POTENTIALS", "PotentialStore", "Potentials"]
+__all__ = ["EFFECTIVE", "POTENTIALS", "PotentialStore", "Potentials", "require_effect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,11 @@ class PotentialStore:
             stationary value of the state under the sampling policy).
         keep: number of most recent groups per task that are used; more if one version adds more. The order in which the
             groups of one version were added has no effect.
-        **parameters: parameters of the scheme.
+        **parameters: parameters of the scheme that change its potential: ``EFFECTIVE``.
 
     Raises:
-        ConfigError: a scheme without potential, an invalid parameter, merged states, or ``keep`` < 1.
+        ConfigError: a scheme without potential, an invalid parameter or one that changes the credit alone, merged states,
+            or ``keep`` < 1.
     """
 
     def __init__(self, scheme: str, *, keep: int = 8, **parameters: Any) -> None:
@@ -75,6 +76,7 @@ class PotentialStore:
                 f"a potential is looked up by state keys, some of which are new: {scheme} cannot merge similar states "
                 "here; use merge='none', and CanonicalState to give equivalent texts one key"
             )
+        require_effect(scheme, parameters, EFFECTIVE[scheme])
         self._potential, self._goal = POTENTIALS[scheme](instance)
         self._pending: list[Group] = []
         self._groups: dict[str, list[Group]] = {}
@@ -110,6 +112,20 @@ class PotentialStore:
             return {}
         keys, values = self._potential(merged)
         return {key: value for key, value in zip(keys, values.tolist(), strict=True) if math.isfinite(value)}
+
+
+def require_effect(scheme: str, parameters: Iterable[str], effective: Iterable[str]) -> None:
+    """Refuse parameters of a scheme that its potential does not depend on.
+
+    Raises:
+        ConfigError: names them, and those that it depends on.
+    """
+    without = sorted(set(parameters) - set(effective))
+    if without:
+        raise ConfigError(
+            f"the potential of {scheme} does not depend on {', '.join(without)}, which would have no effect; it depends on "
+            f"{', '.join(sorted(effective))}"
+        )
 
 
 def _merged(groups: list[Group]) -> Group:
@@ -166,4 +182,12 @@ def _grouptd(scheme: GroupTD) -> tuple[Callable[[Group], KeyedValues], float]:
 
 POTENTIALS: Mapping[str, PotentialFactory] = MappingProxyType(
     {"rewardflow": _rewardflow, "graphgpo": _graphgpo, "grouptd": _grouptd}
+)
+# parameters of each scheme that its potential depends on; ``form`` and ``merge`` have one permitted value
+EFFECTIVE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "rewardflow": ("discount", "key", "merge"),
+        "graphgpo": ("distance_discount", "key", "merge", "success_reward"),
+        "grouptd": ("discount", "form", "key", "merge", "outcome", "pooled_weight", "prior", "prior_weight"),
+    }
 )

@@ -131,6 +131,10 @@ def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
     [
         ({"store": PotentialStore("rewardflow")}, "would have no effect"),
         ({"unknown": "zero"}, "would have no effect"),
+        (
+            {"step_weight": 2.0, "std_eps": 0.1},
+            "gdcr does not depend on std_eps, step_weight, which would have no effect",
+        ),
         ({"decays": 2.0}, "did you mean 'decay'"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from helpers.episodes.builders import walk
@@ -10,8 +10,9 @@ from helpers.worlds.shaped_sokoban import play, sokoban
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.graphs.potentials import PotentialStore
+from creditflow.wrappers.graphs.potentials import EFFECTIVE, POTENTIALS, PotentialStore
 from creditflow.wrappers.trajectory import Group
 
 
@@ -60,6 +61,37 @@ def test_versions_do_not_depend_on_the_order_in_which_episodes_finish():
         store.add([groups[i] for i in order])
         versions.append(store.publish())
     assert versions[0] == versions[1]
+
+
+OTHER_VALUES = {
+    "rewardflow": {"discount": 0.5, "key": "text"},
+    "graphgpo": {"distance_discount": 0.5, "key": "text", "success_reward": 3.0},
+    "grouptd": {
+        "discount": 0.5, "key": "text", "outcome": "success", "pooled_weight": 2.0, "prior": "share", "prior_weight": 9.0,
+    },
+}  # fmt: skip
+
+
+def published(groups, scheme, **parameters):
+    store = PotentialStore(scheme, **parameters)
+    store.add(groups)
+    return store.publish().values
+
+
+@pytest.mark.parametrize("scheme", POTENTIALS)
+def test_a_store_takes_exactly_the_parameters_that_change_its_potential(scheme):
+    [group] = [play(0, NoisyExpert(0.5), 12)]
+    texts = [replace(t, text_key=f"{t.text_key} {i}") for i, t in enumerate(group.trajectories[0].turns)]
+    graded = replace(group.trajectories[0], turns=tuple(texts), score=0.5)
+    groups = [Group((graded, *group.trajectories[1:]), group.task)]
+    for field in fields(lookup(scheme)):
+        if field.name not in EFFECTIVE[scheme]:
+            with pytest.raises(ConfigError, match=f"potential of {scheme} does not depend on {field.name}"):
+                published(groups, scheme, **{field.name: field.default})
+        elif field.name not in ("form", "merge"):  # with one permitted value
+            others = {"prior": "pooled"} if field.name == "pooled_weight" else {}
+            given = {field.name: OTHER_VALUES[scheme][field.name], **others}
+            assert published(groups, scheme, **given) != published(groups, scheme, **others), field.name
 
 
 def test_only_schemes_with_a_potential_make_a_store():
