@@ -140,6 +140,7 @@ class FolderTasks:
     def __init__(self, root: Path, paths: Sequence[Path]) -> None:
         self.root, self.paths = root, tuple(paths)
         self._ids: dict[str, int] = {}
+        self._complete = False  # whether every file was parsed; unsolvable and equal games leave fewer ids than files
         self._tasks: OrderedDict[int, Task] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:
@@ -176,11 +177,12 @@ class FolderTasks:
         return build_task(content, self.root)
 
     def task_ids(self) -> tuple[str, ...]:
-        """The ids of all solvable games, in the order of the paths; parses every one."""
-        if len(self._ids) < len(self.paths):
+        """The ids of all solvable games, in the order of the paths; the first call parses every one."""
+        if not self._complete:
             for index in range(len(self.paths)):
                 with suppress(UnsolvableError):  # never sampled, so not listed
                     self._task(index)
+            self._complete = True
         order = sorted(self._ids, key=lambda name: self._ids[name])
         return tuple(order)
 

@@ -6,9 +6,11 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from creditflow.envs.alfworld import tasks as tasks_module
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import folder as folder_module
@@ -17,7 +19,7 @@ from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.alfworld.tasks import FolderTasks
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
 
 SCENE = "valid_seen/pick_and_place_simple-Mug-None-Desk-1/trial_1/game.tw-pddl"
 
@@ -90,6 +92,40 @@ def test_of_files_with_equal_content_the_first_one_names_the_task_whichever_was_
         backwards._task(index)
     assert forwards.task_ids() == backwards.task_ids()
     assert [backwards.path_of(task_id) for task_id in backwards.task_ids()] == list(paths[:2])
+
+
+def test_a_split_is_parsed_once_whatever_its_files_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal and unsolvable games leave fewer ids than files, and more games than the cache holds are parsed again."""
+    parsed: list[Path] = []
+
+    def read(path: Path) -> Any:
+        parsed.append(path)
+        return json.loads(path.read_text())
+
+    monkeypatch.setattr(tasks_module, "PARSED", 1)
+    monkeypatch.setattr(tasks_module, "fields_from_file", read)
+    for number, seed in enumerate((0, 1, 0, 2)):
+        trial = tmp_path / "train" / f"pick_and_place_simple-Mug-None-Desk-{number}" / "trial"
+        trial.mkdir(parents=True)
+        game = {**game_fields(Game(generate(seed))), "solvable": seed != 2}
+        (trial / "game.tw-pddl").write_text(json.dumps(game))
+    source = FolderTasks(tmp_path, game_paths(find_root(str(tmp_path)), "train"))
+    assert len(source.task_ids()) == 2
+    assert len(parsed) == 4
+    assert source.task_ids() == source.task_ids()
+    with pytest.raises(UnknownTaskError):
+        source.get("unknown")
+    assert len(parsed) == 4
+
+
+def test_a_broken_file_stays_an_error_when_the_split_is_listed_again(tmp_path: Path) -> None:
+    trial = tmp_path / "train" / "pick_and_place_simple-Mug-None-Desk-1" / "trial"
+    trial.mkdir(parents=True)
+    (trial / "game.tw-pddl").write_text("{}")
+    source = FolderTasks(tmp_path, game_paths(find_root(str(tmp_path)), "train"))
+    for _ in range(2):
+        with pytest.raises(DataError):
+            source.task_ids()
 
 
 # -- archives --------------------------------------------------------------------------------------------------------
