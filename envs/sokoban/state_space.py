@@ -57,6 +57,7 @@ class StateTable:
         memory: memory limit in bytes.
 
     Attributes:
+        needed: bytes of the table and its working arrays.
         layers: int16 (C(len(box_cells), k) * F,): steps from the sources, -1 not reached, -2 impossible.
         subsets: int16 (C(len(box_cells), k), k): indices into ``box_cells`` by rank.
         box_of_floor: index into ``box_cells`` by index into ``floor``, -1 if boxes are not allowed there.
@@ -70,12 +71,9 @@ class StateTable:
     ) -> None:
         self.k = k
         self.size = len(floor)
-        needed = comb(len(box_cells), k) * (self.size * BYTES_PER_STATE + 2 * k)
-        if needed > memory:
-            raise OracleLimitError(
-                f"the exact table of this level ({k} boxes on {len(box_cells)} cells, player on {self.size}) needs "
-                f"{needed / 2**20:.0f} MiB, more than the limit of {memory / 2**20:.0f} MiB; raise oracle_memory_mb"
-            )
+        self.allowed = len(box_cells)
+        self.needed = comb(self.allowed, k) * (self.size * BYTES_PER_STATE + 2 * k)
+        self.check_memory(memory)
         self.floor_index = {position: i for i, position in enumerate(floor)}
         self.box_index = {position: i for i, position in enumerate(box_cells)}
         self.neighbour = np.array(
@@ -90,6 +88,18 @@ class StateTable:
         by_rank = self.layers.reshape(-1, self.size)
         for column in self.subsets.T:
             by_rank[np.arange(len(self.subsets)), floor_of_box[column]] = TAKEN
+
+    def check_memory(self, memory: int) -> None:
+        """Require that the search of this table fits into a limit in bytes.
+
+        Raises:
+            OracleLimitError: it does not.
+        """
+        if self.needed > memory:
+            raise OracleLimitError(
+                f"the exact table of this level ({self.k} boxes on {self.allowed} cells, player on {self.size}) needs "
+                f"{self.needed / 2**20:.0f} MiB, more than the limit of {memory / 2**20:.0f} MiB; raise oracle_memory_mb"
+            )
 
     def rank(self, boxes: Sequence[int]) -> int:
         """Return the rank of a set of box positions; -1 if one is not a box cell."""

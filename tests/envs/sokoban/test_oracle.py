@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from functools import lru_cache
 
 import pytest
 from hypothesis import assume, given, settings
@@ -180,6 +181,33 @@ def test_the_cache_is_shared_and_bounded_in_bytes():
     for text in (CORNER, CORNER.replace(" $", "$ "), CORNER.replace("$@ ", "@ $"), "#####\n#@$.#\n#####"):
         cache.get(parse_level(text), 1)
         assert cache.nbytes <= 3000 or len(cache._entries) == 1
+
+
+def wide_room(boxes, rows, width):
+    first = f"#@ {'$' * boxes}{'.' * boxes}{' ' * (width - 2 - 2 * boxes)}#\n"
+    return parse_level("#" * (width + 2) + "\n" + first + f"#{' ' * width}#\n" * rows + "#" * (width + 2))
+
+
+def layers_or_error(make, room, memory_mb):
+    try:
+        return make(wide_room(*room), memory_mb).table.layers.tobytes()
+    except OracleLimitError as error:
+        return str(error)
+
+
+@lru_cache
+def built_afresh(room, memory_mb):
+    return layers_or_error(LevelOracle, room, memory_mb)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.sampled_from([(1, 1, 12), (4, 2, 12), (4, 3, 10)]), st.integers(1, 4)), max_size=9))
+def test_the_cache_keeps_the_memory_limit_of_every_call(calls):
+    """A table that another call built gives the same as building it within this call's own limit, in MiB."""
+    cache = oracle_module._Cache(limit=2**30)
+
+    for room, memory_mb in calls:
+        assert layers_or_error(cache.get, room, memory_mb) == built_afresh(room, memory_mb)
 
 
 def test_the_oracle_rejects_values_that_are_not_snapshots():
