@@ -95,16 +95,18 @@ def _num_owners(labels: NDArray[np.int64], owner: NDArray[np.integer[Any]]) -> N
 
 
 def _curves(group: Group, key: Literal["state", "text"]) -> NDArray[np.float64]:
-    """float64 (3, G): expected distinct states, distinct transitions and turns of sub-groups of 1 … G rollouts."""
-    arrays, index = group.arrays, group.states(key)
+    """float64 (3, G): expected distinct states, distinct transitions and turns of sub-groups of 1 … G rollouts.
+
+    A branch has visited what its prefix did, with or without its parent; a turn that several of them share counts once.
+    """
+    arrays, index, episodes = group.arrays, group.states(key), group.episode_index
     end = np.where(arrays.last, arrays.end[arrays.trajectory], OPEN).astype(np.int64)
     state = index.state.astype(np.int64)
     after = index.next_state.astype(np.int64) * 4 + end
     edge = (state * max(len(arrays.actions), 1) + arrays.action) * (4 * len(index.keys)) + after
-    size = arrays.size
-    turns = len(group.turns) / size * np.arange(1, size + 1)
-    unique = [expected_unique(_num_owners(labels, arrays.trajectory), size) for labels in (state, edge)]
-    return np.stack([*unique, turns])
+    turn = np.arange(len(state))
+    owners = [_num_owners(labels[episodes.stored], episodes.episode) for labels in (state, edge, turn)]
+    return np.stack([expected_unique(visits, arrays.size) for visits in owners])
 
 
 def _by_size(groups: Sequence[Group], key: Literal["state", "text"]) -> list[dict[str, Any]]:

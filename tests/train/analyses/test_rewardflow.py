@@ -7,11 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.train.analyses.finding import NotDefined
 from creditflow.train.analyses.rewardflow import analyse, expected_unique, graph_row
+from creditflow.wrappers.credit.random_group import random_fork, random_group
 
 
 def test_a_graph_small_enough_to_draw():
@@ -55,6 +56,21 @@ def test_expected_unique_is_the_average_over_all_sub_groups(rollouts):
     for g in range(1, size + 1):
         every = [len(set().union(*chosen)) for chosen in combinations(rollouts, g)]
         assert got[g - 1] == pytest.approx(np.mean(every))
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from(["state", "text"]))
+def test_a_branch_has_visited_what_its_prefix_did(seed, key):
+    rng = np.random.default_rng(seed)
+    stored, full = random_fork(rng, random_group(rng))
+    rows, expanded = (analyse([group], key=key).numbers["by_size"] for group in (stored, full))
+    for name in ("states", "transitions"):
+        assert [row[name] for row in rows] == pytest.approx([row[name] for row in expanded])
+    index = stored.episode_index
+    episodes = [set(index.stored[index.episode == i].tolist()) for i in range(len(stored))]
+    for row in rows:  # a shared turn was played once
+        every = [len(set().union(*chosen)) for chosen in combinations(episodes, row["rollouts"])]
+        assert row["turns"] == pytest.approx(np.mean(every))
 
 
 def test_groups_of_unequal_size_get_a_note():
