@@ -18,6 +18,7 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import PolicyValues, evaluate, natural_direction, policy_gradient, visitation
 from creditflow.wrappers.credit import Credit, CreditError
+from creditflow.wrappers.credit.base import Aggregation
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
@@ -166,7 +167,7 @@ def shuffled(method: CreditFunction, rng: np.random.Generator) -> CreditFunction
     def assign(group: Group) -> Credit:
         given = method(group)
         order = np.lexsort((rng.random(len(given.flat_advantages)), group.arrays.trajectory))
-        return _credit(group, given.flat_advantages[order], given.flat_loss_mask[order])
+        return _credit(group, given.flat_advantages[order], given.flat_loss_mask[order], given.aggregation)
 
     return assign
 
@@ -176,10 +177,14 @@ def flipped(method: CreditFunction) -> CreditFunction:
 
     def assign(group: Group) -> Credit:
         given = method(group)
-        return _credit(group, -given.flat_advantages, given.flat_loss_mask)
+        return _credit(group, -given.flat_advantages, given.flat_loss_mask, given.aggregation)
 
     return assign
 
 
-def _credit(group: Group, step: Floats, loss_mask: NDArray[np.bool_] | None = None) -> Credit:
-    return Credit.of(group, outcome=np.zeros(group.arrays.size), step=step, loss_mask=loss_mask)
+def _credit(
+    group: Group, step: Floats, loss_mask: NDArray[np.bool_] | None = None, aggregation: Aggregation = "token_mean"
+) -> Credit:
+    return Credit.of(
+        group, outcome=np.zeros(group.arrays.size), step=step, loss_mask=loss_mask, aggregation=aggregation
+    )

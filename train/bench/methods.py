@@ -47,7 +47,10 @@ __all__ = [
     "scheme_entry",
     "settings_of",
     "with_annotation_sources",
+    "with_corruption",
 ]
+
+BatchCreditFunction = Callable[[Sequence[Group]], list[credit.Credit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +82,25 @@ class SchemeEntry:
     def bind(self, horizon: int, key: Literal["state", "text"]) -> CreditFunction:
         """The credit function for tasks with this turn limit, comparing states by this key."""
         scheme = self.scheme_for(horizon, key)
+        return (lambda group: _step_part(group, scheme.assign(group))) if self.step_only else scheme.assign
+
+    def bind_batch(self, horizon: int, key: Literal["state", "text"]) -> BatchCreditFunction:
+        """The same for the groups of one update, which may depend on each other."""
+        scheme = self.scheme_for(horizon, key)
         if not self.step_only:
-            return scheme.assign
+            return scheme.assign_batch
+        return lambda groups: list(map(_step_part, groups, scheme.assign_batch(groups)))
 
-        def assign(group: Group) -> credit.Credit:
-            full = scheme.assign(group)
-            return credit.Credit.of(
-                group,
-                outcome=np.zeros(group.arrays.size),
-                step=full.flat_step_advantages,
-                loss_mask=full.flat_loss_mask,
-            )
 
-        return assign
+def _step_part(group: Group, full: credit.Credit) -> credit.Credit:
+    """The credit without its outcome advantage."""
+    return credit.Credit.of(
+        group,
+        outcome=np.zeros(group.arrays.size),
+        step=full.flat_step_advantages,
+        loss_mask=full.flat_loss_mask,
+        aggregation=full.aggregation,
+    )
 
 
 NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
@@ -234,7 +243,7 @@ def make_methods(
         oracle = ORACLES.get(name)
         return oracle(evaluator) if oracle else STATELESS.get(name) or _bound(name, evaluator.mdp.horizon, key)
 
-    return {name: _with_corruption(name, uncorrupted, seed) for name in names}
+    return {name: with_corruption(name, uncorrupted, seed) for name in names}
 
 
 def played_method(name: str, horizon: int, seed: Sequence[int]) -> CreditFunction:
@@ -249,7 +258,7 @@ def played_method(name: str, horizon: int, seed: Sequence[int]) -> CreditFunctio
     def uncorrupted(name: str) -> CreditFunction:
         return recorded_progress if name == "oracle_progress" else STATELESS.get(name) or _bound(name, horizon, "state")
 
-    return _with_corruption(name, uncorrupted, seed)
+    return with_corruption(name, uncorrupted, seed)
 
 
 def reads_texts(name: str, horizon: int) -> bool:
@@ -271,13 +280,14 @@ def is_control(name: str) -> bool:
     return name in ORACLES or name in STATELESS
 
 
-def _with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], seed: Sequence[int]) -> CreditFunction:
+def with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], seed: Sequence[int]) -> CreditFunction:
+    """The method of a name, given the methods of names without ``shuffled`` and ``flipped``."""
     if name.startswith("shuffled(") and name.endswith(")"):
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()  # not hash(): equal in every process
         rng = np.random.default_rng([*seed, int.from_bytes(digest, "big")])
-        return shuffled(_with_corruption(name[9:-1], uncorrupted, seed), rng)
+        return shuffled(with_corruption(name[9:-1], uncorrupted, seed), rng)
     if name.startswith("flipped(") and name.endswith(")"):
-        return flipped(_with_corruption(name[8:-1], uncorrupted, seed))
+        return flipped(with_corruption(name[8:-1], uncorrupted, seed))
     return uncorrupted(name)
 
 

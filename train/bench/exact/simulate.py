@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,12 @@ class ArrayGroup(Group):
         number, next_number: int32 (N,), index of the state before and after each turn, one rollout after the other.
         action: int32 (N,), index of each action.
         lengths: int64 (G,), number of turns of each rollout, at least 1.
-        name: group id.
+        name: group id; of groups with fresh keys distinct, because the keys contain it.
+        fresh: whether no state key occurs twice, except that all rollouts begin in the same state.
 
     Attributes:
-        mdp, name, number, next_number: as given.
+        mdp, name, number, next_number, fresh: as given.
+        chosen: int32 (N,), index of each action among the task's actions.
         left: int64 (N,), turns left before each turn, this one included.
         annotations: float64 (N,) by name.
     """
@@ -46,7 +48,9 @@ class ArrayGroup(Group):
     name: str
     number: NDArray[np.int32]
     next_number: NDArray[np.int32]
+    chosen: NDArray[np.int32]
     left: NDArray[np.int64]
+    fresh: bool
     annotations: Mapping[str, NDArray[np.float64]]
 
     def __init__(  # a Group is made of trajectories, this one of the arrays that describe them
@@ -57,6 +61,8 @@ class ArrayGroup(Group):
         action: NDArray[np.int32],
         lengths: NDArray[np.int64],
         name: str = "g",
+        *,
+        fresh: bool = False,
     ) -> None:
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
@@ -78,14 +84,16 @@ class ArrayGroup(Group):
             "name": name,
             "number": number,
             "next_number": next_number,
+            "chosen": action,
             "left": mdp.horizon - (np.arange(len(number)) - offsets[owner]),
             "task": {},
+            "fresh": fresh,
             "annotations": {},
         }
         for attribute, value in keys.items():
             object.__setattr__(self, attribute, value)
         arrays = GroupArrays(
-            states=_numbered(number, next_number, mdp.keys),
+            states=_fresh(mdp.keys[mdp.start], name, offsets) if fresh else _numbered(number, next_number, mdp.keys),
             actions=tuple(mdp.actions[i] for i in actions.tolist()),
             action=acted,
             reward=reward,
@@ -139,7 +147,7 @@ class ArrayGroup(Group):
     def annotated(self, annotations: Mapping[str, NDArray[np.float64]]) -> ArrayGroup:
         """The same group with these annotations added."""
         other = copy(self)
-        for stale in ("trajectories", "turns"):
+        for stale in ("trajectories", "turns", "episodes"):
             other.__dict__.pop(stale, None)
         object.__setattr__(other, "annotations", {**self.annotations, **annotations})
         return other
@@ -150,6 +158,8 @@ class ArrayGroup(Group):
 
     @cached_property
     def _texts(self) -> StateIndex:
+        if self.fresh:
+            return self.arrays.states
         label = {text: i for i, text in enumerate(dict.fromkeys(self.mdp.text_keys))}
         alias = np.array([label[text] for text in self.mdp.text_keys], np.int32)
         return _numbered(alias[self.number], alias[self.next_number], tuple(label))
@@ -158,22 +168,22 @@ class ArrayGroup(Group):
     def trajectories(self) -> tuple[Trajectory, ...]:
         """The rollouts as trajectories."""
         arrays, mdp = self.arrays, self.mdp
+        states, texts = self.states("state"), self.states("text")
         annotations = {name: values.tolist() for name, values in self.annotations.items()}
         trajectories = []
         for i, (a, b) in enumerate(zip(arrays.offsets[:-1].tolist(), arrays.offsets[1:].tolist(), strict=True)):
             turns = tuple(
                 Turn(
-                    mdp.keys[self.number[t]],
+                    states.keys[states.state[t]],
                     arrays.actions[arrays.action[t]],
-                    mdp.keys[self.next_number[t]],
+                    states.keys[states.next_state[t]],
                     reward=float(arrays.reward[t]),
                     effective=bool(arrays.effective[t]),
-                    text_key=mdp.text_keys[self.number[t]],
+                    text_key=texts.keys[texts.state[t]],
                     values={name: values[t] for name, values in annotations.items()},
                 )
                 for t in range(a, b)
             )
-            final = int(self.next_number[b - 1])
             trajectories.append(
                 Trajectory(
                     trajectory_id=f"{self.name}/{i}",
@@ -183,26 +193,37 @@ class ArrayGroup(Group):
                     success=bool(arrays.success[i]),
                     score=float(arrays.score[i]),
                     stop_reason=STOPS[int(arrays.end[i])],
-                    final_state_key=mdp.keys[final],
-                    final_text_key=mdp.text_keys[final],
+                    final_state_key=states.keys[states.next_state[b - 1]],
+                    final_text_key=texts.keys[texts.next_state[b - 1]],
                     replica=i,
                 )
             )
         return tuple(trajectories)
 
 
-def _first_appearance(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Distinct values in order of first appearance, and the index of each entry among them."""
-    values, first, inverse = np.unique(x, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return values[order], rank[inverse]
+def _first_appearance(x: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Distinct indices in order of first appearance, and the place of each entry among them."""
+    first = np.full(int(x.max()) + 1, len(x))
+    first[x[::-1]] = np.arange(len(x) - 1, -1, -1)  # the last assignment, that of the first entry, remains
+    values = np.flatnonzero(first < len(x))
+    values = values[np.argsort(first[values])]
+    rank = np.empty(len(first), np.int32)
+    rank[values] = np.arange(len(values), dtype=np.int32)
+    return values, rank[x]
 
 
 def _numbered(before: NDArray[np.int32], after: NDArray[np.int32], keys: tuple[str, ...]) -> StateIndex:
     values, labels = _first_appearance(np.stack([before, after], axis=1).ravel())
     return StateIndex(tuple(keys[i] for i in values.tolist()), labels[0::2], labels[1::2])
+
+
+def _fresh(start: str, name: str, offsets: NDArray[np.int64]) -> StateIndex:
+    """A new key after every turn."""
+    count = int(offsets[-1])
+    after = np.arange(1, count + 1, dtype=np.int32)
+    before = after - 1
+    before[offsets[:-1]] = 0
+    return StateIndex((start, *(f"{name}:{i}" for i in range(count))), before, after)
 
 
 def simulate(

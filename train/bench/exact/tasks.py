@@ -16,12 +16,21 @@ from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import load_panel
-from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp, read_layout
+from creditflow.train.bench.exact.grid_layouts import KINDS, GridLayout, grid_mdp, read_layout
 from creditflow.train.bench.exact.gridworlds import HORIZON, grid_tasks
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 
-__all__ = ["GRID_BLOCK", "MAX_STATES", "SOKOBAN_KINDS", "exact_kinds", "exact_tasks", "grid_seed"]
+__all__ = [
+    "GRID_BLOCK",
+    "MAX_STATES",
+    "SOKOBAN_HORIZON",
+    "SOKOBAN_KINDS",
+    "exact_kinds",
+    "exact_tasks",
+    "grid_layouts",
+    "grid_seed",
+]
 
 SOKOBAN_KINDS: Final = ("sokoban-few", "sokoban-some", "sokoban-many")  # by the fraction of dead states
 DEAD_STATE_BOUNDS: Final = (0.5, 0.75)  # between few and some, between some and many
@@ -55,7 +64,7 @@ def exact_kinds(spec: str) -> tuple[tuple[str, ...], str]:
 def exact_tasks(spec: str, kind: str, seed: int) -> Iterator[FiniteMDP]:
     """Yield tasks of a kind: grids endlessly, Sokoban levels once each, in an order that depends on ``seed``."""
     if spec == "grids":
-        yield from _grids(kind, seed)
+        yield from (grid_mdp(layout, HORIZON) for layout in grid_layouts(kind, seed))
         return
     rng = np.random.default_rng([seed, SOKOBAN_KINDS.index(kind)])
     if spec != "sokoban":
@@ -75,12 +84,12 @@ def grid_seed(seed: int, block: int = 0) -> int:
     return seed * 1_000_003 + block
 
 
-def _grids(kind: str, seed: int) -> Iterator[FiniteMDP]:
-    block = 0
+def grid_layouts(kind: str, seed: int, block: int = 0) -> Iterator[GridLayout]:
+    """Yield the layouts of a kind endlessly, from this block on."""
     while True:
         source = grid_tasks(kind, grid_seed(seed, block), GRID_BLOCK)
         for task_id in source.task_ids():
-            yield grid_mdp(read_layout(dict(source.get(task_id).content)), HORIZON)
+            yield read_layout(dict(source.get(task_id).content))
         block += 1
 
 

@@ -91,7 +91,7 @@ class RewardFlow(StateScheme):
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups; the released propagation depends on the longest episode of the batch."""
-        longest = max((len(turns) for group in groups for turns in group.episodes), default=0)
+        longest = max((int(np.diff(group.episode_index.offsets).max(initial=0)) for group in groups), default=0)
         return [self._assign(group, longest) for group in groups]
 
     def _assign(self, group: Group, longest: int) -> Credit:

@@ -1,0 +1,74 @@
+"""The loss of the benchmark's shared policies is the trainer's loss, and its gradient autograd's."""
+
+import numpy as np
+import pytest
+import torch
+
+from creditflow.train.bench.annotation_sources import open_annotation_source
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.shared.credits import batch_credit
+from creditflow.train.bench.shared.loss import ascent_weights, loss_turns
+from creditflow.train.bench.shared.rollouts import sample_groups
+from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.tasks import viewed_tasks
+from creditflow.train.policy.losses import token_losses
+from creditflow.train.policy.samples import Row, token_weights
+from creditflow.train.settings.update import LossConfig
+
+STACK = StackedTasks([task.mdp for task in viewed_tasks("pits", 2, 0, 3)])
+LOGITS = np.random.default_rng(0).standard_normal((STACK.size, 4)) + 1.2 * np.concatenate(
+    [mdp.optimal for mdp in STACK.mdps]
+)
+(GROUPS,) = sample_groups(STACK, softmax(LOGITS)[None], 6, np.random.default_rng(4))
+
+
+def rows_of(turns):
+    """One row per trajectory, one token per turn."""
+    rows = []
+    for number in np.unique(turns.trajectory).tolist():
+        own = turns.trajectory == number
+        n = int(own.sum())
+        rows.append(
+            Row(
+                np.zeros(n + 1, np.int32), np.arange(1, n + 1), turns.advantage[own], np.zeros(n, np.float32),
+                np.arange(n, dtype=np.int32), number,
+            )
+        )  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("name", ["grpo", "grouptd", "oracle_adv", "gigpo", "rewardflow"])
+@pytest.mark.parametrize("aggregation", ["auto", "token_mean", "trajectory_mean", "turn_mean"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LossConfig(),
+        LossConfig(clip_low=0.1, clip_high=0.3, dual_clip=1.5, entropy_weight=0.02),
+        *(LossConfig(kl_weight=0.1, kl_kind=kind, dual_clip=0.0) for kind in ("k1", "k2", "k3", "abs")),
+    ],
+)
+def test_the_gradient_is_that_of_the_trainers_loss(name, aggregation, loss):
+    rng = np.random.default_rng(3)
+    now, reference = (LOGITS + 0.4 * rng.standard_normal(LOGITS.shape) for _ in range(2))
+    policies = STACK.split(softmax(LOGITS))
+    credits_ = batch_credit(name, GROUPS, policies, open_annotation_source(name, STACK.horizon, "state"), [0])
+    turns = loss_turns(GROUPS, credits_, aggregation)
+    weights = ascent_weights(turns, softmax(now), loss, old=softmax(LOGITS), reference=softmax(reference))
+    ours = -(weights - softmax(now) * weights.sum(axis=1, keepdims=True))
+
+    logits = torch.tensor(now, requires_grad=True)
+    table = torch.log_softmax(logits, dim=1)
+    old, anchor = (torch.log_softmax(torch.tensor(x), dim=1) for x in (LOGITS, reference))
+    at = torch.tensor(turns.state), torch.tensor(turns.action)
+    losses = token_losses(
+        table[at],
+        -(table.exp() * table).sum(dim=1)[at[0]],
+        old[at],
+        torch.tensor(turns.advantage),
+        loss,
+        reference_logprob=anchor[at],
+    )
+    weight = np.concatenate(token_weights(rows_of(turns), turns.aggregation))
+    assert turns.trajectory.tolist() == sorted(turns.trajectory.tolist())
+    (torch.tensor(weight) * losses["loss"]).sum().backward()
+    np.testing.assert_allclose(ours, logits.grad.numpy(), atol=1e-14)

@@ -1,0 +1,76 @@
+"""Learning curves of shared policies."""
+
+import numpy as np
+import pytest
+
+from creditflow.train.bench.shared.batch import Sampling, draw_tasks
+from creditflow.train.bench.shared.features import make_features
+from creditflow.train.bench.shared.learning import AdamUpdate, KLUpdate, learn_shared
+from creditflow.train.bench.shared.policy import policy_with_success
+from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.tasks import viewed_tasks
+from creditflow.train.settings.update import LossConfig
+
+TASKS = viewed_tasks("pits", 0, 0, 10)
+MDPS = [task.mdp for task in TASKS]
+POLICY = policy_with_success(StackedTasks(MDPS), make_features("local", [task.parts for task in TASKS]), range(8), 0.3)
+
+
+STEP = KLUpdate(0.01)
+
+
+def learned(names, update=STEP, loss=None, updates=8, batch=4):
+    sampling = Sampling(batch, 4, loss or LossConfig())
+    rng = np.random.default_rng(0)
+    return learn_shared(
+        POLICY, MDPS, range(8), [8, 9], names, rng, sampling=sampling, update=update, updates=updates, every=4
+    )
+
+
+def test_the_exact_advantage_learns_and_its_negative_unlearns():
+    curves = learned(["oracle_adv", "flipped(oracle_adv)"]).curves
+    up, down = curves["oracle_adv"], curves["flipped(oracle_adv)"]
+    assert up.train[-1] > 0.4 > 0.3 > down.train[-1]
+    assert up.train[0] == down.train[0] == pytest.approx(0.3, abs=0.01)
+    assert len(up.train) == len(up.held_out) == 3
+    assert up.area == pytest.approx(up.train[1:].mean())
+
+
+@pytest.mark.parametrize("update", [KLUpdate(0.01), AdamUpdate(0.05, epochs=2, minibatches=3)])
+def test_a_curve_depends_on_no_other_method(update):
+    loss = LossConfig(entropy_weight=0.003, kl_weight=0.01)
+    alone = learned(["grouptd"], update, loss).curves["grouptd"]
+    together = learned(["grpo", "shuffled(grouptd)", "grouptd"], update, loss).curves["grouptd"]
+    np.testing.assert_array_equal(alone.train, together.train)
+    np.testing.assert_array_equal(alone.held_out, together.held_out)
+
+
+@pytest.mark.parametrize("updates", [8, 10])
+def test_the_last_update_is_measured(updates):
+    assert len(learned(["grpo"], updates=updates).curves["grpo"].train) == (3 if updates == 8 else 4)
+
+
+def test_adam_learns_too():
+    curve = learned(["oracle_adv"], AdamUpdate(0.05), updates=12).curves["oracle_adv"]
+    assert curve.train[-1] > curve.train[0] + 0.1
+
+
+def test_clipping_keeps_the_policy_near_the_old_one():
+    far = AdamUpdate(0.3, epochs=20)
+    free = learned(["oracle_adv"], far, LossConfig(clip_low=0.99, clip_high=1e6, dual_clip=0.0), updates=1)
+    near = learned(["oracle_adv"], far, LossConfig(clip_low=0.05, clip_high=0.05), updates=1)
+    assert free.curves["oracle_adv"].train[-1] != near.curves["oracle_adv"].train[-1]
+
+
+def test_a_scheme_that_cannot_score_an_update_is_left_out():
+    found = learned(["prm", "grpo"])
+    assert list(found.curves) == ["grpo"]
+    assert "judge.score" in found.undefined["prm"]
+
+
+def test_tasks_are_drawn_evenly():
+    rng = np.random.default_rng(0)
+    assert sorted(draw_tasks([3, 5, 7], 3, rng)) == [3, 5, 7]
+    assert len(set(draw_tasks(range(8), 4, rng))) == 4
+    counts = np.bincount(draw_tasks(range(8), 20, rng), minlength=8)
+    assert set(counts.tolist()) == {2, 3}

@@ -1,0 +1,108 @@
+"""The loss of the trainer on table policies."""
+
+import numpy as np
+import pytest
+
+from creditflow import credit
+from creditflow.train.bench.annotation_sources import open_annotation_source
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.shared import credits as credits_module
+from creditflow.train.bench.shared.credits import batch_credit
+from creditflow.train.bench.shared.loss import LossTurns, ascent_weights, loss_turns, turn_weights
+from creditflow.train.bench.shared.rollouts import sample_groups
+from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.tasks import viewed_tasks
+from creditflow.train.settings.update import LossConfig
+
+STACK = StackedTasks([task.mdp for task in viewed_tasks("pits", 2, 0, 3)])
+POLICY = softmax(
+    np.random.default_rng(0).standard_normal((STACK.size, 4)) + 1.2 * np.concatenate([m.optimal for m in STACK.mdps])
+)
+(GROUPS,) = sample_groups(STACK, POLICY[None], 6, np.random.default_rng(4))
+
+
+def scored(name, groups=GROUPS):
+    policies = [STACK.split(POLICY)[STACK.mdps.index(group.mdp)] for group in groups]
+    return batch_credit(name, groups, policies, open_annotation_source(name, STACK.horizon, "state"), [0])
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "trajectory_mean", "turn_mean"])
+def test_weights_sum_to_one_without_masked_turns(aggregation):
+    turns = loss_turns(GROUPS, scored("grpo"), aggregation)
+    assert turn_weights(turns).sum() == pytest.approx(1.0)
+    lengths = np.bincount(turns.trajectory)
+    assert len(set(lengths.tolist())) > 1
+    sums = np.bincount(turns.trajectory, turn_weights(turns))
+    expected = lengths / lengths.sum() if aggregation == "token_mean" else np.full(len(lengths), 1.0 / len(lengths))
+    np.testing.assert_allclose(sums, expected)
+
+
+def test_masked_turns_are_neither_in_the_loss_nor_in_its_weights():
+    (given, *rest) = scored("grpo")
+    mask = np.arange(len(given.flat_loss_mask)) >= given.offsets[1]  # without the first trajectory
+    masked = credit.Credit.of(
+        GROUPS[0], outcome=given.outcome_advantages, loss_mask=mask, aggregation="trajectory_mean"
+    )
+    turns = loss_turns(GROUPS, [masked, *rest])
+    assert turns.aggregation == "trajectory_mean"
+    assert 0 not in turns.trajectory
+    np.testing.assert_allclose(np.bincount(turns.trajectory, turn_weights(turns)), [0.0] + [1.0 / 17] * 17)
+
+
+def test_auto_follows_the_scheme():
+    for name in ("grpo", "grouptd", "rewardflow", "gigpo"):
+        given = scored(name)
+        assert loss_turns(GROUPS, given).aggregation == given[0].aggregation
+
+
+@pytest.mark.parametrize("corrupted", ["shuffled(grouptd)", "flipped(grouptd)"])
+def test_a_corrupted_scheme_keeps_its_aggregation(corrupted):
+    assert loss_turns(GROUPS, scored(corrupted)).aggregation == "trajectory_mean"
+
+
+def direction(name, aggregation="token_mean"):
+    weights = ascent_weights(loss_turns(GROUPS, scored(name), aggregation), POLICY, LossConfig())
+    return (weights - POLICY * weights.sum(axis=1, keepdims=True)).ravel()
+
+
+def test_grpo_and_rloo_differ_where_several_tasks_share_an_update():
+    one, other = direction("grpo"), direction("rloo")
+    assert len({group.arrays.success.mean() for group in GROUPS} - {0.0, 1.0}) > 1
+    assert one @ other / np.linalg.norm(one) / np.linalg.norm(other) < 0.999
+
+
+def test_aggregations_differ_where_trajectories_differ_in_length():
+    one, other = direction("grpo"), direction("grpo", "trajectory_mean")
+    assert one @ other / np.linalg.norm(one) / np.linalg.norm(other) < 0.999
+
+
+@pytest.mark.parametrize("name", ["grpo", "grouptd", "oracle_adv", "stateless"])
+def test_the_order_of_the_tasks_does_not_matter(name):
+    order = [2, 0, 1]
+    stack, groups = StackedTasks([STACK.mdps[i] for i in order]), [GROUPS[i] for i in order]
+    policy = np.concatenate([STACK.split(POLICY)[i] for i in order])
+    loss = LossConfig(entropy_weight=0.01)
+    plain = STACK.split(ascent_weights(loss_turns(GROUPS, scored(name)), POLICY, loss))
+    other = stack.split(ascent_weights(loss_turns(groups, scored(name, groups)), policy, loss))
+    for i, weights in zip(order, other, strict=True):
+        np.testing.assert_allclose(weights, plain[i], atol=1e-15)
+
+
+def test_the_batch_is_given_to_the_scheme_as_one(monkeypatch):
+    calls = []
+    monkeypatch.setattr(credits_module, "_bound", credits_module._bound.__wrapped__)
+    scheme = type(credit.make("rloo"))
+    plain = scheme.assign_batch
+
+    def counted(self, groups):
+        calls.append(len(groups))
+        return plain(self, groups)
+
+    monkeypatch.setattr(scheme, "assign_batch", counted)
+    scored("rloo")
+    assert calls == [3]
+
+
+def test_an_empty_minibatch_has_no_weights():
+    empty = np.zeros(0, np.int64)
+    assert len(turn_weights(LossTurns(empty, empty, empty, np.zeros(0), "trajectory_mean"))) == 0

@@ -1,0 +1,113 @@
+"""What one update is made of: the tasks drawn for it, and the rollouts of every policy on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.annotation_sources import AnnotationSource
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.shared.credits import batch_credit
+from creditflow.train.bench.shared.loss import LossTurns, loss_turns
+from creditflow.train.bench.shared.policy import SharedPolicy
+from creditflow.train.bench.shared.rollouts import sample_groups
+from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.settings.update import LossConfig
+from creditflow.wrappers.credit import Credit
+
+__all__ = ["Batch", "Sampling", "draw_tasks", "sample_batches"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How an update is sampled and its loss made.
+
+    Attributes:
+        batch: B, tasks of an update, one group each.
+        size: G, rollouts of a group.
+        loss: the trainer's loss; its ``aggregation`` "auto" follows the scheme.
+        key: which key schemes compare states by.
+        fresh: whether state keys never repeat.
+    """
+
+    batch: int
+    size: int
+    loss: LossConfig = LossConfig()  # noqa: RUF009 - frozen
+    key: Literal["state", "text"] = "state"
+    fresh: bool = False
+
+
+class Batch(NamedTuple):
+    """The rollouts of one policy in one update.
+
+    Attributes:
+        tasks: indices of the tasks; a task may occur several times.
+        policy: float64 (S, A), the policy on the stacked states of these tasks.
+        visits: float64 (S,), expected fraction of the update's turns in each state; sums to 1.
+        groups: one group per task.
+    """
+
+    tasks: list[int]
+    policy: Floats
+    visits: Floats
+    groups: list[ArrayGroup]
+
+    def credit(self, name: str, source: AnnotationSource, seed: Sequence[int], sampling: Sampling) -> list[Credit]:
+        """Credit of a method for every group.
+
+        Raises:
+            CreditError: the scheme cannot score one of the groups.
+        """
+        return batch_credit(name, self.groups, self.split(self.policy), source, seed, key=sampling.key)
+
+    def turns(self, credits_: Sequence[Credit], sampling: Sampling) -> LossTurns:
+        """The turns that are in the loss."""
+        return loss_turns(self.groups, credits_, sampling.loss.aggregation)
+
+    def split(self, table: Floats) -> list[Floats]:
+        """A table (S, …) over the stacked states as one table per task."""
+        return np.split(table, np.cumsum([group.mdp.size for group in self.groups])[:-1])
+
+
+def draw_tasks(train: Sequence[int], batch: int, rng: np.random.Generator) -> list[int]:
+    """``batch`` tasks, each at most once more often than any other."""
+    order = list[int]()
+    while len(order) < batch:
+        order += rng.permutation(len(train)).tolist()
+    return [train[i] for i in order[:batch]]
+
+
+def sample_batches(
+    mdps: Sequence[FiniteMDP],
+    tasks: Sequence[int],
+    policies: Sequence[SharedPolicy],
+    sampling: Sampling,
+    rng: np.random.Generator,
+    *,
+    name: str,
+    size: int = 0,
+) -> list[Batch]:
+    """Rollouts of every policy on the same tasks, from the same random numbers.
+
+    Args:
+        mdps: all tasks.
+        tasks: indices of the update's tasks.
+        policies: policies over all tasks.
+        sampling: how the update is sampled.
+        rng: generator; how much is drawn from it does not depend on the policies.
+        name: beginning of the group ids, distinct for every update.
+        size: rollouts of a group, if not G.
+    """
+    stack = StackedTasks([mdps[i] for i in tasks])
+    tables = np.stack([np.concatenate(policy.probabilities(tasks)) for policy in policies])
+    turns = stack.expected_turns(tables)
+    visits = turns / turns.sum(axis=1, keepdims=True)
+    groups = sample_groups(stack, tables, size or sampling.size, rng, name=name, fresh=sampling.fresh)
+    return [Batch(list(tasks), *parts) for parts in zip(tables, visits, groups, strict=True)]

@@ -1,0 +1,79 @@
+"""Credit of any method for the groups of one update, which a scheme may couple, as the trainer lets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.annotation_sources import AnnotationSource
+from creditflow.train.bench.controls import CreditFunction, ExactEvaluator
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.methods import (
+    ORACLES,
+    STATELESS,
+    BatchCreditFunction,
+    base_method,
+    scheme_entry,
+    with_corruption,
+)
+from creditflow.wrappers.credit import Credit
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["batch_credit"]
+
+
+def batch_credit(
+    name: str,
+    groups: Sequence[ArrayGroup],
+    policies: Sequence[NDArray[np.float64]],
+    source: AnnotationSource,
+    seed: Sequence[int],
+    *,
+    key: Literal["state", "text"] = "state",
+) -> list[Credit]:
+    """Credit of one method for each group.
+
+    Args:
+        name: name of a scheme or control, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        groups: the groups of the update, of tasks with one turn limit.
+        policies: float64 (S_i, A) of each group, the policy that made its rollouts.
+        source: annotation source of the method.
+        seed: non-negative integers, the seed of the shuffling.
+        key: which key schemes compare states by.
+
+    Raises:
+        ConfigError: the name is unknown.
+        CreditError: the scheme cannot score one of the groups.
+    """
+    base = base_method(name)
+    evaluators = [ExactEvaluator(group.mdp, policy) for group, policy in zip(groups, policies, strict=True)]
+    if base in ORACLES:
+        plain = [ORACLES[base](one)(group) for group, one in zip(groups, evaluators, strict=True)]
+    elif base in STATELESS:
+        plain = [STATELESS[base](group) for group in groups]
+    else:
+        annotated = list(map(source.annotate, groups, evaluators))
+        plain = _bound(base, groups[0].mdp.horizon, key)(annotated)
+    if name == base:
+        return plain
+    return [
+        with_corruption(name, _always(given), [*seed, number])(group)
+        for number, (group, given) in enumerate(zip(groups, plain, strict=True))
+    ]
+
+
+def _always(given: Credit) -> Callable[[str], CreditFunction]:
+    def method(group: Group) -> Credit:  # noqa: ARG001 - a credit function's signature
+        return given
+
+    return lambda _: method
+
+
+@lru_cache(maxsize=256)
+def _bound(name: str, horizon: int, key: Literal["state", "text"]) -> BatchCreditFunction:
+    """The bound scheme, cached: making one validates it, and a learning curve would make thousands."""
+    return scheme_entry(name).bind_batch(horizon, key)

@@ -1,0 +1,138 @@
+"""The trainer's loss for table policies: one token per turn, and the weights of the log-probabilities in its gradient.
+
+The loss is that of ``train/policy``: Σ_t w_t [−min(ρ_t A_t, clip(ρ_t) A_t) + kl_weight · KL_t − entropy_weight · H_t] with
+w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa W(s, a) ∇ log π(a|s), the form in which a
+``SharedPolicy`` takes it; for the entropy, ∇H(s) = Σ_a −π(a|s) log π(a|s) ∇ log π(a|s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.settings.update import LossConfig
+from creditflow.wrappers.credit import Credit
+from creditflow.wrappers.credit.base import Aggregation
+
+__all__ = ["LossTurns", "ascent_weights", "loss_turns", "turn_weights"]
+
+Floats = NDArray[np.float64]
+MAX_LOG_RATIO = 20.0  # as in the trainer
+MAX_KL_LOG_RATIO = 10.0
+
+
+class LossTurns(NamedTuple):
+    """The turns of one update that are in the loss; each array (N,).
+
+    Attributes:
+        state: index of the state among the stacked states of the update's tasks.
+        action: index of the action.
+        trajectory: number of the trajectory in the update.
+        advantage: the turn's credit.
+        aggregation: how the losses of turns are averaged.
+    """
+
+    state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    trajectory: NDArray[np.int64]
+    advantage: Floats
+    aggregation: Aggregation
+
+    def of(self, trajectories: NDArray[np.int64]) -> LossTurns:
+        """The turns of some trajectories, a minibatch."""
+        chosen = np.isin(self.trajectory, trajectories)
+        return LossTurns(
+            self.state[chosen],
+            self.action[chosen],
+            self.trajectory[chosen],
+            self.advantage[chosen],
+            self.aggregation,
+        )
+
+
+def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggregation: str = "auto") -> LossTurns:
+    """The turns of an update's groups; those that the loss mask leaves out are dropped, as a trainer drops their tokens.
+
+    Args:
+        groups: one group per task of the update.
+        credits_: their credit.
+        aggregation: "auto" follows the scheme; or one of its three kinds.
+    """
+    firsts = np.cumsum([0, *(group.mdp.size for group in groups)])
+    members = np.cumsum([0, *(len(group) for group in groups)])
+    mask = np.concatenate([given.flat_loss_mask for given in credits_])
+    state, trajectory = (
+        np.concatenate([part + first for part, first in zip(parts, shift.tolist(), strict=False)])[mask].astype(
+            np.int64
+        )
+        for parts, shift in (
+            ([group.number for group in groups], firsts),
+            ([group.arrays.trajectory for group in groups], members),
+        )
+    )
+    action = np.concatenate([group.chosen for group in groups])[mask].astype(np.int64)
+    advantage = np.concatenate([given.flat_advantages for given in credits_])[mask]
+    chosen: Aggregation = credits_[0].aggregation if aggregation == "auto" else aggregation  # type: ignore[assignment]  # the setting's other values
+    return LossTurns(state, action, trajectory, advantage, chosen)
+
+
+def turn_weights(turns: LossTurns) -> Floats:
+    """Weights ≥ 0 with sum 1 (N,), one token per turn: equal, or equal over trajectories and over the turns of one."""
+    count = len(turns.trajectory)
+    if turns.aggregation == "token_mean" or not count:
+        return np.full(count, 1.0 / max(count, 1))
+    lengths = np.bincount(turns.trajectory)
+    weights: Floats = 1.0 / (np.count_nonzero(lengths) * lengths[turns.trajectory])
+    return weights
+
+
+def ascent_weights(
+    turns: LossTurns, policy: Floats, loss: LossConfig, *, old: Floats | None = None, reference: Floats | None = None
+) -> Floats:
+    """W with −∇ loss = Σ_sa W(s, a) ∇ log π(a|s); float64 (S, A).
+
+    Args:
+        turns: the turns of a minibatch.
+        policy: float64 (S, A), π.
+        loss: clipping, weights of KL and entropy.
+        old: float64 (S, A), the policy that made the rollouts; None for π itself, so that every ratio is 1.
+        reference: float64 (S, A), the reference policy of the KL term.
+    """
+    weight, place = turn_weights(turns), turns.state * policy.shape[1] + turns.action
+    logprob = np.log(policy.ravel()[place])
+    factor = weight * turns.advantage
+    if old is not None:
+        log_ratio = logprob - np.log(old.ravel()[place])
+        factor = factor * _surrogate_slope(log_ratio, turns.advantage, loss)
+    if loss.kl_weight and reference is not None:
+        factor = factor - loss.kl_weight * weight * _kl_slope(np.log(reference.ravel()[place]) - logprob, loss.kl_kind)
+    result: Floats = np.bincount(place, factor, minlength=policy.size).reshape(policy.shape).astype(np.float64)
+    if loss.entropy_weight:
+        by_state = np.bincount(turns.state, weight, minlength=len(policy))
+        result -= loss.entropy_weight * by_state[:, None] * policy * np.log(np.maximum(policy, np.finfo(float).tiny))
+    return result
+
+
+def _surrogate_slope(log_ratio: Floats, advantage: Floats, loss: LossConfig) -> Floats:
+    """The ratio where the surrogate follows it, 0 where clipping is active."""
+    ratio = np.exp(np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
+    clipped = np.where(advantage > 0.0, ratio > 1.0 + loss.clip_high, ratio < 1.0 - loss.clip_low)
+    if loss.dual_clip:
+        clipped |= (advantage < 0.0) & (ratio > loss.dual_clip)
+    return np.where(clipped | (np.abs(log_ratio) > MAX_LOG_RATIO), 0.0, ratio)
+
+
+def _kl_slope(gap: Floats, kind: str) -> Floats:
+    """The derivative of the KL estimate by log π; ``gap`` is log π_ref − log π."""
+    inside = np.abs(gap) <= MAX_KL_LOG_RATIO
+    if kind == "k1":
+        return np.where(inside, 1.0, 0.0)
+    if kind == "k2":
+        return np.where(inside, -gap, 0.0)
+    if kind == "abs":
+        return np.where(inside, -np.sign(gap), 0.0)
+    return np.where(inside, 1.0 - np.exp(np.clip(gap, -MAX_KL_LOG_RATIO, MAX_KL_LOG_RATIO)), 0.0)

@@ -1,0 +1,240 @@
+"""Quality of credit in the policy's own parameters: direction, improvement, bias and variance (M1, M2, M3).
+
+g is the gradient of the trainer's loss on one batch of tasks, made with a method's credit, and g* = ∇J the exact gradient of
+the mean success on all training tasks. Gradients are used one at a time, so that policies may have many parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.annotation_sources import HELD_OUT, AnnotationSource, open_annotation_source
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.metrics import coverage
+from creditflow.train.bench.shared.batch import Batch, Sampling, draw_tasks, sample_batches
+from creditflow.train.bench.shared.loss import ascent_weights
+from creditflow.train.bench.shared.policy import SharedPolicy
+from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.steps import matched_step
+from creditflow.wrappers.credit import CreditError
+
+__all__ = ["KLS", "GradientMoments", "SharedMeasured", "SharedMeasures", "measure_shared"]
+
+Floats = NDArray[np.float64]
+KLS: Final = (0.001, 0.01)
+CHUNK: Final = 16  # policies evaluated together: as many as stay in a core's cache
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMeasures:
+    """Metrics of one method at one policy.
+
+    Attributes:
+        cos_mean, cos_batch: M1, cos(E g, g*), and the mean over batches of cos(g, g*).
+        gain_small, gain: M2 on the training tasks at KL .001 and .01, relative to the gain of g* at the same KL.
+        held_out_gain_small, held_out_gain: the gain on the held-out tasks, in the same unit; nan without any.
+        bias2, variance: M3, squared bias and variance relative to ‖g*‖².
+        coverage: fraction of turns with credit.
+        dead_groups: fraction of groups without any credit.
+    """
+
+    cos_mean: float
+    cos_batch: float
+    gain_small: float
+    gain: float
+    held_out_gain_small: float
+    held_out_gain: float
+    bias2: float
+    variance: float
+    coverage: float
+    dead_groups: float
+
+
+class SharedMeasured(NamedTuple):
+    """All methods at one policy.
+
+    Attributes:
+        methods: measures by method.
+        undefined: by name, why a method is missing.
+    """
+
+    methods: Mapping[str, SharedMeasures]
+    undefined: Mapping[str, str]
+
+
+class GradientMoments:
+    """Mean, noise and cosines of a stream of gradients against an aim.
+
+    Args:
+        aim: float64 (P,), g*; must not vanish.
+    """
+
+    def __init__(self, aim: Floats) -> None:
+        self._aim, self._aim_norm = aim, float(np.linalg.norm(aim))
+        self._sum, self._squares, self._cosines, self._count = np.zeros_like(aim), 0.0, 0.0, 0
+
+    def add(self, gradient: Floats) -> None:
+        """Count one gradient (P,)."""
+        square = float(gradient @ gradient)
+        self._sum += gradient
+        self._squares += square
+        if square > 0.0:
+            self._cosines += float(gradient @ self._aim) / (math.sqrt(square) * self._aim_norm)
+        self._count += 1
+
+    def values(self) -> dict[str, float]:
+        """``cos_mean``, ``cos_batch``, ``bias2`` and ``variance``, as defined for ``SharedMeasures``."""
+        n = self._count
+        mean = self._sum / n
+        noise = max(self._squares - n * float(mean @ mean), 0.0) / max(n - 1, 1)
+        along = float(mean @ self._aim) / self._aim_norm
+        # E‖mean of n‖² = ‖E g‖² + tr Cov / n; by the Cauchy–Schwarz inequality ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
+        norm2 = max(float(mean @ mean) - noise / n, along**2)
+        found = {"cos_mean": along / math.sqrt(norm2) if norm2 > 0.0 else 0.0, "cos_batch": self._cosines / n}
+        if norm2 == 0.0 or along == 0.0:
+            return found | {"bias2": 1.0, "variance": float("inf")}
+        return found | {"bias2": 1.0 - along**2 / norm2, "variance": (along / norm2) ** 2 * noise}
+
+
+def measure_shared(
+    policy: SharedPolicy,
+    mdps: Sequence[FiniteMDP],
+    train: Sequence[int],
+    held_out: Sequence[int],
+    names: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    sampling: Sampling,
+    batches: int,
+) -> SharedMeasured:
+    """Measure methods on ``batches`` fresh batches, the same for all of them.
+
+    As in the exact suites, ``X[fitted]`` sees ``HELD_OUT`` more groups for each measured one, of the same tasks.
+
+    Args:
+        policy: the policy that is sampled.
+        mdps: all tasks.
+        train, held_out: indices of the tasks.
+        names: names of the methods.
+        rng: generator of tasks, rollouts and shuffling.
+        sampling: tasks and rollouts of a batch, and the loss.
+        batches: number of batches.
+    """
+    (fitting_rng,) = rng.spawn(1)  # so that annotations leave all other random numbers as they are
+    evaluation = _Evaluation(policy, mdps, train, held_out)
+    runs = {name: _Run(evaluation.aim) for name in names}
+    undefined: dict[str, str] = {}
+    for number in range(batches):
+        tasks = draw_tasks(train, sampling.batch, rng)
+        seed = int(rng.integers(2**63))
+        (batch,) = sample_batches(mdps, tasks, [policy], sampling, rng, name=f"{number}")
+        earlier: list[Batch] = []
+        if any("[fitted]" in name for name in names):
+            label = f"{number}-earlier"
+            earlier = sample_batches(
+                mdps, tasks, [policy], sampling, fitting_rng, name=label, size=HELD_OUT * sampling.size
+            )
+        for name in list(runs):
+            source = open_annotation_source(name, mdps[0].horizon, sampling.key)
+            try:
+                runs[name].add(policy, batch, _updated(source, earlier), evaluation, sampling, name, seed)
+            except CreditError as error:
+                if "oracle" in name:
+                    raise
+                undefined[name] = str(error)
+                del runs[name]
+    evaluation.finish()
+    return SharedMeasured({name: run.measures(evaluation) for name, run in runs.items()}, undefined)
+
+
+def _updated(source: AnnotationSource, earlier: Sequence[Batch]) -> AnnotationSource:
+    for batch in earlier:
+        for group in batch.groups:
+            source.update(group)
+    return source
+
+
+class _Run:
+    """What is known of one method so far."""
+
+    def __init__(self, aim: Floats) -> None:
+        self._moments = GradientMoments(aim)
+        self._steps: dict[float, list[int]] = {kl: [] for kl in KLS}
+        self._covered, self._dead = list[float](), list[bool]()
+
+    def add(
+        self,
+        policy: SharedPolicy,
+        batch: Batch,
+        source: AnnotationSource,
+        evaluation: _Evaluation,
+        sampling: Sampling,
+        name: str,
+        seed: int,
+    ) -> None:
+        """Measure one batch."""
+        credits_ = batch.credit(name, source, [seed], sampling)
+        weights = ascent_weights(batch.turns(credits_, sampling), batch.policy, sampling.loss)
+        gradient = policy.gradient(batch.tasks, batch.split(weights))
+        self._moments.add(gradient)
+        for kl, numbers in self._steps.items():
+            numbers.append(evaluation.add(matched_step(policy, batch.tasks, gradient, batch.visits, kl)[0]))
+        self._covered.append(coverage(credits_))
+        self._dead += [not given.flat_advantages.any() for given in credits_]
+
+    def measures(self, evaluation: _Evaluation) -> SharedMeasures:
+        gains = {kl: evaluation.gain(numbers, kl) for kl, numbers in self._steps.items()}
+        (small, small_other), (large, large_other) = (gains[kl] for kl in KLS)
+        return SharedMeasures(
+            **self._moments.values(),
+            gain_small=small,
+            gain=large,
+            held_out_gain_small=small_other,
+            held_out_gain=large_other,
+            coverage=float(np.mean(self._covered)),
+            dead_groups=float(np.mean(self._dead)),
+        )
+
+
+class _Evaluation:
+    """Exact success of many moved policies on all tasks, and the exact gradient with the gain of a step along it."""
+
+    def __init__(
+        self, policy: SharedPolicy, mdps: Sequence[FiniteMDP], train: Sequence[int], held_out: Sequence[int]
+    ) -> None:
+        self._tasks, self._trained = [*train, *held_out], len(train)
+        self._stack = StackedTasks([mdps[i] for i in self._tasks])
+        self._waiting: list[Floats] = []
+        self._success: list[Floats] = []
+        stack = StackedTasks([mdps[i] for i in train])
+        table = np.concatenate(policy.probabilities(train))
+        self.aim = policy.gradient(train, stack.split(stack.gradient_weights(table) / len(train)))
+        turns = stack.expected_turns(table[None])[0]
+        self.add(policy)
+        self._along = {kl: self.add(matched_step(policy, train, self.aim, turns / turns.sum(), kl)[0]) for kl in KLS}
+
+    def add(self, policy: SharedPolicy) -> int:
+        """Evaluate a policy, in time; returns its number."""
+        self._waiting.append(np.concatenate(policy.probabilities(self._tasks)))
+        if len(self._waiting) == CHUNK:
+            self.finish()
+        return len(self._success) + len(self._waiting) - 1
+
+    def finish(self) -> None:
+        """Evaluate the policies that wait."""
+        if self._waiting:
+            self._success += list(self._stack.success(np.stack(self._waiting)))
+            self._waiting = []
+
+    def gain(self, numbers: Sequence[int], kl: float) -> tuple[float, float]:
+        """Mean gain of these policies on training and on held-out tasks, in units of the exact gradient's on the former."""
+        moved = np.mean([self._success[i] for i in numbers], axis=0) - self._success[0]
+        exact = self._success[self._along[kl]] - self._success[0]
+        unit, other = float(exact[: self._trained].mean()), moved[self._trained :]
+        return float(moved[: self._trained].mean()) / unit, float(other.mean()) / unit if len(other) else float("nan")

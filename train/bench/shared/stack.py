@@ -1,0 +1,137 @@
+"""Many tasks as one table, so that values of many policies on all of them are computed together.
+
+State s of task i is state ``offsets[i] + s`` of the stack; terminal states of all tasks follow all acting states. A
+policy is a table (S, A) over the acting states of the stack, and results have one entry per task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.exact.mdp import FiniteMDP
+
+__all__ = ["StackedTasks"]
+
+Floats = NDArray[np.float64]
+
+
+class StackedTasks:
+    """The tables of several tasks with the same actions and the same turn limit.
+
+    Args:
+        mdps: the tasks; one may occur several times.
+
+    Attributes:
+        mdps: as given.
+        offsets: int64 (n+1,); the acting states of task i are ``offsets[i]:offsets[i+1]``.
+        horizon: H, the turn limit.
+        start: int64 (n,), initial states.
+        next_states: int32 (S, A, K), the K possible next states of an action.
+        transition_probs: float64 (S, A, K), their probabilities.
+
+    Raises:
+        ConfigError: there is no task, or actions or turn limits differ.
+    """
+
+    def __init__(self, mdps: Sequence[FiniteMDP]) -> None:
+        if len({(len(mdp.actions), mdp.horizon) for mdp in mdps}) != 1:
+            raise ConfigError("tasks that share a policy need the same number of actions and the same turn limit")
+        self.mdps = tuple(mdps)
+        self.horizon = mdps[0].horizon
+        self.offsets = np.cumsum([0, *(mdp.size for mdp in mdps)])
+        size, branches = int(self.offsets[-1]), max(mdp.next_states.shape[2] for mdp in mdps)
+        self.next_states = np.zeros((size, len(mdps[0].actions), branches), np.int32)
+        self.transition_probs = np.zeros(self.next_states.shape)
+        self._terminal_offsets = np.cumsum([0, *(len(mdp.terminal_score) for mdp in mdps)])
+        for mdp, first, ends in zip(mdps, self.offsets.tolist(), self._terminal_offsets.tolist(), strict=False):
+            own, width = slice(first, first + mdp.size), mdp.next_states.shape[2]
+            shift = np.where(mdp.next_states < mdp.size, first, size + ends - mdp.size)
+            self.next_states[own, :, :width] = mdp.next_states + shift
+            self.next_states[own, :, width:] = self.next_states[own, :, :1]
+            self.transition_probs[own, :, :width] = mdp.transition_probs
+        self.start = self.offsets[:-1] + np.array([mdp.start for mdp in mdps])
+
+    @property
+    def size(self) -> int:
+        """S, the number of acting states of all tasks."""
+        return int(self.offsets[-1])
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every action has exactly one next state."""
+        return bool(self.next_states.shape[2] == 1)
+
+    @cached_property
+    def values_at_limit(self) -> Floats:
+        """float64 (S+E,): the score of an episode that ends in each state."""
+        return np.concatenate([*(mdp.limit_score for mdp in self.mdps), *(mdp.terminal_score for mdp in self.mdps)])
+
+    @cached_property
+    def task(self) -> NDArray[np.int64]:
+        """int64 (S,): the task that each acting state belongs to."""
+        return np.repeat(np.arange(len(self.mdps)), np.diff(self.offsets))
+
+    def own_states(self, task: int, states: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Stacked states (N,) of one task as that task numbers them: acting states first, then terminal ones."""
+        shift = self.size + self._terminal_offsets[task] - self.mdps[task].size
+        own: NDArray[np.int32] = np.where(states < self.size, states - self.offsets[task], states - shift).astype(
+            np.int32
+        )
+        return own
+
+    def split(self, table: Floats) -> list[Floats]:
+        """A table (S, …) as one table per task."""
+        return np.split(table, self.offsets[1:-1])
+
+    def success(self, policies: Floats) -> Floats:
+        """J of every task under policies (M, S, A); float64 (M, n)."""
+        batch = np.ascontiguousarray(np.moveaxis(policies, 0, -1))  # (S, A, M)
+        value = np.repeat(self.values_at_limit[:, None], batch.shape[2], axis=1)
+        for _ in range(self.horizon):
+            value[: self.size] = np.einsum("sam,sam->sm", batch, self._expected(value))
+        return np.ascontiguousarray(value[self.start].T)
+
+    def advantage(self, policy: Floats) -> Floats:
+        """A^π by turns left: float64 (H+1, S, A); row 0 is nan."""
+        value, result = self.values_at_limit[:, None].copy(), np.full((self.horizon + 1, *policy.shape), np.nan)
+        for h in range(1, self.horizon + 1):
+            result[h] = self._expected(value)[:, :, 0]
+            value[: self.size, 0] = (policy * result[h]).sum(axis=1)
+            result[h] -= value[: self.size]
+        return result
+
+    def expected_turns(self, policies: Floats) -> Floats:
+        """Expected number of turns in every state, under policies (M, S, A); float64 (M, S)."""
+        turns: Floats = self.occupancy(policies).sum(axis=1)
+        return turns
+
+    def occupancy(self, policies: Floats) -> Floats:
+        """Probability of acting in s with h turns left, under policies (M, S, A); float64 (M, H+1, S), row 0 is 0."""
+        count, width = len(policies), len(self.values_at_limit)
+        occupied = np.zeros((count, self.horizon + 1, self.size))
+        occupied[:, self.horizon, self.start] = 1.0
+        flow = policies[:, :, :, None] * self.transition_probs
+        targets = (self.next_states + width * np.arange(count)[:, None, None, None]).ravel()
+        for h in range(self.horizon, 1, -1):
+            moved = (occupied[:, h, :, None, None] * flow).ravel()
+            arrived = np.bincount(targets, moved, minlength=count * width).reshape(count, width)
+            occupied[:, h - 1] = arrived[:, : self.size]
+        return occupied
+
+    def gradient_weights(self, policy: Floats) -> Floats:
+        """w with ∇ Σ_i J_i = Σ_sa w(s, a) ∇ log π(a|s): float64 (S, A), Σ_h d_h(s) π(a|s) A_h(s, a)."""
+        occupied = self.occupancy(policy[None])[0, 1:]
+        weights: Floats = policy * np.einsum("hs,hsa->sa", occupied, self.advantage(policy)[1:])
+        return weights
+
+    def _expected(self, value: Floats) -> Floats:
+        """The expected value of the next state: (S+E, M) → (S, A, M)."""
+        if self.deterministic:
+            return value[self.next_states[:, :, 0]]
+        expected: Floats = np.einsum("sak,sakm->sam", self.transition_probs, value[self.next_states])
+        return expected

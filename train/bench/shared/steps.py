@@ -1,0 +1,58 @@
+"""Steps of a given size: the KL divergence to the old policy, weighted by how often each state is visited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.shared.policy import SharedPolicy
+
+__all__ = ["matched_step", "policy_divergence"]
+
+Floats = NDArray[np.float64]
+KL_TOLERANCE: Final = 1e-6  # relative to the target
+MAX_ITERATIONS: Final = 60
+MIN_DIRECTION: Final = 1e-12  # a direction without a larger entry counts as 0
+GROWTH: Final = 8.0  # largest factor between two tried sizes
+
+
+def policy_divergence(old: Floats, new: Floats, visits: Floats) -> float:
+    """Σ_s visits(s) KL(old(s) ‖ new(s)) in nats; tables (S, A) and weights (S,)."""
+    ratio = np.log(np.maximum(old, np.finfo(float).tiny)) - np.log(np.maximum(new, np.finfo(float).tiny))
+    return float(visits @ np.einsum("sa,sa->s", old, ratio))
+
+
+def matched_step(
+    policy: SharedPolicy, tasks: Sequence[int], direction: Floats, visits: Floats, target: float
+) -> tuple[SharedPolicy, float]:
+    """The policy moved along a direction until its divergence on these tasks is ``target``, and the size of the step.
+
+    A direction of 0 leaves the policy as it is (size 0). One that cannot change the policy by ``target`` gets the largest
+    size tried.
+
+    Args:
+        policy: the old policy.
+        tasks: tasks on which the divergence is measured.
+        direction: float64 (P,).
+        visits: float64 (S,), weights of the stacked states of these tasks, with sum 1.
+        target: KL divergence in nats.
+    """
+    scale = float(np.abs(direction).max(initial=0.0))
+    if not scale > MIN_DIRECTION:
+        return policy, 0.0
+    old = np.concatenate(policy.probabilities(tasks))
+    low, high, size = 0.0, np.inf, 1.0 / scale
+    moved = policy
+    for _ in range(MAX_ITERATIONS):
+        moved = policy.moved(direction, size)
+        reached = policy_divergence(old, np.concatenate(moved.probabilities(tasks)), visits)
+        if abs(reached - target) <= KL_TOLERANCE * target:
+            break
+        low, high = (size, high) if reached < target else (low, size)
+        # the divergence is nearly quadratic in the size; where it is not, the bracket bisects
+        guess = size * min(max(np.sqrt(target / reached), 1.0 / GROWTH), GROWTH) if reached > 0.0 else size * GROWTH
+        size = guess if low < guess < high else 0.5 * (low + high)
+    return moved, size

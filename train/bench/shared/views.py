@@ -1,0 +1,103 @@
+"""What a shared policy sees of a state: a few parts, each a small integer, that mean the same in every task."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.sokoban.levels.xsb import Level
+from creditflow.envs.sokoban.rules import BOX, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets, move
+from creditflow.train.bench.exact.grid_layouts import PIT, STEPS, Cell, GridLayout
+from creditflow.train.bench.exact.mdp import FiniteMDP
+
+__all__ = ["grid_parts", "sokoban_parts"]
+
+BLANK: Final = -1  # every part of a state without features
+NOWHERE: Final = 9  # the direction of nothing; 0 to 8 are the signs of both differences
+FREE, BLOCKED, HAZARD, GOAL, PUSH = range(5)  # what a move would do; a hazard is a pit, or a push into a corner
+
+
+def grid_parts(layout: GridLayout, mdp: FiniteMDP) -> NDArray[np.int64]:
+    """Of a grid: the direction of the goal, and what each of the four moves would do; int64 (S, 5).
+
+    A pit has no parts: there is nothing to choose, and a learnable policy there would spend much of every step, measured by
+    KL divergence, on the noise of outcome rewards.
+    """
+    goal = next((r, row.index("G")) for r, row in enumerate(layout.rows) if "G" in row)
+    rows = []
+    for key in mdp.keys[: mdp.size]:
+        place = key.partition(":")[2]
+        if place == "pit":
+            rows.append([BLANK] * (1 + len(STEPS)))
+            continue
+        row, column = (int(x) for x in place.split(","))
+        neighbours = [_grid_neighbour(layout, (row, column), action) for action in range(len(STEPS))]
+        rows.append([_direction(goal[0] - row, goal[1] - column), *neighbours])
+    return np.array(rows, np.int64)
+
+
+def _grid_neighbour(layout: GridLayout, cell: Cell, action: int) -> int:
+    after = layout.move(cell, action)
+    if after == PIT:
+        return HAZARD
+    if after == cell:
+        return BLOCKED
+    return FREE
+
+
+def sokoban_parts(level: Level, mdp: FiniteMDP) -> NDArray[np.int64]:
+    """Of a Sokoban level; int64 (S, 6).
+
+    The direction of the box to push (the nearest one that is not on a target), the direction from it to the nearest free
+    target, and what each of the four moves would do.
+    """
+    offsets = direction_offsets(level.width)
+    boards = {mdp.start: (level.board, level.player)}
+    found = [mdp.start]
+    rows = np.zeros((mdp.size, 2 + len(offsets)), np.int64)
+    for state in found:  # grows while it is iterated
+        board, player = boards[state]
+        box = _nearest(board, (BOX,), player, level.width)
+        target = None if box is None else _nearest(board, (TARGET, PLAYER_ON_TARGET), box, level.width)
+        towards = [_towards(start, end, level.width) for start, end in ((player, box), (box, target))]
+        rows[state] = [*towards, *(_sokoban_neighbour(board, player, offset, offsets) for offset in offsets)]
+        for action, offset in enumerate(offsets):
+            after = int(mdp.next_states[state, action, 0])
+            if after < mdp.size and after not in boards:
+                boards[after] = move(board, player, offset)[:2]
+                found.append(after)
+    return rows
+
+
+def _sokoban_neighbour(board: bytes, player: int, offset: int, offsets: tuple[int, ...]) -> int:
+    landing = player + 2 * offset
+    _, _, moved, pushed, _ = move(board, player, offset)
+    if not moved:
+        return BLOCKED
+    if not pushed:
+        return FREE
+    if board[landing] == TARGET:
+        return GOAL
+    up, down, left, right = (board[landing + step] == WALL for step in offsets)
+    return HAZARD if (up or down) and (left or right) else PUSH
+
+
+def _nearest(board: bytes, codes: tuple[int, ...], place: int, width: int) -> int | None:
+    """The nearest position with one of these codes, by rows plus columns; the first of several."""
+    row, column = divmod(place, width + 1)
+    found = [i for i, code in enumerate(board) if code in codes]
+    return min(found, key=lambda i: abs(i // (width + 1) - row) + abs(i % (width + 1) - column), default=None)
+
+
+def _towards(start: int | None, end: int | None, width: int) -> int:
+    if start is None or end is None:
+        return NOWHERE
+    (row, column), (other_row, other_column) = divmod(start, width + 1), divmod(end, width + 1)
+    return _direction(other_row - row, other_column - column)
+
+
+def _direction(rows: int, columns: int) -> int:
+    """One of nine: the signs of both differences."""
+    return int(3 * (np.sign(rows) + 1) + np.sign(columns) + 1)
