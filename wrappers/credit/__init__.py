@@ -2,7 +2,7 @@
 
 >>> from creditflow import credit
 >>> credit.names(given=())
-('gigpo', 'graphgpo', 'grouptd', 'grpo', 'hgpo', 'rewardflow', 'rloo')
+('ecpo', 'gagpo', 'gigpo', 'graphgpo', 'grouptd', 'grpo', 'hgpo', 'rewardflow', 'rloo', 'rtmc')
 >>> credit.make("graphgpo", distance_discount=0.2).exponent
 'next+cost'
 >>> credit.make("graphgpo", distance=0.2)
@@ -28,14 +28,19 @@ from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.registry import explain, make, names, register
+from creditflow.wrappers.credit.states.ecpo import ECPO
+from creditflow.wrappers.credit.states.gagpo import GAGPO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
 from creditflow.wrappers.credit.states.hgpo import HGPO
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
+from creditflow.wrappers.credit.states.rtmc import RTMC
 
 __all__ = [
+    "ECPO",
     "EGRPO",
+    "GAGPO",
     "GDCR",
     "GRPO",
     "HGPO",
@@ -44,6 +49,7 @@ __all__ = [
     "PPOGAE",
     "PRM",
     "RLOO",
+    "RTMC",
     "SAPO",
     "TIPS",
     "Aggregation",

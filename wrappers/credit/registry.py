@@ -20,11 +20,14 @@ from creditflow.wrappers.credit.entities.sapo import SAPO
 from creditflow.wrappers.credit.entities.stepsearch import StepSearch
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
+from creditflow.wrappers.credit.states.ecpo import ECPO
+from creditflow.wrappers.credit.states.gagpo import GAGPO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
 from creditflow.wrappers.credit.states.hgpo import HGPO
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
+from creditflow.wrappers.credit.states.rtmc import RTMC
 
 __all__ = ["explain", "make", "names", "register"]
 
@@ -39,6 +42,9 @@ _SCHEMES: dict[str, type[Scheme]] = {
         RewardFlow,
         GroupTD,
         HGPO,
+        GAGPO,
+        RTMC,
+        ECPO,
         GDCR,
         SAPO,
         EGRPO,

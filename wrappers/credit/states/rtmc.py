@@ -1,0 +1,96 @@
+"""RTMC: rollouts as a Monte Carlo tree, each action's mean return against the smoothed mean of its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalize import Scale
+from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["RTMC"]
+
+MIN_STD = 1e-8  # below it the port leaves the credit as it is
+
+
+@dataclass(frozen=True, kw_only=True)
+class RTMC(StateScheme):
+    """A(s, a) = Q(s, a) − V′(s) with V′(s) = (N(s) V(s) + N₀ V₀) / (N(s) + N₀), the same for all visits of (s, a).
+
+    The return of turn t is γ^(T − 1 − t) R_i; the first visit of each (s, a) in each rollout counts. Q(s, a) is the mean
+    over those rollouts, V(s) the mean of all N(s) counted returns at s, and V₀ = mean R over the group, **undiscounted**.
+    Q is not smoothed, and there is no trajectory term.
+
+    Formula, γ and N₀ from second-hand accounts and another project's port that agree. Ours: states and actions are the
+    log's keys (the paper builds its own signatures for coding), R is the graded score, branches are full episodes, the
+    token ratio and aggregation of GRPO.
+
+    What follows from it: a pair visited once gets N₀/(1 + N₀) (G_t − V₀), so nothing is silent, not even a group of one;
+    and a group of successes alone is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` and
+    ``prior`` repair this.
+
+    Attributes:
+        discount: γ.
+        prior_weight: N₀ ≥ 0, in visits.
+        prior: V₀: "outcome" (paper), or "return" (ours: mean of all counted returns of the group, discounted).
+        dead_groups: groups whose outcomes are all equal: "keep" (paper), or "zero" (ours: no credit, as dynamic sampling
+            would drop them).
+        step_scale: "none", or "std": the credit divided by the population deviation of the group's turns, without
+            centring (an option of the port; whether the paper does it is not known).
+    """
+
+    name = "rtmc"
+    source = (
+        "RTMC (arXiv 2604.11037), formula second-hand; checked against another project's port (prime-rl, rtmc_sig.py)"
+    )
+    properties = frozenset({"all_fail_zero", "branches", "permutation", "scale", "shift"})
+
+    outcome: Literal["return", "success", "score"] = "score"
+    penalty_at: Literal["score", "advantage"] = "advantage"
+    discount: float = 0.99
+    prior_weight: float = 2.0
+    prior: Literal["outcome", "return"] = "outcome"
+    dead_groups: Literal["keep", "zero"] = "keep"
+    step_scale: Scale = "none"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        require_range(self, "prior_weight", 0.0, np.inf)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        arrays, episodes = group.arrays, group.episode_index
+        states = self.states(group, self.leaders(group))
+        state = states.state[episodes.stored].astype(np.int64)
+        scores = outcome_scores(group, self.outcome)
+        to_go = episodes.offsets[1:][episodes.episode] - 1 - np.arange(len(state))
+        returns = scores[episodes.episode] * self.discount**to_go
+        _, pair = np.unique(state * len(arrays.actions) + arrays.action[episodes.stored], return_inverse=True)
+        _, first = np.unique(episodes.episode.astype(np.int64) * len(state) + pair, return_index=True)
+        counted = returns[first]
+        visits = np.bincount(pair[first])
+        q = np.bincount(pair[first], counted) / np.maximum(visits, 1)
+        at_state = np.bincount(state[first], minlength=len(states.keys))
+        total = np.bincount(state[first], counted, minlength=len(states.keys))
+        prior = float(scores.mean() if self.prior == "outcome" else counted.mean() if counted.size else 0.0)
+        weight = at_state + self.prior_weight
+        value = np.divide(total + self.prior_weight * prior, weight, out=np.zeros(len(weight)), where=weight > 0.0)
+        step = q[pair] - value[state] - self.score_penalties(group)[episodes.stored]
+        if self.step_scale == "std" and (std := float(step.std()) if step.size else 0.0) > MIN_STD:
+            step = step / std
+        if self.dead_groups == "zero" and np.ptp(scores) == 0.0:
+            step = np.zeros_like(step)
+        return Credit.of(
+            group,
+            outcome=np.zeros(arrays.size),
+            step=step[episodes.own] - self.advantage_penalties(group),
+            rewards=returns[episodes.own],
+            diagnostics={"values": value, "node_keys": states.keys, "prior": prior},
+        )
