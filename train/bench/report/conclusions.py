@@ -116,7 +116,9 @@ def suite_description(suite: Mapping[str, Any]) -> str:
         else "No log was recorded."
     )
     if "studies" in suite:
-        return f"{len(suite['studies'])} studies of learning with parameters shared over tasks. {recorded}"
+        return (
+            f"Learning with parameters shared over tasks, by study below ({len(suite['studies'])} in all). {recorded}"
+        )
     if "cells" not in suite:
         return f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment. {recorded}"
     cells = suite["cells"]

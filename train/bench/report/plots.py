@@ -44,7 +44,7 @@ def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
             plots.append(_bias_variance(suite, folder / f"bias-variance-{number}.png"))
             if any(cell["curves"] for cell in suite["cells"]):
                 plots.append(_curves(suite, folder / f"curves-{number}.png"))
-        else:
+        elif "rows" in suite:
             plots.append(_learning(suite, folder / f"learning-{number}.png"))
     return plots
 

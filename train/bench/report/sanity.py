@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
+from creditflow.train.bench.report.contrasts import study_measure
 from creditflow.train.bench.report.summary import methods_of
+from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean
 
 __all__ = ["MAX_STANDARD_ERRORS", "BenchmarkBrokenError", "SanityCheck", "exceptions", "require_sane", "sanity_checks"]
@@ -47,12 +49,15 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     3. Shuffled credit gains less (M2) than the credit itself, averaged over the cells: for the exact advantage and every
        other X with a control ``shuffled(X)``.
 
-    Without exact values, negated credit leads to less learning than the credit itself, and shuffled credit not to clearly
-    more. Everywhere, all methods start from the same success rate.
+    Without exact values, and with a shared policy, negated credit leads to less learning than the credit itself, and shuffled
+    credit not to clearly more. On tables, all methods start from the same success rate.
     """
     checks: list[SanityCheck] = []
     for suite in document["suites"]:
-        checks += _exact_checks(suite) if "cells" in suite else _played_checks(suite)
+        if "studies" in suite:
+            checks += _study_checks(suite)
+        else:
+            checks += _exact_checks(suite) if "cells" in suite else _played_checks(suite)
     return checks
 
 
@@ -122,6 +127,26 @@ def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
             # success is sampled here, so an area may be ahead by chance, but not beyond both intervals
             passed = row["area"][0] <= own or row["gain"][1] <= rows[base]["gain"][2]
             yield SanityCheck(name, f"{method} does not learn clearly more than {base}", passed, shown)
+
+
+def _study_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
+    """By the first endpoint of every study."""
+    for row in suite["studies"]:
+        study = Study.from_json(row)
+        endpoint = next(iter(study.endpoints))
+        results, measure = study.results(endpoint), study_measure([study], endpoint)
+        for method in results:
+            kind, base = method.partition("(")[0], method[method.find("(") + 1 : -1]
+            if base not in results:
+                continue
+            lead = measure(method, base)
+            statement = (
+                f"{study.title}: {method} learns less than {base}"
+                if kind == "flipped"
+                else f"{study.title}: {method} does not learn clearly more than {base}"
+            )
+            passed = lead.mean < 0.0 if kind == "flipped" else not lead.interval.low > 0.0
+            yield SanityCheck(suite["name"], statement, passed, f"{endpoint} {lead.mean:+.3f}")
 
 
 def exceptions(cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -11,6 +11,10 @@ from helpers.servers.browser import rendered_dom
 
 from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.page import write_report
+from creditflow.train.bench.report.plots import plot_document
+from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.results import read_results, write_results
+from creditflow.train.bench.studies import Study
 
 HOSTILE = "</style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -57,7 +61,7 @@ def test_the_content_security_policy_allows_only_embedded_images_and_the_own_sty
 
 def test_the_page_shows_conclusions_tables_checks_terms_and_provenance(out):
     text = Page((out / "report.html").read_text()).text
-    for part in ("sanity checks passed", "Improvement by one step (M2)", "Which metric predicts learning", "flipped(oracle_adv)",
+    for part in ("sanity checks passed", "Improvement by one step (M2)", "Which scheme when", "Schemes against grpo", "Which metric predicts learning", "flipped(oracle_adv)",
                  "Sanity checks", "natural gradient", "Provenance", "creditflow"):  # fmt: skip
         assert part in text
 
@@ -106,6 +110,22 @@ def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_it_separat
     assert conclusions(played(0.02))[1] == (
         "shop: no scheme learns clearly faster than grpo (detectable: 4.8 points) (no exact values)."
     )
+
+
+def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
+    areas = {"grpo": [[0.5], [0.52], [0.49]], "gigpo": [[0.6], [0.63], [0.58]], "flipped(gigpo)": [[0.2], [0.1], [0.2]]}
+    study = Study("shared policy", "pits", "fresh", 16, 8, "", {"area": areas})
+    facts = {name: value for name, value in document["suites"][0].items() if name not in ("cells", "correlations")}
+    suite = facts | {"name": "shared", "schemes": ["grpo", "gigpo"], "controls": ["flipped(gigpo)"], "undefined": {}}
+    document["suites"].append(suite | {"studies": [study.to_json()]})
+    write_results(document, tmp_path / "results.json")
+    again = read_results(tmp_path / "results.json")
+    write_report(again, plot_document(again, tmp_path), tmp_path / "report.html")
+    page, text = Page((tmp_path / "report.html").read_text()).text, document_text(again)
+    for shown in (page, text):
+        assert "shared policy, pits, fresh keys, 16 tasks × 8 rollouts: area" in shown
+        assert "by study below (1 in all)" in shown
+        assert "flipped(gigpo) learns less than gigpo" in shown
 
 
 @pytest.mark.browser

@@ -6,6 +6,7 @@ import pytest
 
 from creditflow.train.bench.report.sanity import BenchmarkBrokenError, require_sane, sanity_checks
 from creditflow.train.bench.results import write_results
+from creditflow.train.bench.studies import Study
 from creditflow.train.cli import main
 
 
@@ -104,3 +105,17 @@ def test_played_methods_with_different_starts_fail_a_check():
     one["suites"][0]["rows"]["y"]["first"] = 0.4
     with pytest.raises(BenchmarkBrokenError, match="same rollouts"):
         require_sane(one)
+
+
+def studied(**leads):
+    results = {name: [[0.5 + lead + 0.01 * seed, 0.5 + lead] for seed in range(3)] for name, lead in leads.items()}
+    study = Study("shared policy", "pits", "distinct", 16, 8, "", {"area": results})
+    return {"suites": [{"name": "shared", "studies": [study.to_json()]}]}
+
+
+def test_studies_have_checks_of_their_own():
+    require_sane(studied(**{"x": 0.1, "shuffled(x)": 0.0, "flipped(x)": -0.2}))
+    with pytest.raises(BenchmarkBrokenError, match=r"pits, 16 tasks × 8 rollouts: flipped\(x\) learns less"):
+        require_sane(studied(**{"x": 0.1, "flipped(x)": 0.1}))
+    with pytest.raises(BenchmarkBrokenError, match=r"shuffled\(x\) does not learn clearly more"):
+        require_sane(studied(**{"x": 0.0, "shuffled(x)": 0.2}))
