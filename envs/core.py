@@ -71,6 +71,8 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     observation_is_reply: ClassVar[bool] = False
     # True: the list of admissible actions reveals the answer, so it is for scripted agents, never for prompts
     actions_reveal_answer: ClassVar[bool] = False
+    # False: some admissible actions are free text (searches, answers) and not in the list of admissible actions
+    lists_all_actions: ClassVar[bool] = True
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:
@@ -123,6 +125,15 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     def action_from_text(self, text: str) -> Any:
         """Return the action for an entry of ``admissible_actions`` (here the text itself)."""
         return text
+
+    def parse_text(self, text: str) -> ParsedT | None:
+        """Return what an action's text is read as; None if it cannot be parsed. Texts that are read alike are one action."""
+        return self._parse(text)[0]
+
+    @property
+    def observation_memory(self) -> str:
+        """What later observations depend on, beside ``state_key``, the present observation and the actions; "" for nothing."""
+        return ""
 
     def _extra_info(self) -> dict[str, Any]:
         """Return the environment's own info keys: flat, each of one type."""

@@ -8,7 +8,7 @@ import torch
 
 from creditflow.agents.backends.base import Sampling
 
-__all__ = ["entropy_of", "sample_tokens"]
+__all__ = ["entropy_of", "sample_tokens", "token_probabilities"]
 
 
 def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
@@ -23,14 +23,11 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
         int64 (R,) tokens, float32 (R,) log-probabilities under the untruncated distribution (at temperature 1 for greedy
         decoding).
     """
-    greedy = sampling.temperature == 0.0
-    logprobs = torch.log_softmax(logits if greedy or sampling.temperature == 1.0 else logits / sampling.temperature, -1)
-    if greedy:
+    logprobs = _log_softmax(logits, sampling)
+    if sampling.temperature == 0.0:
         token = logprobs.argmax(-1)
     else:
-        probs = logprobs.double().exp()
-        if sampling.top_k or sampling.top_p < 1.0:
-            probs = _truncate(probs, sampling)
+        probs = _weights(logprobs, sampling)
         cumulative = probs.cumsum(-1)
         token = torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
         # the last token with any mass, in case rounding puts the sample beyond the end
@@ -39,9 +36,34 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
     return token, logprobs.gather(-1, token[:, None])[:, 0]
 
 
+def token_probabilities(logits: Any, sampling: Sampling) -> Any:
+    """The distribution that ``sample_tokens`` draws from: float64 (R, V), rows sum to 1; all on one token for greedy decoding.
+
+    Args:
+        logits: float32 (R, V).
+        sampling: temperature and truncation.
+    """
+    logprobs = _log_softmax(logits, sampling)
+    if sampling.temperature == 0.0:
+        return torch.zeros_like(logprobs, dtype=torch.float64).scatter(-1, logprobs.argmax(-1, keepdim=True), 1.0)
+    weights = _weights(logprobs, sampling)
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def _log_softmax(logits: Any, sampling: Sampling) -> Any:
+    """Log-probabilities at the sampler's temperature (at temperature 1 for greedy decoding)."""
+    return torch.log_softmax(logits if sampling.temperature in (0.0, 1.0) else logits / sampling.temperature, -1)
+
+
+def _weights(logprobs: Any, sampling: Sampling) -> Any:
+    """float64 (R, V): probabilities without normalisation, 0 where they are truncated."""
+    probs = logprobs.double().exp()
+    return _truncate(probs, sampling) if sampling.top_k or sampling.top_p < 1.0 else probs
+
+
 def entropy_of(logits: Any, sampling: Sampling) -> Any:
     """float32 (R,): entropy (nats) of the untruncated distribution at the sampler's temperature (at temperature 1 if it is 0)."""
-    logprobs = torch.log_softmax(logits if sampling.temperature in (0.0, 1.0) else logits / sampling.temperature, -1)
+    logprobs = _log_softmax(logits, sampling)
     return -(logprobs.exp() * logprobs).sum(-1)
 
 

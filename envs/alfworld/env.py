@@ -113,6 +113,11 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return self._backend.world
 
     # -- AgentEnv ----------------------------------------------------------------------------------------------------
+    @property
+    def observation_memory(self) -> str:
+        """The moved objects, which augmented observations name; the engine's replies depend on the state alone."""
+        return "" if self._view is OBSERVATIONS["raw"] else repr(list(self._history.moves.items()))
+
     def _start(self, task: Task) -> None:
         game = game_of_task(task, self._syntax)
         self._backend.start(game, self._fields(task) if self._uses_textworld else None)

@@ -65,7 +65,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     """
 
     env_name: ClassVar[str] = "wikisearch"
-    actions_reveal_answer: ClassVar[bool] = True  # the golden answer is listed once its evidence is seen
+    lists_all_actions, actions_reveal_answer = False, True  # the golden answer is listed once its evidence is seen
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}
 
     def __init__(

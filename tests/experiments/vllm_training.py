@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "train/configs/quickstart.yaml"
 PANEL = "small-v1:test"
-ENV = ("--set", "max_steps=20", "--set", "symbols=ascii", "--set", "separator=")  # as in CONFIG
+ENV = ("--env-set", "max_steps=20", "--env-set", "symbols=ascii", "--env-set", "separator=")  # as in CONFIG
 
 
 def creditflow(*arguments: str, seconds: int = 900) -> list[str]:

@@ -5,24 +5,33 @@
   creditflow eval --agent reflexion:hf:PATH --trials 3 --env webshop --panel standard-v1:valid
   creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
   creditflow eval --agent openai:http://127.0.0.1:8000/v1#runs/quickstart/model --panel small-v1:test
+  creditflow eval --exact --agent hf:runs/quickstart/model --panel small-v1:test --env-set symbols=ascii
 
 hf:PATH prompts the model in the format it was trained with. vllm:PATH does the same with vLLM in this process, and
 openai:URL#MODEL with an OpenAI-compatible server, token ids in and out (MODEL@FOLDER if its tokenizer is in another
 folder; an API key is read from CREDITFLOW_API_KEY). The prefixes react:, reflexion:, direct: and rag: prompt the model
 in their own way: thought and action; the same with reflections between trials; an answer without tools; an answer after
 one search.
+
+With --exact no episode is played: every task is tabulated, the model gives the probability of every action in every state,
+and success follows without sampling noise, greedily and at --temperature. It takes hf:PATH, prompts that are a function of
+the state (history: window, window: 0), the dialect bare, and tasks whose states can be listed (Sokoban, grids, small houses).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import env_id
-from creditflow.train.commands.arguments.options import non_negative, parse_rewards, positive
+from creditflow.envs.tasks import Task
+from creditflow.train.commands.arguments.options import bare_env, non_negative, parse_rewards, positive
 from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
 from creditflow.wrappers.records.group import Group
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
     from creditflow.train.settings.schema import EnvConfig
 
 __all__ = ["add_arguments", "run"]
+
+MAX_STATES: Final = 20_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react:, reflexion:, direct: or rag:",
     )
     parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
-    parser.add_argument("--panel", required=True, metavar="NAME:SPLIT", help="tasks to play")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
+        "--panel",
+        metavar="NAME:SPLIT",
+        help="embedded tasks to play (default: all that the environment's options list)",
+    )
+    parser.add_argument(
+        "--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )
     parser.add_argument(
         "--limit", type=non_negative, default=0, metavar="N", help="evaluate only the first N tasks (default all)"
@@ -81,8 +96,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="number of trials per episode (reflexion only; default 1)",
     )
-    add_output(parser, "--out", metavar="FILE", help="trajectory log to write, with every episode (.jsonl, .jsonl.gz)")
+    _add_exact_and_outputs(parser)
     parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
+
+
+def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--exact", action="store_true", help="compute success from the model's probabilities, without episodes"
+    )
+    parser.add_argument(
+        "--max-states",
+        type=positive,
+        default=MAX_STATES,
+        metavar="N",
+        help=f"largest number of states of a task (--exact only; default {MAX_STATES})",
+    )
+    add_output(
+        parser,
+        "--out",
+        metavar="FILE",
+        help="trajectory log to write, with every episode (.jsonl, .jsonl.gz); with --exact, one line of values per task",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,13 +131,15 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
 
-    env = EnvConfig(name=args.env, options=apply_overrides({}, args.set))
-    tasks = panel_tasks(env, args.panel, args.limit)
+    env = EnvConfig(name=args.env, options=apply_overrides({}, args.env_set))
+    tasks = panel_tasks(env, args.panel, args.limit) if args.panel else _listed_tasks(env, args.limit)
     agent = make_agent(args.agent, device=args.device)
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
             f"eval takes a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {short_repr(args.agent)}"
         )
+    if args.exact:
+        return _run_exactly(args, agent, env, tasks)
     groups: list[Group] = []
     result = evaluate(
         RolloutEngine(group_env_factory(env, 1, texts=True)),
@@ -127,6 +163,50 @@ def run(args: argparse.Namespace) -> int:
     print(result.line())
     for kind, row in kinds.items():
         print(f"  {kind}: {row['success']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}] of {row['tasks']} tasks")
+    return 0
+
+
+def _listed_tasks(env: EnvConfig, limit: int) -> list[Task]:
+    """The tasks of the environment's own source.
+
+    Raises:
+        ConfigError: the source is endless.
+    """
+    source = bare_env(env.name, env.options).tasks
+    ids = source.task_ids()
+    if not ids:
+        raise ConfigError(f"{env.name} has an endless task source: name the tasks with --panel NAME:SPLIT")
+    return [source.get(task_id) for task_id in (ids[:limit] if limit else ids)]
+
+
+def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Sequence[Task]) -> int:
+    """Print exact values.
+
+    Raises:
+        ConfigError: another agent than hf:PATH, or an option that only episodes have.
+    """
+    from creditflow.agents.language_model.pretrained import open_tokenizer
+    from creditflow.train.bench.language_model.evaluate import evaluate_exactly
+
+    kind, _, path = args.agent.partition(":")
+    if kind != "hf":
+        raise ConfigError(f"--exact needs the model itself, --agent hf:PATH; got {short_repr(args.agent)}")
+    for name, given in (("--reward", bool(args.reward)), ("--trials", args.trials > 1)):
+        if given:
+            raise ConfigError(f"--exact plays no episodes, so {name} has no meaning with it")
+    result = evaluate_exactly(
+        _at(agent, args.temperature, args.max_new_tokens),
+        open_tokenizer(path),
+        bare_env(args.env, env.options),
+        tasks,
+        temperature=args.temperature,
+        max_states=args.max_states,
+    )
+    if args.out:
+        with atomic_writer(Path(args.out)) as stream:
+            stream.writelines(json.dumps(row) + "\n" for row in result.rows())
+    summary = {"agent": args.agent, "env": args.env, "panel": args.panel, **result.summary()}
+    print(json.dumps(summary) if args.json else result.line())
     return 0
 
 

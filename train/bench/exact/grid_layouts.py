@@ -19,7 +19,7 @@ from creditflow.envs.errors import DataError, short_repr, unknown_name_error
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
-__all__ = ["ACTIONS", "KINDS", "GridLayout", "generate_layout", "grid_mdp", "layout_task", "read_layout"]
+__all__ = ["ACTIONS", "KINDS", "GridLayout", "generate_layout", "grid_cells", "grid_mdp", "layout_task", "read_layout"]
 
 ACTIONS: Final = ("up", "down", "left", "right")
 STEPS: Final = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -180,14 +180,19 @@ def _floor(layout: GridLayout) -> dict[Cell, int]:
     return depth
 
 
-@lru_cache(maxsize=1024)
-def grid_mdp(layout: GridLayout, horizon: int) -> FiniteMDP:
-    """The layout as tables."""
+def grid_cells(layout: GridLayout) -> tuple[list[Cell], list[Cell]]:
+    """The cells in which the agent acts, the start first, and the goals, in the order of ``grid_mdp``'s states."""
     floor = sorted(_floor(layout))
     acting = [layout.start, *(cell for cell in floor if layout.at(cell) != "G" and cell != layout.start)]
     if any(layout.move(cell, action) == PIT for cell in acting for action in range(4)):
         acting.append(PIT)
-    goals = [cell for cell in floor if layout.at(cell) == "G"]
+    return acting, [cell for cell in floor if layout.at(cell) == "G"]
+
+
+@lru_cache(maxsize=1024)
+def grid_mdp(layout: GridLayout, horizon: int) -> FiniteMDP:
+    """The layout as tables."""
+    acting, goals = grid_cells(layout)
     number = {cell: i for i, cell in enumerate([*acting, *goals])}
     intended = np.array([[number[layout.move(cell, action)] for action in range(4)] for cell in acting], np.int32)
     if layout.slip_percent:

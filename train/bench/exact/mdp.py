@@ -24,7 +24,7 @@ StateT = TypeVar("StateT", bound=Hashable)
 
 @dataclass(frozen=True)
 class FiniteMDP:
-    """The states that can be reached from one start, by index; every action is admissible in every acting state.
+    """The states that can be reached from one start, by index; every action has a result in every acting state.
 
     The agent acts in states 0 … S−1; states S … S+E−1 are terminal.
 
@@ -40,6 +40,8 @@ class FiniteMDP:
         limit_score: float64 (S,), score when the turn limit is reached in a state.
         start: index of the initial state.
         horizon: H, the turn limit.
+        invalid: index of the action that stands for every completion without an admissible action; None if there is none.
+        admissible: bool (S, A), which actions are admissible where; None: all but ``invalid``.
     """
 
     name: str
@@ -53,6 +55,8 @@ class FiniteMDP:
     limit_score: NDArray[np.float64]
     start: int
     horizon: int
+    invalid: int | None = None
+    admissible: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         shape = self.next_states.shape
@@ -82,6 +86,22 @@ class FiniteMDP:
     def index(self) -> Mapping[str, int]:
         """Index of each state key."""
         return {key: i for i, key in enumerate(self.keys)}
+
+    @cached_property
+    def key_number(self) -> NDArray[np.int32]:
+        """int32 (S+E,): for each state the first one with the same key; states of one key differ in their prompts only."""
+        first: dict[str, int] = {}
+        return np.array([first.setdefault(key, i) for i, key in enumerate(self.keys)], np.int32)
+
+    @cached_property
+    def valid(self) -> NDArray[np.bool_]:
+        """bool (S, A): whether the action is valid in the state."""
+        valid = np.ones((self.size, len(self.actions)), np.bool_)
+        if self.admissible is not None:
+            valid &= self.admissible
+        if self.invalid is not None:
+            valid[:, self.invalid] = False
+        return valid
 
     @cached_property
     def likely(self) -> NDArray[np.int32]:

@@ -77,7 +77,8 @@ class ArrayGroup(Group):
         score = np.where(ended, terminal_score, mdp.limit_score[np.minimum(final, mdp.size - 1)])
         reward = np.zeros(len(number))
         reward[last] = score
-        everything = np.ones(len(number), np.bool_)
+        valid = mdp.valid[number, action]
+        same = mdp.key_number
         actions, acted = _first_appearance(action)
         keys = {
             "mdp": mdp,
@@ -93,14 +94,16 @@ class ArrayGroup(Group):
         for attribute, value in keys.items():
             object.__setattr__(self, attribute, value)
         arrays = GroupArrays(
-            states=_fresh(mdp.keys[mdp.start], name, offsets) if fresh else _numbered(number, next_number, mdp.keys),
+            states=_fresh(mdp.keys[mdp.start], name, offsets)
+            if fresh
+            else _numbered(same[number], same[next_number], mdp.keys),
             actions=tuple(mdp.actions[i] for i in actions.tolist()),
             action=acted,
             reward=reward,
             cost=np.ones(len(number)),
-            parsed=everything,
-            valid=everything,
-            effective=number != next_number,
+            parsed=np.ones(len(number), np.bool_) if mdp.invalid is None else action != mdp.invalid,
+            valid=valid,
+            effective=valid & (same[number] != same[next_number]),
             trajectory=owner,
             last=last,
             offsets=offsets,
@@ -178,6 +181,8 @@ class ArrayGroup(Group):
                     arrays.actions[arrays.action[t]],
                     states.keys[states.next_state[t]],
                     reward=float(arrays.reward[t]),
+                    parsed=bool(arrays.parsed[t]),
+                    admissible=bool(arrays.valid[t]),
                     effective=bool(arrays.effective[t]),
                     text_key=texts.keys[texts.state[t]],
                     values={name: values[t] for name, values in annotations.items()},

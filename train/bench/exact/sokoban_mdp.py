@@ -6,13 +6,18 @@ from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 
-__all__ = ["sokoban_mdp"]
+__all__ = ["sokoban_boards", "sokoban_mdp"]
 
 DIRECTIONS = ("up", "down", "left", "right")
 
 
 def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
-    """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``.
+    """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``; see ``sokoban_boards``."""
+    return sokoban_boards(level, horizon, cap=cap)[0]
+
+
+def sokoban_boards(level: Level, horizon: int, *, cap: int = 20_000) -> tuple[FiniteMDP, tuple[bytes, ...]]:
+    """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``, and the board of each.
 
     Args:
         level: level to tabulate.
@@ -23,6 +28,7 @@ def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
         OracleLimitError: more states are reachable.
     """
     offsets = direction_offsets(level.width)
+    boards = list[bytes]()
 
     def results(state: tuple[bytes, int], action: int) -> tuple[tuple[bytes, int], float | None, bool]:
         board, player, _, box_moved, _ = move(*state, offsets[action])
@@ -30,9 +36,11 @@ def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
         return (board, player), 1.0 if done else None, done
 
     def keys(state: tuple[bytes, int]) -> tuple[str, str]:
+        boards.append(state[0])  # in the order of the states
         key = state_key(state[0])
         return key, key
 
-    return explore(
+    mdp = explore(
         (level.board, level.player), DIRECTIONS, results, keys, name=level.name or "level", horizon=horizon, cap=cap
     )
+    return mdp, tuple(boards)

@@ -133,7 +133,7 @@ def test_eval_and_rollout_play_a_served_model(folder: str, tmp_path: Path, capsy
     with openai_server(complete, roomy(root=folder)) as served:
         agent = f"openai:{served.url}#toy"
         assert main(["eval", "--agent", agent, "--panel", "small-v1:valid", "--limit", "2", "--samples", "1",
-                     "--set", "max_steps=2", "--out", log]) == 0  # fmt: skip
+                     "--env-set", "max_steps=2", "--out", log]) == 0  # fmt: skip
         assert "greedy 0.000" in capsys.readouterr().out
         played = list(read_jsonl(log))
         assert len(played) == 4

@@ -47,7 +47,7 @@ def test_train_then_resume_with_more_iterations_then_eval(
     assert "iteration 2/2" in capsys.readouterr().out
     model = f"hf:{config['out']}/model"
     assert call("eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "2", "--json",
-                "--set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
+                "--env-set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
     summary = json.loads(capsys.readouterr().out)
     assert summary["tasks"] == 2
     assert {"greedy_ci_low", "sampled_ci_high", "pass@2", "invalid_fraction", "score_ci_low"} <= summary.keys()
@@ -56,7 +56,7 @@ def test_train_then_resume_with_more_iterations_then_eval(
                             ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
         panel = f"{'small' if env == 'sokoban' else 'standard'}-v1:valid"
         assert call("eval", "--agent", f"{kind}:{model}", "--env", env, "--panel", panel, "--limit", "2", "--samples", "1",
-                    "--json", "--set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
+                    "--json", "--env-set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
         summary = json.loads(capsys.readouterr().out)
         assert ("success_by_type" in summary) is (env in ("alfworld", "wikisearch"))
         assert {

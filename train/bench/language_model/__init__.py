@@ -1,0 +1,1 @@
+"""Language models on tasks with tables: exact action probabilities, values and updates instead of sampled episodes."""

@@ -1,0 +1,293 @@
+"""A task as a table for a language model: its states with the prompts that the agent would build there.
+
+Two situations are one state only if the environment's state, its observation and the prompt agree, so a policy that reads
+prompts is a table over these states. The last action of a table is the *invalid action*: whatever completion does not give
+an action that the environment reads. ``AgentEnv`` handles all of them alike (the turn is used, the state stays), so one action
+stands for all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.base import View
+from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
+from creditflow.envs.tasks import Task
+from creditflow.train.bench.exact.mdp import FiniteMDP, explore
+from creditflow.train.bench.language_model.known_rules import known_table
+from creditflow.wrappers.invalid_actions import Policy
+from creditflow.wrappers.records.trajectory import Turn
+
+__all__ = ["INVALID_ACTION", "MAX_STATES", "PromptTable", "check_prompting", "prompt_table", "walked_table"]
+
+INVALID_ACTION: Final = "(invalid action)"
+MAX_STATES: Final = 20_000
+TURN: Final = Turn("", "", "")  # prompts without a history show only how many turns there were
+UNUSED: Final = np.random.default_rng(0)  # a prompt draws nothing from the view's generator
+
+
+@dataclass(frozen=True)
+class PromptTable:
+    """A task as tables, with a prompt for every acting state.
+
+    Attributes:
+        mdp: S acting states, A actions; the last is the invalid action, ``mdp.invalid`` its index.
+        prompts: S prompts, int32 ids each.
+    """
+
+    mdp: FiniteMDP
+    prompts: tuple[NDArray[np.int32], ...]
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The texts of the actions, without the invalid one."""
+        return self.mdp.actions[:-1]
+
+
+def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], invalid_actions: Policy = "keep") -> None:
+    """Check that the agent's prompts make a finite table of the environment.
+
+    Raises:
+        ConfigError: they do not; says what to change.
+    """
+    mine = agent.conversations
+    if not env.lists_all_actions:
+        raise ConfigError(
+            f"{env.env_name} cannot be tabulated: some of its actions are free text, so its states cannot be listed; "
+            "evaluate by sampled episodes (without --exact)"
+        )
+    if env.spec is not None and env.spec.nondeterministic and not env.env_name.startswith("grid-"):
+        raise ConfigError(f"{env.env_name} has randomness of its own, so it cannot be tabulated through snapshots")
+    if mine.history != "window":
+        raise ConfigError(
+            "exact evaluation needs prompts that are a function of the state, but this model's prompts append every "
+            "earlier turn (history: append); train with prompting.history: window and prompting.window: 0"
+        )
+    parts = mine.prompt.system + mine.prompt.windowed
+    if "{history}" in parts and mine.window:
+        raise ConfigError(
+            f"exact evaluation needs prompts that are a function of the state, but {mine.prompt.name!r} repeats the last "
+            f"{mine.window} turns with their actions as written; train with prompting.window: 0"
+        )
+    if "{refused}" in parts and invalid_actions != "terminate":
+        raise ConfigError(
+            f"exact evaluation needs prompts that are a function of the state, but {mine.prompt.name!r} quotes rejected "
+            "actions, which may be any text; use a prompt without {refused}, such as 'terse-v1' or 'places-v1'"
+        )
+    if invalid_actions == "retry":
+        raise ConfigError(
+            "invalid_actions='retry' takes invalid turns back, which a table of turns cannot express; use keep, penalise "
+            "or terminate"
+        )
+
+
+def prompt_table(
+    agent: LanguageModelAgent,
+    env: AgentEnv[Any, Any, Any],
+    task: Task,
+    *,
+    invalid_actions: Policy = "keep",
+    max_states: int = MAX_STATES,
+) -> PromptTable:
+    """Tabulate a task: from the environment's rules where they are known here (Sokoban, grids), else through snapshots.
+
+    Args:
+        agent: builds the prompts, with its own code.
+        env: plays the task; it is reset.
+        task: task to tabulate.
+        invalid_actions: what an invalid action does, as in ``InvalidActions``.
+        max_states: maximum number of acting states.
+
+    Raises:
+        ConfigError: prompts or environment do not make a finite table.
+        OracleLimitError: more than ``max_states`` states.
+    """
+    check_prompting(agent, env, invalid_actions)
+    mine = agent.conversations
+    if mine.prompt.first != mine.prompt.windowed or "{step}" in mine.prompt.system + mine.prompt.windowed:
+        return walked_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
+    _, info = env.reset(options={"task": dict(task.content)})
+    known = known_table(env, max_states)
+    if known is None:
+        return walked_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
+    mdp, observations = known
+    prompts = tuple(_prompt(agent, env, observation, info, 0) for observation in observations)
+    return PromptTable(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
+
+
+def walked_table(
+    agent: LanguageModelAgent,
+    env: AgentEnv[Any, Any, Any],
+    task: Task,
+    *,
+    invalid_actions: Policy = "keep",
+    max_states: int = MAX_STATES,
+) -> PromptTable:
+    """Tabulate a task of any deterministic environment through snapshots; the general, slow way of ``prompt_table``.
+
+    Raises:
+        ConfigError: prompts or environment do not make a finite table.
+        OracleLimitError: more than ``max_states`` states.
+    """
+    check_prompting(agent, env, invalid_actions)
+    if env.spec is not None and env.spec.nondeterministic:
+        raise ConfigError(f"{env.env_name} has randomness of its own, so it cannot be tabulated through snapshots")
+    walk = _Walk(agent, env, task, invalid_actions == "terminate", max_states)
+    found, results = walk.found, walk.results
+    listed = tuple(dict.fromkeys(action for row in results.values() for action in row if action))
+    order = list[_Name]()
+
+    def result(name: _Name, action: int) -> _Result:
+        row = results[name]
+        return row.get(listed[action], row[""]) if action < len(listed) else row[""]
+
+    def keys(name: _Name) -> tuple[str, str]:
+        order.append(name)  # in the order of the states
+        return name.state_key, found[name].info["text_key"]
+
+    mdp = explore(
+        walk.start,
+        (*listed, INVALID_ACTION),
+        result,
+        keys,
+        name=task.task_id,
+        horizon=env.max_steps,
+        cap=max_states,
+        limit_score=lambda name: float(found[name].info["score"]),
+    )
+    acting = order[: mdp.size]
+    admissible = np.array([[action in results.get(name, ()) for action in mdp.actions] for name in acting], np.bool_)
+    mdp = replace(mdp, invalid=len(listed), admissible=admissible)
+    return PromptTable(mdp, tuple(found[name].prompt for name in acting))
+
+
+class _Name(NamedTuple):
+    """What makes two situations one state."""
+
+    state_key: str
+    observation: str
+    memory: str
+    prompt: bytes
+    end: str
+
+
+_Result = tuple[_Name, float | None, bool]
+
+
+class _Situation(NamedTuple):
+    """One way to reach a state, with the fewest turns: its snapshot, info and prompt."""
+
+    snapshot: str
+    info: dict[str, Any]
+    prompt: NDArray[np.int32]
+
+
+class _Walk:
+    """All states within the turn limit, and the results of admissible actions and of the invalid one, "", in each.
+
+    Attributes:
+        start: the initial state.
+        found: how each state was first reached.
+        results: by state and action; missing for states that are reached in the last turn.
+    """
+
+    def __init__(
+        self, agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], task: Task, invalid_ends: bool, max_states: int
+    ) -> None:
+        self.agent, self.env, self.invalid_ends = agent, env, invalid_ends
+        self.found: dict[_Name, _Situation] = {}
+        self.results: dict[_Name, dict[str, _Result]] = {}
+        self.start = self._visit(*env.reset(options={"task": dict(task.content)}), 0)
+        depths = {self.start: 0}
+        queue = deque([self.start])
+        while queue:
+            name = queue.popleft()
+            if depths[name] >= env.max_steps:
+                continue
+            row = {action: self._step(name, action, depths[name]) for action in self._actions(name)}
+            self.results[name] = row
+            for after, score, _ in row.values():
+                if score is None and after not in depths:
+                    depths[after] = depths[name] + 1
+                    queue.append(after)
+            if len(depths) > max_states:
+                raise OracleLimitError(
+                    f"task {task.task_id}: more than {max_states} states can be reached; raise --max-states or take smaller tasks"
+                )
+
+    def _actions(self, name: _Name) -> tuple[str, ...]:
+        return (*self.found[name].info["admissible_actions"], "")
+
+    def _step(self, name: _Name, action: str, turns: int) -> _Result:
+        env = self.env
+        env.set_state(self.found[name].snapshot)
+        observation, _, terminated, _, info = env.step(action)
+        if info["action_valid"] == (action == ""):
+            raise ConfigError(
+                f"{env.env_name} {'rejects its own action' if action else 'accepts'} {short_repr(action)} as a text; make it "
+                "with text actions"
+            )
+        if not action and self.invalid_ends:
+            return self._visit(observation, info, turns + 1, "format"), float(info["score"]), False
+        after = self._visit(observation, info, turns + 1, "task" if terminated else "")
+        return after, float(info["score"]) if terminated else None, bool(info["success"])
+
+    def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> _Name:
+        if end:
+            name = _Name(info["state_key"], "", "", b"", end)
+            self.found.setdefault(name, _Situation("", info, np.zeros(0, np.int32)))
+            return name
+        prompt = _prompt(self.agent, self.env, observation, info, turns)
+        name = _Name(info["state_key"], observation, self.env.observation_memory, prompt.tobytes(), "")
+        if name not in self.found:
+            self.found[name] = _Situation(self.env.get_state(), info, prompt)
+        return name
+
+
+def _prompt(
+    agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
+) -> NDArray[np.int32]:
+    """The prompt that the agent builds after so many turns.
+
+    Raises:
+        ConfigError: it leaves no room for a completion.
+    """
+    ids = agent.conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED)).ids
+    room = agent.max_context - agent.sampling.max_new_tokens
+    if agent.max_context and len(ids) > room:
+        raise ConfigError(
+            f"a prompt of {len(ids)} tokens does not fit: max_context {agent.max_context} leaves {room} beside the completion"
+        )
+    return ids
+
+
+def _with_invalid(mdp: FiniteMDP, invalid_actions: Policy) -> FiniteMDP:
+    """The task with an invalid action added: the state stays, or the episode ends with the score of its state."""
+    here = np.arange(mdp.size, dtype=np.int32)
+    scores = np.zeros(0)
+    if invalid_actions == "terminate":
+        scores, place = np.unique(mdp.limit_score, return_inverse=True)
+        here = (len(mdp.keys) + place).astype(np.int32)
+    branches = mdp.next_states.shape[2]
+    stays = np.broadcast_to(here[:, None, None], (mdp.size, 1, branches)).astype(np.int32)
+    certain = np.zeros((mdp.size, 1, branches))
+    certain[:, :, 0] = 1.0
+    ends = tuple(f"{mdp.name}:format:{score}" for score in scores.tolist())
+    return replace(
+        mdp,
+        keys=(*mdp.keys, *ends),
+        text_keys=(*mdp.text_keys, *ends),
+        actions=(*mdp.actions, INVALID_ACTION),
+        next_states=np.concatenate([mdp.next_states, stays], axis=1),
+        transition_probs=np.concatenate([mdp.transition_probs, certain], axis=1),
+        terminal_score=np.concatenate([mdp.terminal_score, scores]),
+        terminal_success=np.concatenate([mdp.terminal_success, np.zeros(len(scores), np.bool_)]),
+        invalid=len(mdp.actions),
+    )
