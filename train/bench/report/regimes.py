@@ -1,11 +1,20 @@
-"""Which scheme when: the best scheme in each regime, how far it leads the baseline, and what does not separate from it."""
+"""Which scheme when: the best scheme in each regime, how far it leads the baseline, and what does not separate from it.
+
+Run: ``python -m creditflow.train.bench.report.regimes RESULTS.json[.gz] …`` prints one table of all these runs.
+"""
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.methods import is_control
 from creditflow.train.bench.report.contrasts import (
     Leader,
     Measure,
@@ -18,13 +27,16 @@ from creditflow.train.bench.report.contrasts import (
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline, main_schemes, methods_of
 from creditflow.train.bench.report.tables.table import Table
+from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import Contrast
+from creditflow.train.text_table import text_table
 
-__all__ = ["Verdict", "regime_table", "verdicts"]
+__all__ = ["Verdict", "main", "regime_table", "verdicts"]
 
 LARGE_GROUP: Final = 16
 CEILING: Final = "oracle_adv"
+HELD_OUT_AREA: Final = "held-out area"
 
 
 class Verdict(NamedTuple):
@@ -54,7 +66,10 @@ def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
         if "cells" in suite:
             found += _of_tables(suite)
         elif "studies" in suite:
-            found += _of_studies(suite)
+            found += _of_studies([Study.from_json(row) for row in suite["studies"]], suite["schemes"])
+    if "language_models" in document:
+        studies = _language_model_studies(document)
+        found += _of_studies(studies, [n for n in studies[0].endpoints[HELD_OUT_AREA] if not is_control(n)])
     return found
 
 
@@ -76,7 +91,7 @@ def _of_tables(suite: Mapping[str, Any]) -> Iterator[Verdict]:
                     f"G {sizes}",
                     _tasks_text(kinds),
                 ),
-                [n for n in suite["schemes"] if n in methods],
+                main_schemes([n for n in suite["schemes"] if n in methods]),
                 methods,
                 table_measure(Summary(chosen), "area"),
             )
@@ -90,10 +105,38 @@ def _tasks_text(kinds: Mapping[str, int]) -> str:
     return f"{tasks} tasks" + (f" in each of {len(kinds)} kinds" if len(kinds) > 1 else "")
 
 
-def _of_studies(suite: Mapping[str, Any]) -> Iterator[Verdict]:
+def _language_model_studies(document: Mapping[str, Any]) -> list[Study]:
+    """The learning curves of language models, on held-out tasks, a study for each family of tasks."""
+    learning = document["amounts"]["learning"]
+    return [
+        Study(
+            "language model",
+            name,
+            "distinct",
+            learning["tasks"],
+            learning["size"],
+            "",
+            {
+                HELD_OUT_AREA: {
+                    method: [_area(curve).tolist() for curve in curves] for method, curves in family["runs"].items()
+                }
+            },
+        )
+        for name, family in document["language_models"]["families"].items()
+    ]
+
+
+def _area(curve: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+    """Mean held-out success of sampled answers over the iterations, by task."""
+    at = np.array([point["iteration"] for point in curve], np.float64)
+    success = np.array([point["held_out"]["sampled"] for point in curve], np.float64)
+    area: NDArray[np.float64] = np.diff(at) @ (success[1:] + success[:-1]) / 2.0 / (at[-1] - at[0])
+    return area
+
+
+def _of_studies(all_studies: Sequence[Study], schemes: Sequence[str]) -> Iterator[Verdict]:
     groups: dict[tuple[Any, ...], list[Study]] = {}
-    for row in suite["studies"]:
-        study = Study.from_json(row)
+    for study in all_studies:
         groups.setdefault((study.regime, study.keys, study.batch, study.size, study.condition), []).append(study)
     for (regime, keys, batch, size, condition), studies in groups.items():
         endpoint = next(iter(studies[0].endpoints))
@@ -110,7 +153,7 @@ def _of_studies(suite: Mapping[str, Any]) -> Iterator[Verdict]:
                 f"{batch} tasks × {size}" + (f", {condition}" if condition else ""),
                 " or ".join(map(str, seeds)) + " seeds",
             ),
-            [n for n in suite["schemes"] if n in methods],
+            [n for n in schemes if n in methods],
             methods,
             study_measure(studies, endpoint),
         )
@@ -121,7 +164,6 @@ def _of_studies(suite: Mapping[str, Any]) -> Iterator[Verdict]:
 def _verdict(
     where: tuple[str, str, str, str, str], schemes: Sequence[str], methods: Sequence[str], measure: Measure
 ) -> Verdict | None:
-    schemes = main_schemes(schemes)
     if len(schemes) < 2:
         return None
     base, leader = baseline(schemes), leader_of(schemes, measure)
@@ -133,9 +175,9 @@ def _verdict(
     )
 
 
-def regime_table(document: Mapping[str, Any]) -> Table | None:
-    """The verdicts as a table; None if no regime was run with two schemes."""
-    found = verdicts(document)
+def regime_table(*documents: Mapping[str, Any]) -> Table | None:
+    """The verdicts of these runs as a table; None if no regime was run with two schemes."""
+    found = [verdict for document in documents for verdict in verdicts(document)]
     if not found:
         return None
     rows = [
@@ -150,8 +192,8 @@ def regime_table(document: Mapping[str, Any]) -> Table | None:
         )  # fmt: skip
     return Table(
         "Which scheme when",
-        "Learning in percentage points: area under the learning curve, or the first endpoint of a study. Variants of schemes are "
-        "left out; the baseline is grpo. p is adjusted by Holm over the schemes. Not separated from the best: p of .05 or more, "
+        "Learning in percentage points: area under the learning curve, or the first endpoint of a study. On tables, variants of "
+        "schemes are left out; the baseline is grpo. p is adjusted by Holm over the schemes. Not separated from the best: p of .05 or more, "
         "adjusted over all pairs of schemes; a true difference of the detectable size would have been found with probability .8.",
         rows,
         len(rows) - 1,
@@ -170,3 +212,23 @@ def _lead_text(lead: Contrast) -> str:
 def _tied_text(leader: Leader) -> str:
     known = "" if math.isnan(leader.detectable) else f" (detectable: {100 * leader.detectable:.1f})"
     return ", ".join(leader.tied) + known if leader.tied else "–"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table of several runs.
+
+    Raises:
+        DataError: a file is not the results of a benchmark.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("results", type=Path, nargs="+", help="results.json of a run, compressed or not")
+    table = regime_table(*map(read_results, parser.parse_args(arguments).results))
+    print(
+        "no regime was run with two schemes"
+        if table is None
+        else f"{table.note}\n\n{text_table(table.rows, table.controls)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

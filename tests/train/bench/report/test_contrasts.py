@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.report.contrasts import against, contrast_texts, leader_of, p_text, study_measure
-from creditflow.train.bench.report.regimes import regime_table, verdicts
+from creditflow.train.bench.report.regimes import main, regime_table, verdicts
 from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.results import write_results
 from creditflow.train.bench.studies import Study
 
 
@@ -102,6 +103,42 @@ def test_the_verdicts_are_by_regime_keys_batch_and_condition():
     assert table.rows[2][6] == "–"
     tied = table.rows[4]
     assert "(detectable: " in tied[8]
+
+
+def test_language_models_are_compared_by_their_area_on_held_out_tasks(tmp_path, capsys):
+    def curve(lead, seed):
+        """Success rises from .2 to .2 + lead in the first half and stays."""
+        rng = np.random.default_rng(seed)
+        tasks = 0.2 + 0.02 * rng.normal(size=6)
+        points = {0: tasks, 2: tasks + lead + 0.01 * rng.normal(size=6), 4: tasks + lead}
+        return [{"iteration": at, "held_out": {"sampled": x.tolist()}} for at, x in points.items()]
+
+    runs = {
+        name: [curve(lead, s) for s in range(4)]
+        for name, lead in {"grpo": 0.2, "gigpo": 0.3, "oracle_adv": 0.5}.items()
+    }
+    document = {
+        "results_version": 4,
+        "provenance": {},
+        "predictions": None,
+        "sanity": [],
+        "amounts": {"learning": {"tasks": 8, "size": 4}},
+        "suites": [],
+        "language_models": {"families": {"pits": {"runs": runs}}},
+    }
+    (found,) = verdicts(document)
+    assert (found.regime, found.tasks, found.batch, found.samples) == (
+        "language model",
+        "pits",
+        "8 tasks × 4",
+        "4 seeds",
+    )
+    assert found.leader.name == "gigpo"
+    assert found.lead is not None
+    assert found.lead.difference.mean == pytest.approx(0.1 * 0.75, abs=0.01)
+    write_results(document, tmp_path / "results.json")
+    main([str(tmp_path / "results.json")] * 2)
+    assert capsys.readouterr().out.count("language model  pits") == 2
 
 
 def test_there_is_no_verdict_without_two_schemes_on_a_learning_curve():
