@@ -20,6 +20,7 @@ import numpy as np
 
 from creditflow import credit
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
@@ -104,12 +105,18 @@ def naive_graphgpo(group: Group, discount: float = 0.1, eps: float = 1e-6) -> li
 
 
 def schemes() -> list[tuple[str, str, credit.Scheme]]:
-    """All schemes, in each of their semantics."""
+    """All schemes, in each of their semantics, and the main variants of grouptd."""
     return [
-        (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
-        for name in credit.names(given=())
-        for semantics in SEMANTICS
-        if semantics in lookup(name).presets
+        *(
+            (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
+            for name in credit.names(given=())
+            for semantics in SEMANTICS
+            if semantics in lookup(name).presets
+        ),
+        *(
+            (name, "paper", credit.make("grouptd", **VARIANTS[name]))
+            for name in ("grouptd_relative", "grouptd_relative_pooled")
+        ),
     ]
 
 
@@ -157,7 +164,7 @@ def make_chain(turns: int, size: int = 2, *, entities: int = 1000) -> Group:
 def growth(lengths: Sequence[int]) -> None:
     """Print the seconds of every scheme for growing lengths."""
     print("\nseconds for 2 rollouts in one chain of states, turns in all")
-    print(f"{'scheme':24}" + "".join(f"{n:>12,}" for n in lengths))
+    print(f"{'scheme':32}" + "".join(f"{n:>12,}" for n in lengths))
     groups = [make_chain(n // 2) for n in lengths]
     for group in groups:
         _ = group.arrays, group.episodes
@@ -169,7 +176,7 @@ def growth(lengths: Sequence[int]) -> None:
             options = {"key": "state"} if name in NEEDS_KEY else {"penalty": 0.0} if name == "pica" else {}
             scheme = credit.make(name, semantics=semantics, **options)
             took = [seconds(lambda g=g, s=scheme: s.assign(g), 1) for g in groups]  # type: ignore[misc]  # the same
-            print(f"{name + ' ' + semantics:24}" + "".join(f"{x:12.3f}" for x in took), flush=True)
+            print(f"{name + ' ' + semantics:32}" + "".join(f"{x:12.3f}" for x in took), flush=True)
 
 
 def main() -> None:
@@ -185,13 +192,13 @@ def main() -> None:
     building = seconds(lambda: [g.arrays for g in fresh(groups)], repeats)
     naive = seconds(lambda: [naive_graphgpo(g) for g in groups], 1 if args.quick else 2)
     print(f"\n16 groups x 8 x 50 = {rows} turns; arrays of all groups {building * 1e3:.1f} ms")
-    print(f"{'scheme':24}{'whole ms':>10}{'scheme ms':>11}{'ms / 1000 turns':>17}{'naive / whole':>15}")
+    print(f"{'scheme':32}{'whole ms':>10}{'scheme ms':>11}{'ms / 1000 turns':>17}{'naive / whole':>15}")
     whole_times = {}
     for name, semantics, scheme in schemes():
         whole = whole_times[name, semantics] = seconds(lambda s=scheme: s.assign_batch(fresh(groups)), repeats)  # type: ignore[misc]  # a default binds the loop's value
         alone = seconds(lambda s=scheme: s.assign_batch(groups), repeats)  # type: ignore[misc]  # the same
         ratio = f"{naive / whole:.0f}x" if name == "graphgpo" else ""
-        print(f"{name + ' ' + semantics:24}{whole * 1e3:10.1f}{alone * 1e3:11.1f}{whole / rows * 1e6:17.2f}{ratio:>15}")
+        print(f"{name + ' ' + semantics:32}{whole * 1e3:10.1f}{alone * 1e3:11.1f}{whole / rows * 1e6:17.2f}{ratio:>15}")
     print(f"naive O(rows^2) GraphGPO, step part only, same run: {naive * 1e3:.0f} ms")
     for name, (quoted, n, source) in QUOTED.items():
         ours = whole_times[name, "release"]
@@ -209,10 +216,10 @@ def main() -> None:
     start = time.perf_counter()
     for g in many:
         _ = g.arrays
-    print(f"{'arrays':24}{time.perf_counter() - start:8.2f} s")
+    print(f"{'arrays':32}{time.perf_counter() - start:8.2f} s")
     for name, semantics, scheme in schemes():
         took = seconds(lambda s=scheme: s.assign_batch(many), 1)  # type: ignore[misc]  # the same
-        print(f"{name + ' ' + semantics:24}{took:8.2f} s")
+        print(f"{name + ' ' + semantics:32}{took:8.2f} s")
     growth((1_000, 10_000) if args.quick else (1_000, 10_000, 100_000))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     print(f"peak memory {peak / 2**20:.0f} MB")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,11 +23,16 @@ def backward_sums(
         offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
         factor: f: one number for all turns, or float64 (N,).
     """
-    ends = np.zeros(len(x), np.bool_)
-    ends[offsets[1:][np.diff(offsets) > 0] - 1] = True
-    factors = np.where(ends, 0.0, factor)
-    total, out = 0.0, []
-    for value, factor_here, end in zip(x[::-1].tolist(), factors[::-1].tolist(), ends[::-1].tolist(), strict=True):
-        total = value if end else value + factor_here * total
+    out: list[float] = []
+    values = x[::-1].tolist()
+    factors = np.broadcast_to(factor, x.shape)[::-1].tolist()
+    bounds = (len(x) - offsets[::-1]).tolist()
+    for begin, end in pairwise(bounds):  # episodes and turns from the last to the first
+        if begin == end:
+            continue
+        total = values[begin]
         out.append(total)
+        for value, f in zip(values[begin + 1 : end], factors[begin + 1 : end], strict=True):
+            total = value + f * total
+            out.append(total)
     return np.array(out[::-1], np.float64)

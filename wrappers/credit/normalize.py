@@ -89,6 +89,7 @@ def _normalized(
 ) -> tuple[Floats, Floats]:
     """Return the scores (N,) and the number of samples of each group (n_groups,)."""
     chosen = slice(None) if sample is None else sample
+    labels = labels.astype(np.intp)  # ``ufunc.at`` is slow with other integers
     group = labels[chosen]
     count = np.bincount(group, minlength=n_groups).astype(np.float64)
     size = np.zeros(n_groups)

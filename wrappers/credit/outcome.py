@@ -100,15 +100,17 @@ class OutcomeScheme(Scheme):
         penalties = self.score_penalties(group)
         episodes = group.episode_index
         # the first turn of each episode; that of a branch is stored by an ancestor
-        first = episodes.stored[episodes.offsets[:-1][np.diff(episodes.offsets) > 0]]
-        not_empty = np.flatnonzero(np.diff(episodes.offsets))
+        not_empty = (episodes.offsets[1:] > episodes.offsets[:-1]).nonzero()[0]
+        first = episodes.stored[episodes.offsets[not_empty]]
         trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, not_empty])
         subtracted = np.concatenate([np.zeros(arrays.size), penalties, penalties[first]])
         sizes = np.abs(scores)
         if self.outcome == "return" and not custom:
             sizes = np.bincount(episodes.episode, np.abs(arrays.reward)[episodes.stored], minlength=arrays.size)
-        kinds = {"trajectories": arrays.size, "turns": len(penalties), "first_turns": len(not_empty)}
-        sample = np.repeat([kind == self.stats_over for kind in kinds], list(kinds.values()))
+        turns = slice(arrays.size, arrays.size + len(penalties))
+        samples = {"trajectories": slice(arrays.size), "turns": turns, "first_turns": slice(turns.stop, None)}
+        sample = np.zeros(len(trajectory), np.bool_)
+        sample[samples[self.stats_over]] = True
         out = normalize(
             scores[trajectory] - subtracted,
             np.zeros(len(trajectory), np.int32),
@@ -125,7 +127,7 @@ class OutcomeScheme(Scheme):
         outcome = out[: arrays.size]
         if self.stats_over == "trajectories" and not outcome.any():
             return outcome, -penalties
-        return outcome, out[arrays.size : arrays.size + len(penalties)] - outcome[arrays.trajectory]
+        return outcome, out[turns] - outcome[arrays.trajectory]
 
 
 def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:

@@ -10,8 +10,6 @@ with open nodes of the same key. With ``truncated="separate"`` truncated ends ha
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,61 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name_error
+from creditflow.wrappers.graphs.distances import shortest_distances
+from creditflow.wrappers.records.arrays import number_codes
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
-__all__ = ["KIND_NAMES", "Edges", "GraphStatistics", "StateGraph", "shortest_distances"]
+__all__ = ["KIND_NAMES", "Edges", "GraphStatistics", "StateGraph"]
 
 KIND_NAMES = {OPEN: "open", GOAL: "goal", FAILED: "failed", TRUNCATED: "truncated"}
-
-
-def shortest_distances(
-    n: int,
-    source: NDArray[np.integer[Any]],
-    target: NDArray[np.integer[Any]],
-    cost: NDArray[np.float64],
-    goals: NDArray[np.integer[Any]],
-) -> NDArray[np.float64]:
-    """Minimum cost from every node to the nearest goal, by search from the goals over reversed edges.
-
-    Args:
-        n: number of nodes.
-        source, target: (E,), the edges.
-        cost: float64 (E,), > 0; breadth-first search if all are equal, else Dijkstra's algorithm.
-        goals: indices of the goal nodes.
-
-    Returns:
-        float64 (n,); 0 at goals, inf where no goal can be reached.
-    """
-    distance = [np.inf] * n
-    for goal in goals.tolist():
-        distance[goal] = 0.0
-    order = np.argsort(target, kind="stable")
-    first = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(target, minlength=n), out=first[1:])
-    starts, before, costs = first.tolist(), source[order].tolist(), cost[order].tolist()
-    if len(cost) == 0 or (cost == cost[0]).all():
-        step = costs[0] if costs else 1.0
-        queue = deque(goals.tolist())
-        while queue:
-            node = queue.popleft()
-            reached = distance[node] + step
-            for i in range(starts[node], starts[node + 1]):
-                if distance[before[i]] == np.inf:
-                    distance[before[i]] = reached
-                    queue.append(before[i])
-    else:
-        heap = [(0.0, goal) for goal in goals.tolist()]
-        while heap:
-            d, node = heapq.heappop(heap)
-            if d > distance[node]:
-                continue
-            for i in range(starts[node], starts[node + 1]):
-                reached = d + costs[i]
-                if reached < distance[before[i]]:
-                    distance[before[i]] = reached
-                    heapq.heappush(heap, (reached, before[i]))
-    return np.array(distance, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +141,9 @@ class StateGraph:
         kind_after = np.where(arrays.last, end[arrays.trajectory], OPEN)
         # a node is a (key, kind) pair, in order of key, then kind
         codes = np.concatenate([state.astype(np.int64) * 4 + OPEN, following.astype(np.int64) * 4 + kind_after])
-        table, inverse = np.unique(codes, return_inverse=True)
+        present = np.zeros(4 * len(states.keys), np.bool_)
+        present[codes] = True
+        table, inverse = np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
         n = len(state)
         return cls(
             keys=tuple(states.keys[i] for i in (table >> 2).tolist()),
@@ -214,10 +167,12 @@ class StateGraph:
         """The distinct kept edges."""
         source, action, target = self.source[self.kept], self.action[self.kept], self.target[self.kept]
         code = (source.astype(np.int64) * max(len(self.actions), 1) + action) * max(self.size, 1) + target
-        _, first, inverse, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-        least = np.full(len(first), np.inf)
+        codes, inverse = number_codes(code)
+        least = np.full(len(codes), np.inf)
         np.minimum.at(least, inverse, self.cost[self.kept])
-        return Edges(source[first], action[first], target[first], least, count)
+        pair, target = np.divmod(codes, max(self.size, 1))
+        source, action = np.divmod(pair, max(len(self.actions), 1))
+        return Edges(source, action, target, least, np.bincount(inverse, minlength=len(codes)))
 
     @cached_property
     def goals(self) -> NDArray[np.int64]:

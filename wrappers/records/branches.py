@@ -55,6 +55,9 @@ def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
     before = np.array([member.fork_turn if member.parent else 0 for member in members], np.int64)
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths + before)])
+    if not before.any():
+        stored = np.arange(first[-1])
+        return EpisodeIndex(first, stored, stored)
     own = np.arange(first[-1]) + np.repeat(offsets[1:] - first[1:], lengths)
     stored = np.zeros(int(offsets[-1]), np.int64)
     stored[own] = np.arange(first[-1])

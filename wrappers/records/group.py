@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError, short_repr, unknown_name_error
-from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys
+from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys, number_paths, split_flat
 from creditflow.wrappers.records.branches import EpisodeIndex, episode_index, prefix
 from creditflow.wrappers.records.trajectory import Trajectory, Turn, fsum_rewards, is_number
 
@@ -73,39 +74,44 @@ class Group:
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """All N turns in order."""
-        return tuple(turn for trajectory in self.trajectories for turn in trajectory.turns)
+        return tuple(chain.from_iterable([trajectory.turns for trajectory in self.trajectories]))
 
     @cached_property
     def arrays(self) -> GroupArrays:
         """The group as arrays; cached."""
         turns = self.turns
-        lengths = [len(trajectory.turns) for trajectory in self.trajectories]
+        lengths = np.array([len(trajectory.turns) for trajectory in self.trajectories], np.int64)
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         n = len(turns)
-        states = number_keys([t.state_key for t in turns], [t.next_state_key for t in turns])
-        actions = number_keys([t.action_key or t.action for t in turns], [])
-        parsed = np.fromiter((t.parsed for t in turns), np.bool_, n)
-        admissible = np.fromiter((t.admissible for t in turns), np.bool_, n)
+        keys: list[str] = []
+        for trajectory in self.trajectories:
+            if trajectory.turns:  # each turn ends in the state in which the next one begins
+                keys += [turn.state_key for turn in trajectory.turns]
+                keys.append(trajectory.final_state_key)
+        actions, action = number_keys([t.action_key or t.action for t in turns])
+        parsed = np.fromiter([t.parsed for t in turns], np.bool_, n)
+        admissible = np.fromiter([t.admissible for t in turns], np.bool_, n)
+        reward = np.fromiter([t.reward for t in turns], np.float64, n)
         last = np.zeros(n, np.bool_)
-        last[offsets[1:][np.asarray(lengths) > 0] - 1] = True
+        last[offsets[1:][lengths > 0] - 1] = True
         members = self.trajectories
         return GroupArrays(
-            states=states,
-            actions=actions.keys,
-            action=actions.state,
-            reward=frozen(np.fromiter((t.reward for t in turns), np.float64, n)),
-            cost=frozen(np.fromiter((t.cost for t in turns), np.float64, n)),
+            states=number_paths(keys, lengths),
+            actions=actions,
+            action=frozen(action),
+            reward=frozen(reward),
+            cost=frozen(np.fromiter([t.cost for t in turns], np.float64, n)),
             parsed=frozen(parsed),
             valid=frozen(parsed & admissible),
-            effective=frozen(np.fromiter((t.effective for t in turns), np.bool_, n)),
+            effective=frozen(np.fromiter([t.effective for t in turns], np.bool_, n)),
             trajectory=frozen(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)),
             last=frozen(last),
             offsets=frozen(offsets),
             end=frozen(np.fromiter((m.end for m in members), np.int8, len(members))),
             success=frozen(np.fromiter((m.success for m in members), np.bool_, len(members))),
             score=frozen(np.fromiter((m.score for m in members), np.float64, len(members))),
-            returns=frozen(self._returns()),
+            returns=frozen(self._returns(reward)),
         )
 
     @cached_property
@@ -176,7 +182,7 @@ class Group:
 
     @cached_property
     def _text_states(self) -> StateIndex:
-        before, after = [], []
+        path: list[str] = []
         for trajectory in self.trajectories:
             keys = [turn.text_key for turn in trajectory.turns]
             if keys and not (keys[0] or (trajectory.parent and any(keys))):
@@ -186,17 +192,19 @@ class Group:
                 )
             # later texts may be empty and are then a state like any other: the observation of the released search
             # environment is empty at the end of an episode and after a malformed answer
-            before += keys
-            after += [*keys[1:], trajectory.final_text_key][: len(keys)]
-        return number_keys(before, after)
+            path += [*keys, trajectory.final_text_key] if keys else []
+        return number_paths(path, np.diff(self.arrays.offsets))
 
-    def _returns(self) -> NDArray[np.float64]:
-        return np.array(
-            [
-                fsum_rewards([turn.reward for turn in episode], trajectory.trajectory_id)
-                for trajectory, episode in zip(self.trajectories, self.episodes, strict=True)
-            ]
-        )
+    def _returns(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (G,): sum of the rewards of each full episode, from those of the stored turns (N,)."""
+        index = self.episode_index
+        sums = [
+            fsum_rewards(episode.tolist(), trajectory.trajectory_id)
+            for trajectory, episode in zip(
+                self.trajectories, split_flat(reward[index.stored], index.offsets), strict=True
+            )
+        ]
+        return np.array(sums)
 
 
 def group_trajectories(

@@ -28,6 +28,7 @@ from creditflow.wrappers.credit.states.merge_test import entry_statistic, preced
 from creditflow.wrappers.credit.states.pooled_prior import by_distance, halves, pooled_levels, visits_by_distance
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state
 from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.records.arrays import distinct
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["VARIANTS", "GroupTD"]
@@ -261,7 +262,7 @@ class GroupTD(StateScheme):
     def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
         ends = process.terminal
         onward = process.state[~ends].astype(np.int64) * process.size + process.following[~ends]
-        edge, count = np.unique(onward, return_counts=True)
+        edge, count = distinct(onward)
         source, target = np.divmod(edge, max(process.size, 1))
         outcome = process.outcome[process.trajectory]
         return Backup(

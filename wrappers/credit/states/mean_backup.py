@@ -1,8 +1,9 @@
 """Values of a group's states by mean backups: with a number of turns left, or stationary.
 
-A table of all values by state and turns left would be quadratic in the length of episodes. A state's value changes with
-the number of turns left only while its successors' values do, so a sweep recomputes only the states whose successors the
-previous sweep changed, and only requested values are stored. The results equal those of the full table up to rounding.
+A table of all values by state and turns left is quadratic in the length of episodes, but fastest where they are short. In
+long episodes a state's value changes with the number of turns left only while its successors' values do, so a sweep
+recomputes only the states whose successors the previous sweep changed, and only requested values are stored. Both give the
+same numbers to the last bit.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.wrappers.records.arrays import run_starts
+
 __all__ = ["Backup", "horizon_values", "stationary_values"]
 
 Floats = NDArray[np.float64]
 _MAX_DENSE: Final = 300  # number of states up to which a dense solver is fastest
+_MAX_TABLE_TURNS: Final = 100  # turns left, and entries, up to which all values are tabulated
+_MAX_TABLE_SIZE: Final = 1_000_000
 
 
 class Backup(NamedTuple):
@@ -101,10 +106,51 @@ def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.in
     return steps
 
 
-def horizon_values(
+def horizon_values(backup: Backup, state: NDArray[np.integer], left: NDArray[np.integer]) -> tuple[Floats, Floats]:
+    """V_h(k) with V_{h−1} on the right-hand side, for the requested pairs.
+
+    Args:
+        backup: the mean backup.
+        state, left: int (Q,), the pairs (k, h), 0 ≤ h ≤ H.
+
+    Returns:
+        V_h(k), float64 (Q,), and V_H, float64 (K,).
+    """
+    if backup.horizon <= _MAX_TABLE_TURNS and (backup.horizon + 1) * backup.size <= _MAX_TABLE_SIZE:
+        values = tabulated_values(backup)
+        return values[left, state], values[-1].copy()
+    return swept_values(backup, state, left)
+
+
+def tabulated_values(backup: Backup) -> Floats:
+    """float64 (H+1, K): all values; the work is H times the number of transitions."""
+    begin = run_starts(backup.source)
+    acting = backup.source[begin]
+    weight = backup.weight
+    unseen = weight == 0.0
+    divisor = np.where(unseen, 1.0, weight)
+    varying = backup.prior_by_turns_left
+    prior = backup.prior if varying is None else varying[1:, None]
+    known = backup.prior_weight * prior + backup.outcome
+    values = np.empty((backup.horizon + 1, backup.size))
+    values[0] = backup.start
+    values[1:] = np.where(unseen, prior, known / divisor)
+    if not len(acting):
+        return values
+    target, transitions, divisor = backup.target, backup.transitions.astype(np.float64), divisor[acting]
+    known = np.broadcast_to(known[..., acting], (backup.horizon, len(acting)))
+    for before, after, own in zip(values, values[1:], known, strict=False):
+        flow = np.add.reduceat(before[target] * transitions, begin)
+        flow += own
+        flow /= divisor
+        after[acting] = flow
+    return values
+
+
+def swept_values(
     backup: Backup, state: NDArray[np.integer], left: NDArray[np.integer], *, visited: list[int] | None = None
 ) -> tuple[Floats, Floats]:
-    """V_h(k) with V_{h−1} on the right-hand side, for the requested pairs.
+    """As ``horizon_values``, by sweeps over the states whose successors changed.
 
     Args:
         backup: the mean backup.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
+from creditflow.wrappers.records.arrays import run_lengths, run_starts
 from creditflow.wrappers.records.branches import EpisodeIndex
 
 __all__ = ["entry_statistic", "preceding_turns"]
@@ -58,15 +59,15 @@ def entry_statistic(
         float64 (K,): F; 0 where all x are equal, or where it is undefined (m < 2 or n = m); inf where they differ between
         pairs only.
     """
-    entered = np.flatnonzero(preceding >= 0)
+    entered = (preceding >= 0).nonzero()[0]
     by = pair[preceding[entered]]
     code = state[entered].astype(np.int64) * (int(pair.max(initial=0)) + 1) + by
     order = np.argsort(code, kind="stable")
     code, key, x = code[order], state[entered][order], difference[entered][order]
     if not len(x):
         return np.zeros(size)
-    first = np.flatnonzero(np.diff(code, prepend=-1))
-    count = np.diff(np.append(first, len(x)))
+    first = run_starts(code)
+    count = run_lengths(first, len(x))
     mean = np.add.reduceat(x, first) / count
     keys = key[first]
     n, m = np.bincount(key, minlength=size), np.bincount(keys, minlength=size)

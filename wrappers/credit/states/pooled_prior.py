@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.states.reward_process import RewardProcess
+from creditflow.wrappers.records.arrays import distinct
 from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -55,7 +56,7 @@ def visits_by_distance(process: RewardProcess, episodes: EpisodeIndex, second: N
     Returns:
         int64 (M,), hops to success on the edges of the other half, and float64 (M,), R_i / ρ of the visiting rollout.
     """
-    code = np.unique(episodes.episode.astype(np.int64) * process.size + process.state[episodes.stored])
+    code, _ = distinct(episodes.episode.astype(np.int64) * process.size + process.state[episodes.stored])
     rollout, state = np.divmod(code, max(process.size, 1))
     half = second[process.trajectory]
     hops = np.where(second[rollout], process.hops(~half)[state], process.hops(half)[state])

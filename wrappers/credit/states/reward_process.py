@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.graphs.state_graph import shortest_distances
-from creditflow.wrappers.records.arrays import StateIndex
+from creditflow.wrappers.graphs.distances import hop_distances
+from creditflow.wrappers.records.arrays import StateIndex, distinct, number_codes
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
@@ -101,10 +101,10 @@ class RewardProcess(NamedTuple):
         Args:
             kept: bool (N,), turns whose transitions count; default all.
         """
-        target = np.where(self.goal, self.size, self.following)[kept]
-        edge = np.unique(self.state[kept].astype(np.int64) * (self.size + 1) + target)
-        source, target = np.divmod(edge, self.size + 1)
-        return shortest_distances(self.size + 1, source, target, np.ones(len(edge)), np.array([self.size]))[:-1]
+        n = self.size + 1
+        target = np.where(self.goal, self.size, self.following)
+        edge, _ = distinct((target.astype(np.int64) * n + self.state)[kept])
+        return hop_distances(n, edge % n, np.searchsorted(edge, np.arange(n + 1) * n), [self.size])[:-1]
 
     def running_mean_outcome(self) -> Floats:
         """float64 (H+1,): mean outcome of the trajectories that are running with h turns left.
@@ -126,8 +126,7 @@ class RewardProcess(NamedTuple):
             action: int32 (N,), the action of each turn.
         """
         code = self.state.astype(np.int64) * (int(action.max(initial=0)) + 1) + action
-        pair: NDArray[np.int64] = np.unique(code, return_inverse=True)[1]
-        return pair
+        return number_codes(code)[1]
 
     def conflicted(self, pair: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool (K,): states in which one action had two different results.

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
-from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values, stationary_values
+from creditflow.wrappers.credit.states.mean_backup import (
+    Backup,
+    horizon_values,
+    stationary_values,
+    swept_values,
+    tabulated_values,
+)
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 
@@ -59,6 +65,24 @@ def test_values_are_those_of_the_full_table(seed, size, by_turns, near):
     np.testing.assert_allclose(final, table[-1], rtol=1e-12, atol=1e-300)
 
 
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 60),
+    by_turns=st.booleans(),
+    near=st.sampled_from([1, 3, 60]),
+)
+def test_the_table_and_the_sweeps_of_changes_agree_to_the_last_bit(seed, size, by_turns, near):
+    rng = np.random.default_rng(seed)
+    turns, horizon = int(rng.integers(0, 400)), int(rng.integers(0, 60))
+    backup = random_backup(rng, size, turns=turns, horizon=horizon, near=near, by_turns=by_turns)
+    values = tabulated_values(backup)
+    left, state = np.divmod(rng.permutation(values.size), size)
+    swept, final = swept_values(backup, state, left)
+    np.testing.assert_array_equal(values[left, state], swept)
+    np.testing.assert_array_equal(values[-1], final)
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("near", [1, 4, 60])
 def test_elimination_solves_what_a_dense_solver_solves(seed, near):
@@ -91,7 +115,7 @@ def test_work_is_linear_in_the_length_of_the_chain(variant, slips):
         scheme = GroupTD(**VARIANTS[variant])
         visited: list[int] = []
         group = chain(n, slips=slips)
-        horizon_values(scheme.backup(group), group.arrays.state, np.full(len(group.turns), n), visited=visited)
+        swept_values(scheme.backup(group), group.arrays.state, np.full(len(group.turns), n), visited=visited)
         work[n] = sum(visited)
     # a table of all values grows 100 times; without a prior, the duration of slips varies as the square root of the length
     varies = slips and VARIANTS[variant].get("prior") == "none"
